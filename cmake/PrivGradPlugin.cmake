@@ -1,0 +1,47 @@
+include_guard(GLOBAL)
+include(GNUInstallDirs)
+set(PRIVGRAD_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/privgrad_plugin.lds")
+
+# privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...] [NO_INSTALL])
+#
+# Builds <name>.privgrad.so the one way the loader expects. <room> is the folder of its kind: accountants,
+# aggregators, backends, data_sources, models, optimizers, samplers, schedules, transforms. The same function
+# serves plugins in this repository and plugins elsewhere (find_package(privgrad)).
+function(privgrad_add_plugin name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "KIND" "SOURCES;LIBRARIES")
+  if(NOT arg_KIND OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "usage: privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...])")
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+  if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} ${CMAKE_SHARED_LINKER_FLAGS} ${CMAKE_MODULE_LINKER_FLAGS}"
+     MATCHES "-Ofast|-ffast-math")
+    message(FATAL_ERROR "privgrad plugins must not use -ffast-math: linking it flips the whole process to flush-to-zero")
+  endif()
+
+  # The target carries a prefix because plugins are named after what they do, and so are other targets.
+  set(target privgrad_plugin_${name})
+  add_library(${target} MODULE ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE privgrad::sdk ${arg_LIBRARIES})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  if(COMMAND privgrad_warnings)
+    privgrad_warnings(${target})
+  endif()
+  # gcc: no STB_GNU_UNIQUE symbols, which would merge statics of different plugins.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:-z,now LINKER:--version-script=${PRIVGRAD_PLUGIN_EXPORTS})
+  if(NOT "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")  # clang's sanitizer runtimes are in the program, not here
+    target_link_options(${target} PRIVATE LINKER:--no-undefined)
+  endif()
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PRIVGRAD_PLUGIN_EXPORTS})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} PREFIX "" SUFFIX ".privgrad.so"
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/privgrad/plugins/${arg_KIND}"
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
+  # The loader refuses files that others may write, which is what a umask of 002 makes.
+  add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
+  if(NOT arg_NO_INSTALL)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/privgrad/plugins/${arg_KIND}
+            PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  endif()
+endfunction()

@@ -1,0 +1,8 @@
+# privgrad_warnings(<target>): the warnings of this repository; errors where PRIVGRAD_WERROR is on (CI and
+# developers, not people who only build a release).
+function(privgrad_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                                           # gcc 12 warns of std::string's own operator+ (gcc bug 105651)
+                                           $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                                           $<$<BOOL:${PRIVGRAD_WERROR}>:-Werror>)
+endfunction()

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+
+/// Every problem of a manifest, each a line "FILE:LINE:COLUMN: error: WHERE WHAT".
+class ManifestError : public ConfigError {
+ public:
+  explicit ManifestError(std::vector<std::string> lines);
+  const std::vector<std::string>& lines() const noexcept { return lines_; }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+/// A component as the manifest asks for it: found in the catalog, its parameters checked and
+/// completed.
+struct ComponentUse {
+  const Component* component = nullptr;
+  Params params;
+  std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
+  std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
+
+  /// Makes it. An error that the constructor throws is rethrown with position and where in front.
+  template <class Interface>
+  ComponentPtr<Interface> make() const {
+    return with_position([&] { return Catalog::create<Interface>(*component, params); });
+  }
+
+  /// Calls `action`, putting "POSITION: error: WHERE: " in front of a ConfigError's or
+  /// PrivacyError's text.
+  template <class Action>
+  auto with_position(Action action) const {
+    try {
+      return action();
+    } catch (const PrivacyError& problem) {
+      throw PrivacyError(place(problem.what()));
+    } catch (const ManifestError&) {
+      throw;
+    } catch (const ConfigError& problem) {
+      throw ManifestError({place(problem.what())});
+    }
+  }
+
+ private:
+  std::string place(std::string_view what) const;
+};
+
+enum class Mode { research = 1, release };
+
+/// A manifest that fits the loaded plugins. Nothing in it depends on data.
+struct Manifest {
+  std::string name;
+  Mode mode = Mode::research;
+  ComponentUse data;
+  std::vector<ComponentUse> transforms;
+  std::optional<std::uint64_t>
+      dataset_size;             ///< data.size: the declared, public number of training rows.
+  bool test_is_public = false;  ///< data.test_is_public.
+  ComponentUse model, backend, sampler, aggregator, optimizer;
+  ComponentUse noise_multiplier, clip_norm, learning_rate;  ///< schedules.*
+  std::optional<double> target_epsilon;
+  double target_delta = 0.0;
+  Adjacency adjacency = Adjacency::add_or_remove_one;
+  ComponentUse accountant;         ///< The one that guards the budget.
+  std::vector<ComponentUse> also;  ///< Reported beside it.
+  std::uint64_t steps = 0;
+  std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
+  std::uint64_t evaluate_every = 0;   ///< Steps between measurements for the progress line; > 0.
+
+  Value resolved;  ///< The whole manifest with every default filled in and full component names.
+
+  /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
+  /// default).
+  std::string position_of(std::string_view dotted_key) const;
+  std::map<std::string, std::string, std::less<>> positions;
+};
+
+/// Reads a manifest, applies `--set KEY=VALUE` overrides, checks it against the catalog.
+/// \throws IoError if the file cannot be read or is larger than 1 MiB.
+/// \throws ManifestError with all problems at once.
+Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog);
+
+/// The resolved manifest as YAML; reading it again gives the same run.
+std::string to_yaml(const Value& value);
+
+}  // namespace privgrad::core

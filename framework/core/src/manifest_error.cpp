@@ -1,0 +1,23 @@
+#include <utility>
+
+#include "privgrad/core/manifest.hpp"
+
+namespace privgrad::core {
+namespace {
+
+std::string join_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+}  // namespace
+
+ManifestError::ManifestError(std::vector<std::string> lines)
+    : ConfigError(join_lines(lines)), lines_(std::move(lines)) {}
+
+std::string ComponentUse::place(std::string_view what) const {
+  return position + ": error: " + where + ": " + std::string(what);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "privgrad/event.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad {
+
+/// What a number of an accountant is worth.
+enum class BoundKind {
+  exact = 1,  ///< Equal to the true value up to float rounding.
+  upper,      ///< Never below the true value.
+  estimate,   ///< Neither; may be printed, cannot guard a budget.
+};
+
+PRIVGRAD_API std::string_view to_text(BoundKind bound);
+
+/// An epsilon or a delta with its pedigree.
+struct PrivacyAnswer {
+  double value = 0.0;  ///< >= 0, +infinity if nothing finite can be proved; never NaN.
+  BoundKind bound = BoundKind::estimate;
+  std::optional<double> lower;  ///< A proven lower bound on the true value, if the method has one.
+  std::string note;  ///< E.g. the optimal order, or a warning; "" if there is nothing to say.
+};
+
+/// Computes how much privacy a sequence of events has spent.
+///
+/// Rounding: a BoundKind other than estimate must hold after float rounding too; err upwards.
+/// Threads: const functions may run concurrently; the others may not run beside anything.
+class PRIVGRAD_API Accountant {
+ public:
+  static constexpr std::string_view kKind = "accountant";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "public values";
+
+  virtual ~Accountant();
+  Accountant(const Accountant&) = delete;
+  Accountant& operator=(const Accountant&) = delete;
+
+  /// Called once, first. Events composed so far are forgotten.
+  virtual void start(Adjacency adjacency) = 0;
+
+  /// \returns nothing if this method has a proof for the event (with everything nested in it) under
+  /// the
+  ///   adjacency of start(); else the reason, with what to do instead where there is something.
+  virtual std::optional<std::string> refuses(const Event& event) const = 0;
+
+  /// Adds `count` releases of the event to what was spent.
+  /// \throws PrivacyError with the reason of refuses(); nothing is added then.
+  virtual void compose(const Event& event, std::uint64_t count) = 0;
+
+  /// \param delta  in (0, 1).
+  /// \returns the smallest epsilon that this method can prove for it, in nats.
+  /// \throws ConfigError outside the range, NumericError if the computation fails.
+  virtual PrivacyAnswer epsilon(double delta) const = 0;
+
+  /// \param epsilon  >= 0, in nats.
+  /// \returns the smallest delta that this method can prove for it, at most 1.
+  /// \throws ConfigError outside the range, NumericError if the computation fails.
+  virtual PrivacyAnswer delta(double epsilon) const = 0;
+
+ protected:
+  Accountant() = default;
+};
+
+}  // namespace privgrad

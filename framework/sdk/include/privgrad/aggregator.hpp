@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// One Gaussian vector zeta(node) ~ N(0, I), and what it is multiplied by. The same node always
+/// means the same vector, within a run: that is how a later step reuses, or cancels, the noise of
+/// an earlier one.
+struct NoiseTerm {
+  std::uint64_t node = 0;
+  double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
+};
+
+/// How the release of one step is made from the bounded sums x so far and from noise:
+///
+///     s_t = keep * s_{t-1} + x_t                                  (s_{-1} = 0)
+///     z_t = keep_noise * z_{t-1} + sum_j multiplier_j zeta(node_j)  (z_{-1} = 0)
+///     released_t = (s_t + l2_bound * z_t) / divisor
+struct ReleaseRecipe {
+  double keep = 0.0;
+  double keep_noise = 0.0;
+  std::vector<NoiseTerm> noise;
+};
+
+/// What an aggregator may know: public facts of the plan.
+struct AggregationPlan {
+  std::uint64_t steps = 0;
+  std::span<const double> noise_multipliers;  ///< One per step, > 0; valid during start() only.
+};
+
+/// Says how bounded sums become releases.
+///
+/// An aggregator is a public linear recipe and never touches data: the core runs the recipe, draws
+/// the noise and derives from the same recipe what is charged, so that what is charged is what was
+/// done. Independent noise uses one fresh node per step. Trees and matrix mechanisms share nodes
+/// between steps.
+///
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API Aggregator {
+ public:
+  static constexpr std::string_view kKind = "aggregator";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "public values";
+
+  virtual ~Aggregator();
+  Aggregator(const Aggregator&) = delete;
+  Aggregator& operator=(const Aggregator&) = delete;
+
+  /// Called once, before recipe(); again with other multipliers while a schedule is being
+  /// calibrated.
+  virtual void start(const AggregationPlan& plan) = 0;
+
+  /// \param step  0-based, below the plan's steps.
+  /// \returns finite numbers; the same for the same step, on every call and thread.
+  virtual ReleaseRecipe recipe(std::uint64_t step) const = 0;
+
+ protected:
+  Aggregator() = default;
+};
+
+}  // namespace privgrad

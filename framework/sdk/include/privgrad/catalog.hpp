@@ -1,0 +1,89 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/export.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace privgrad {
+
+/// Where a component comes from, as it goes into the lock file and the run record.
+struct PluginIdentity {
+  std::string name;
+  std::string version;
+  std::string sha256;  ///< Of the file that was loaded, 64 lower-case hex digits.
+  std::string abi_tag;
+  std::string file;  ///< Absolute path.
+};
+
+/// One component on offer: its declaration and the plugin that brings it.
+struct PRIVGRAD_API Component {
+  Factory factory;
+  std::shared_ptr<const PluginIdentity> plugin;
+  std::shared_ptr<const void> library;  ///< Keeps the code mapped.
+  std::string full_name() const { return plugin->name + ":" + factory.info.name; }
+};
+
+/// Destroys a component with its own plugin's code, then lets go of the library, in that order.
+template <class Interface>
+struct ComponentDeleter {
+  void (*destroy)(void*) noexcept = nullptr;
+  std::shared_ptr<const void> library;
+  void operator()(Interface* object) const noexcept { destroy(object); }
+};
+
+/// A component that the caller owns. Safe to keep longer than the catalog and the host.
+template <class Interface>
+using ComponentPtr = std::unique_ptr<Interface, ComponentDeleter<Interface>>;
+
+/// What was loaded, by name: filled by the host, used by the core to compose pipelines.
+/// Threads: fill it at start-up on one thread, then share it const.
+class PRIVGRAD_API Catalog {
+ public:
+  void add(std::shared_ptr<const PluginIdentity> plugin, std::shared_ptr<const void> library,
+           const std::vector<Factory>& factories);
+
+  /// A file that looked like a plugin and was refused; mentioned when a component is not found.
+  void add_refused(std::string file, std::string why);
+
+  /// \param id  "name", or "plugin:name" when two plugins offer the same name.
+  /// \returns a component that lives as long as the catalog.
+  /// \throws ConfigError  unknown (with the nearest name) or ambiguous (with all full names).
+  /// \throws PluginError  the plugin was built for another version of the interface.
+  template <class Interface>
+  const Component& find(std::string_view id) const {
+    return find(Interface::kKind, Interface::kInterfaceVersion, id);
+  }
+  const Component& find(std::string_view kind, int interface_version, std::string_view id) const;
+
+  /// Makes a component from parameters that Params::check accepted for its declaration.
+  template <class Interface>
+  static ComponentPtr<Interface> create(const Component& component, const Params& params) {
+    auto* object = static_cast<Interface*>(component.factory.create(params));
+    return {object, {component.factory.destroy, component.library}};
+  }
+
+  /// Both in one, for code and tests. \throws ConfigError for parameters that do not fit.
+  template <class Interface>
+  ComponentPtr<Interface> create(std::string_view id, const Value& params) const {
+    const Component& component = find<Interface>(id);
+    return create<Interface>(component, Params::make(id, component.factory.info.params, params));
+  }
+
+  struct Refusal {
+    std::string file;
+    std::string why;
+  };
+  const std::deque<Component>& components() const noexcept { return components_; }
+  const std::vector<Refusal>& refused() const noexcept { return refused_; }
+
+ private:
+  std::deque<Component> components_;  // a deque, because references to components are handed out
+  std::vector<Refusal> refused_;
+};
+
+}  // namespace privgrad

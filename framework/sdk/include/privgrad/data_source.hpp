@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/dataset.hpp"
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+enum class Split { train = 1, test };
+
+/// What a plan may know of the data, from headers and counts alone.
+struct DataInfo {
+  ExampleShape shape;
+  std::size_t train_rows = 0;
+  std::size_t test_rows = 0;  ///< 0: there is no test split.
+  /// Facts in here that were read off private rows (e.g. "number of classes"), each in a few words.
+  std::vector<std::string> unaccounted;
+};
+
+/// Brings examples in.
+///
+/// Privacy: sees private rows. It draws no conclusions from them but those named in DataInfo.
+/// Threads: calls on one instance never overlap.
+class PRIVGRAD_API DataSource {
+ public:
+  static constexpr std::string_view kKind = "data_source";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "private rows";
+
+  virtual ~DataSource();
+  DataSource(const DataSource&) = delete;
+  DataSource& operator=(const DataSource&) = delete;
+
+  /// Opens the files and reads what the plan needs.
+  /// \throws IoError naming the file and what is wrong with it: absent, truncated, mislabelled,
+  /// oversized.
+  virtual DataInfo info() = 0;
+
+  /// \returns all examples of the split, in the source's order, of the shape and number that info()
+  /// said. \throws IoError as above, and for NaN, infinities, or images and labels that disagree in
+  /// number.
+  virtual Dataset read(Split split) = 0;
+
+ protected:
+  DataSource() = default;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+using Shape = std::vector<std::size_t>;
+
+/// \returns the product of the extents; 1 for an empty shape. \throws ConfigError on overflow.
+PRIVGRAD_API std::size_t element_count(const Shape& shape);
+
+/// \returns "28 x 28", "1".
+PRIVGRAD_API std::string to_text(const Shape& shape);
+
+/// What one example looks like.
+struct ExampleShape {
+  Shape features;           ///< E.g. {28, 28}; every extent > 0.
+  std::size_t classes = 0;  ///< Targets are class indices below it; 0: targets are reals.
+};
+
+/// Examples in memory. Images stay bytes until something needs them as reals.
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API Dataset {
+ public:
+  Dataset() = default;
+
+  /// \param features  float32, row-major [rows, features...].
+  /// \param targets   float32, [rows]; class indices (exact in float32) or reals.
+  /// \throws IoError if the sizes disagree, a target is no class index below shape.classes, or a
+  /// feature
+  ///   or target is not finite (the first offending row is named).
+  Dataset(ExampleShape shape, std::vector<float> features, std::vector<float> targets);
+
+  /// Bytes that mean byte * scale, e.g. pixels with scale 1/255. Same checks.
+  Dataset(ExampleShape shape, std::vector<std::uint8_t> features, float scale,
+          std::vector<float> targets);
+
+  const ExampleShape& shape() const noexcept { return shape_; }
+  std::size_t rows() const noexcept { return targets_.size(); }
+  std::size_t row_size() const noexcept { return row_size_; }
+  std::span<const float> targets() const noexcept { return targets_; }
+
+  /// Copies the rows, as reals, to `features` ([rows.size(), row_size()]) and `targets`
+  /// ([rows.size()]).
+  void gather(std::span<const std::uint32_t> rows, std::span<float> features,
+              std::span<float> targets) const;
+
+  /// All features as reals, [rows(), row_size()]; converts bytes on the first call.
+  std::span<float> features();
+
+  /// Replaces the features of every example by others of another shape. Same checks as the
+  /// constructor.
+  void replace_features(Shape features_shape, std::vector<float> features);
+
+ private:
+  void check_sizes(std::size_t count) const;
+  ExampleShape shape_;
+  std::size_t row_size_ = 0;
+  std::variant<std::vector<float>, std::vector<std::uint8_t>> features_;
+  float scale_ = 1.0f;
+  std::vector<float> targets_;
+};
+
+/// Some examples, as a backend receives them.
+struct Batch {
+  std::span<const float> features;  ///< float32, [rows, features...].
+  std::span<const float> targets;   ///< float32, [rows].
+  std::size_t rows() const noexcept { return targets.size(); }
+};
+
+}  // namespace privgrad

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// Base of every error that the framework or a plugin reports.
+///
+/// The destructors are defined in libprivgrad_sdk.so (the "key functions"), so there is one
+/// typeinfo per class in the process and `catch (const Error&)` works across libraries. Never
+/// derive from Error in a header without doing the same.
+///
+/// The message says who, what is wrong, and what is allowed; one line, no full stop. The command
+/// maps the types to its exit codes (in brackets).
+class PRIVGRAD_API Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  ~Error() override;
+};
+
+/// The user's call or manifest is wrong: unknown key, value out of range, missing parameter. [2]
+class PRIVGRAD_API ConfigError : public Error {
+ public:
+  using Error::Error;
+  ~ConfigError() override;
+};
+
+/// Refused for privacy: over budget, or a combination without a proof. [3]
+class PRIVGRAD_API PrivacyError : public Error {
+ public:
+  using Error::Error;
+  ~PrivacyError() override;
+};
+
+/// A file or device could not be read or written, or holds something else than promised. [4]
+class PRIVGRAD_API IoError : public Error {
+ public:
+  using Error::Error;
+  ~IoError() override;
+};
+
+/// A plugin could not be trusted, loaded or resolved, or broke its contract. [1]
+class PRIVGRAD_API PluginError : public Error {
+ public:
+  using Error::Error;
+  ~PluginError() override;
+};
+
+/// A computation produced a value that must not be used (NaN, empty spectrum, no convergence). [1]
+class PRIVGRAD_API NumericError : public Error {
+ public:
+  using Error::Error;
+  ~NumericError() override;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+class Event;
+
+/// Gaussian noise of standard deviation `noise_multiplier` times the L2 bound of one unit's
+/// contribution. The accountant turns the bound into a sensitivity under its adjacency (replace_one
+/// doubles it).
+struct GaussianEvent {
+  double noise_multiplier = 0.0;  ///< > 0.
+};
+/// Laplace noise of scale `noise_multiplier` times the L1 bound.
+struct LaplaceEvent {
+  double noise_multiplier = 0.0;  ///< > 0.
+};
+/// Discrete Gaussian noise on the integers (Canonne, Kamath, Steinke 2020).
+struct DiscreteGaussianEvent {
+  double sigma = 0.0;            ///< > 0, in grid units.
+  std::int64_t sensitivity = 1;  ///< >= 0, in grid units.
+};
+/// Anything that is known to be rho-zCDP under the accountant's adjacency.
+struct ZcdpEvent {
+  double rho = 0.0;  ///< >= 0.
+};
+/// `of`, run on a batch that holds every example independently with this probability.
+struct PoissonSampledEvent {
+  double sampling_probability = 0.0;  ///< In [0, 1].
+  std::shared_ptr<const Event> of;
+};
+/// `of`, run on a uniformly random subset of fixed size.
+struct SampledWithoutReplacementEvent {
+  std::int64_t source_dataset_size = 0;
+  std::int64_t sample_size = 0;
+  std::shared_ptr<const Event> of;
+};
+/// All of them, one after the other, on the same data. Empty: nothing was released.
+struct ComposedEvent {
+  std::vector<Event> of;
+};
+struct SelfComposedEvent {
+  std::int64_t count = 0;  ///< >= 0.
+  std::shared_ptr<const Event> of;
+};
+/// A release without noise: no finite epsilon.
+struct NonPrivateEvent {};
+/// A mechanism that nothing is proved about, and why.
+struct UnsupportedEvent {
+  std::string reason;
+};
+
+/// What a mechanism did to the data, in the field's vocabulary; the input of every accountant.
+/// Cheap to copy; never changes once made.
+class PRIVGRAD_API Event {
+ public:
+  using Kind = std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
+                            PoissonSampledEvent, SampledWithoutReplacementEvent, ComposedEvent,
+                            SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
+
+  /// \throws ConfigError if a number is outside the range that its field states.
+  explicit Event(Kind kind);
+
+  static Event gaussian(double noise_multiplier);
+  static Event laplace(double noise_multiplier);
+  static Event discrete_gaussian(double sigma, std::int64_t sensitivity);
+  static Event zcdp(double rho);
+  static Event poisson_sampled(double sampling_probability, Event of);
+  static Event sampled_without_replacement(std::int64_t source_dataset_size,
+                                           std::int64_t sample_size, Event of);
+  static Event composed(std::vector<Event> of);
+  static Event self_composed(std::int64_t count, Event of);
+  static Event non_private();
+  static Event unsupported(std::string reason);
+  static Event nothing() { return composed({}); }
+
+  const Kind& kind() const noexcept { return kind_; }
+
+  /// The name in JSON: "gaussian", "poisson_sampled", ...
+  std::string_view name() const noexcept;
+
+ private:
+  Kind kind_;
+};
+
+/// Same mechanism, number for number.
+PRIVGRAD_API bool operator==(const Event& a, const Event& b);
+
+/// The sequence as one event: runs of equal events become self_composed, "nothing" disappears.
+PRIVGRAD_API Event compose_runs(const std::vector<Event>& sequence);
+
+}  // namespace privgrad

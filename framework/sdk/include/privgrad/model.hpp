@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/network.hpp"
+#include "privgrad/random.hpp"
+
+namespace privgrad {
+
+/// Describes a network for examples of a given shape, and how its parameters begin.
+///
+/// Privacy: sees the shape of examples, never examples.
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API Model {
+ public:
+  static constexpr std::string_view kKind = "model";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "public values";
+
+  virtual ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  /// \throws ConfigError if the model has no meaning for such examples.
+  virtual Network network(const ExampleShape& input) const = 0;
+
+  /// \param parameters  out: float32, laid out as parameter_blocks(network) says.
+  virtual void initialise(const Network& network, RandomStream& random,
+                          std::span<float> parameters) const = 0;
+
+ protected:
+  Model() = default;
+};
+
+/// Optional ability, found with dynamic_cast: a model with mathematics of its own, which brings its
+/// own program instead of being compiled by a backend. network() then describes its parameters
+/// only.
+class PRIVGRAD_API SelfExecuting {
+ public:
+  virtual ~SelfExecuting();
+  virtual std::unique_ptr<Program> make_program(const Network& network,
+                                                Executor& executor) const = 0;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "privgrad/export.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad {
+
+/// What an optimizer may know about the current step: public values only.
+struct StepContext {
+  std::uint64_t step = 0;      ///< 0-based index of this update.
+  double learning_rate = 0.0;  ///< Already scheduled; >= 0.
+};
+
+/// Turns a released gradient into a parameter update.
+///
+/// Privacy: sees Released and public values only, hence free (post-processing).
+/// Lifetime: one instance per training run.
+/// Threads: calls on one instance never overlap; two instances may run at the same time, so keep no
+///   mutable statics.
+class PRIVGRAD_API Optimizer {
+ public:
+  static constexpr std::string_view kKind = "optimizer";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "released values";
+
+  virtual ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// Called once before the first step, and again to forget everything.
+  /// \param parameters  length of every later `parameters` span, > 0.
+  virtual void start(std::size_t parameters) = 0;
+
+  /// Updates `parameters` in place.
+  /// \param parameters  float32, shape [parameters], contiguous; the model's weights.
+  /// \param gradient    same shape.
+  /// \throws NumericError if `gradient` holds a non-finite value; `parameters` is then unchanged.
+  virtual void step(std::span<float> parameters, const Released& gradient,
+                    const StepContext& context) = 0;
+
+ protected:
+  Optimizer() = default;
+};
+
+/// Optional ability, found with dynamic_cast: a component whose state can be saved and restored.
+class PRIVGRAD_API Checkpointable {
+ public:
+  virtual ~Checkpointable();
+
+  /// \returns the state as float32, shape [state size]; empty before start().
+  virtual std::span<const float> state() const = 0;
+
+  /// \throws ConfigError if `state` has the wrong length for this run; nothing is changed then.
+  virtual void restore(std::span<const float> state) = 0;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <concepts>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/abi.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad {
+
+/// How one component introduces itself.
+struct PRIVGRAD_API ComponentInfo {
+  std::string name;       ///< lower_snake_case; unique per kind inside the plugin.
+  std::string summary;    ///< One line for `privgrad plugins list`.
+  std::string reference;  ///< Paper, theorem or section that the behaviour follows.
+  std::vector<ParamSpec> params;
+};
+
+/// A component that the plugin offers. Plain function pointers: no type-erased deleter or closure
+/// of the plugin's ends up inside framework containers.
+struct PRIVGRAD_API Factory {
+  std::string kind;
+  int interface_version = 0;
+  std::string sees;
+  ComponentInfo info;
+  void* (*create)(const Params&) = nullptr;  ///< Returns Interface*, as void*.
+  void (*destroy)(void*) noexcept = nullptr;
+};
+
+template <class T, class Interface>
+concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from<T, const Params&>;
+
+/// Collects what a plugin offers while its register function runs.
+class PRIVGRAD_API Registrar {
+ public:
+  /// Offers `Impl` as an `Interface`. Impl needs a constructor taking `const Params&`.
+  /// If the compiler points here, Impl is not derived from Interface or lacks that constructor.
+  template <class Interface, ComponentOf<Interface> Impl>
+  void add(ComponentInfo info) {
+    Factory factory;
+    factory.kind = std::string(Interface::kKind);
+    factory.interface_version = Interface::kInterfaceVersion;
+    factory.sees = std::string(Interface::kSees);
+    factory.info = std::move(info);
+    factory.create = [](const Params& params) -> void* {
+      return static_cast<Interface*>(new Impl(params));
+    };
+    factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
+    add_factory(std::move(factory));
+  }
+
+  const std::vector<Factory>& factories() const noexcept { return factories_; }
+  const std::string& failure() const noexcept { return failure_; }
+  void fail(std::string_view why) { failure_ = why; }
+
+ private:
+  void add_factory(Factory factory);
+  std::vector<Factory> factories_;
+  std::string failure_;
+};
+
+using RegisterFunction = int(Registrar*);
+
+}  // namespace privgrad
+
+/// Put once in one .cpp of a plugin:  PRIVGRAD_PLUGIN("acme.decay", "1.2.0", register_components)
+/// Nothing registers itself from a static constructor; loading a library changes no global state.
+#define PRIVGRAD_PLUGIN(name, version, register_function)                                    \
+  extern "C" {                                                                               \
+  PRIVGRAD_PLUGIN_EXPORT extern const ::privgrad::AbiNote privgrad_plugin_note;              \
+  [[gnu::section(".privgrad.abi"),                                                           \
+    gnu::used]] constinit const ::privgrad::AbiNote privgrad_plugin_note =                   \
+      ::privgrad::make_note(PRIVGRAD_ABI_TAG, name, version);                                \
+  PRIVGRAD_PLUGIN_EXPORT int privgrad_plugin_register_v1(::privgrad::Registrar* registrar) { \
+    try {                                                                                    \
+      register_function(*registrar);                                                         \
+      return 0;                                                                              \
+    } catch (const std::exception& problem) {                                                \
+      registrar->fail(problem.what());                                                       \
+    } catch (...) {                                                                          \
+      registrar->fail("unknown exception");                                                  \
+    }                                                                                        \
+    return 1;                                                                                \
+  }                                                                                          \
+  }

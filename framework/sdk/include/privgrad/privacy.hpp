@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// Which two data sets must be hard to tell apart. A field of every manifest; never assumed
+/// silently.
+enum class Adjacency {
+  add_or_remove_one = 1,  ///< One has one example more. The size of the data is itself private.
+  replace_one,            ///< One example is exchanged for any other. The size is public.
+  zero_out,               ///< One example's contribution is replaced by zero. The size is public.
+};
+
+PRIVGRAD_API std::string_view to_text(Adjacency adjacency);
+
+/// \throws ConfigError for anything but the three names above.
+PRIVGRAD_API Adjacency adjacency_from_text(std::string_view text);
+
+/// By how much the sum of contributions, each of L2 norm at most 1, can differ between neighbours:
+/// 1 for add_or_remove_one and zero_out, 2 for replace_one (triangle inequality: one contribution
+/// leaves, one comes).
+PRIVGRAD_API double sensitivity_of_unit_bound(Adjacency adjacency);
+
+/// Whose data one privacy unit is.
+enum class PrivacyUnit { example = 1, client };
+
+PRIVGRAD_API std::string_view to_text(PrivacyUnit unit);
+
+/// The one door between private and released values. Declared here so that Bounded and Released can
+/// name it as their only maker; defined in the core, which does not install it.
+class TrustBase;
+
+/// A sum over privacy units in which no unit's contribution has an L2 norm above l2_bound().
+///
+/// It is still private: its values can be read by the core alone, which adds noise to them. Plugins
+/// can hold it, move it and ask for its bound, nothing else.
+class PRIVGRAD_API Bounded {
+ public:
+  Bounded(Bounded&&) noexcept = default;
+  Bounded& operator=(Bounded&&) noexcept = default;
+  Bounded(const Bounded&) = delete;
+  Bounded& operator=(const Bounded&) = delete;
+  ~Bounded() = default;
+
+  double l2_bound() const noexcept { return l2_bound_; }
+  PrivacyUnit unit() const noexcept { return unit_; }
+  std::size_t size() const noexcept { return values_.size(); }
+
+ private:
+  friend class TrustBase;
+  Bounded(std::vector<double> values, double l2_bound, PrivacyUnit unit)
+      : values_(std::move(values)), l2_bound_(l2_bound), unit_(unit) {}
+
+  std::vector<double> values_;
+  double l2_bound_;
+  PrivacyUnit unit_;
+};
+
+/// A value to which noise has been added and which the ledger has been charged for.
+///
+/// Only the core makes one. Whatever is computed from Released and public values costs nothing more
+/// (post-processing: Dwork and Roth 2014, Proposition 2.1), so an interface that takes nothing else
+/// that depends on data needs no privacy review. This guards against mistakes, not against hostile
+/// native code: see SECURITY.md.
+class PRIVGRAD_API Released {
+ public:
+  Released(Released&&) noexcept = default;
+  Released& operator=(Released&&) noexcept = default;
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() = default;
+
+  /// The noised sum divided by the plan's constant divisor: float32, shape [size of the
+  /// contribution].
+  std::span<const float> values() const noexcept { return values_; }
+
+  /// Standard deviation of the noise in each coordinate of values().
+  double noise_stddev() const noexcept { return noise_stddev_; }
+
+ private:
+  friend class TrustBase;
+  Released(std::vector<float> values, double noise_stddev)
+      : values_(std::move(values)), noise_stddev_(noise_stddev) {}
+
+  std::vector<float> values_;
+  double noise_stddev_;
+};
+
+}  // namespace privgrad

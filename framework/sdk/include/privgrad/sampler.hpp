@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/event.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/privacy.hpp"
+#include "privgrad/random.hpp"
+
+namespace privgrad {
+
+/// What a sampler may know when the run is planned: public values only.
+struct SamplingPlan {
+  std::uint64_t dataset_size = 0;  ///< The public number of training examples, > 0.
+  std::uint64_t steps = 0;         ///< > 0.
+  Adjacency adjacency = Adjacency::add_or_remove_one;
+};
+
+/// Chooses the examples of each step, and says how that choice is accounted.
+///
+/// Both answers come from one object, so the sampler that ran is the sampler that was accounted.
+/// Threads: calls on one instance never overlap.
+class PRIVGRAD_API Sampler {
+ public:
+  static constexpr std::string_view kKind = "sampler";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "row numbers";
+
+  virtual ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  /// Called once, first. \throws ConfigError if the parameters do not fit the plan.
+  virtual void start(const SamplingPlan& plan) = 0;
+
+  /// The divisor of every noisy sum: a constant of the plan, never the realised batch size. > 0.
+  virtual double expected_batch_size() const = 0;
+
+  /// Turns the releases (the event of each step's noise on its own batch) into what each step costs
+  /// the whole data set. \returns as many events as `releases`; composed in order, every prefix of
+  /// them is a bound on what the
+  ///   same prefix of steps has spent. Event::nothing() where an earlier charge covers the step.
+  /// \throws PrivacyError if nothing is proved for this sampler under the plan's adjacency.
+  virtual std::vector<Event> charges(std::span<const Event> releases) const = 0;
+
+  /// Draws the batch of a step. Steps come in order, but a resumed run may begin anywhere.
+  /// \param rows    the number of training examples that are really there.
+  /// \param random  streams of this sampler; use indices that follow from `step`.
+  /// \param batch   out: row numbers below `rows`; may be empty, which is a step like any other.
+  /// \throws ConfigError if `rows` breaks what start() was told and the proof needs (fixed sizes).
+  virtual void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+                      std::vector<std::uint32_t>& batch) = 0;
+
+ protected:
+  Sampler() = default;
+};
+
+}  // namespace privgrad

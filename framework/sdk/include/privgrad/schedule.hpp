@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// What a schedule may know: public facts of the plan.
+struct Horizon {
+  std::uint64_t steps = 0;  ///< Number of steps that the plan intends, > 0.
+  std::string slot;         ///< "noise_multiplier", "clip_norm", "learning_rate", ...
+};
+
+/// The value of one hyper-parameter over training.
+///
+/// A schedule is either absolute (its values are used as they are) or a shape: then the core
+/// multiplies all values by the one scale at which the gating accountant meets the privacy target.
+/// Only the slot noise_multiplier accepts shapes.
+///
+/// Privacy: a pure function of the plan. It receives no data, so choosing it costs nothing.
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API Schedule {
+ public:
+  static constexpr std::string_view kKind = "schedule";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "public values";
+
+  virtual ~Schedule();
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+  /// Called once, before value().
+  /// \throws ConfigError if the parameters do not fit the horizon (a list that is too short).
+  virtual void start(const Horizon& horizon) = 0;
+
+  /// \param step  0-based, below the horizon's steps.
+  /// \returns a finite value; the same for the same step, on every call and thread.
+  virtual double value(std::uint64_t step) const = 0;
+
+  /// True if only the proportions of the values are meant; every value is then positive.
+  virtual bool is_shape() const = 0;
+
+ protected:
+  Schedule() = default;
+};
+
+}  // namespace privgrad

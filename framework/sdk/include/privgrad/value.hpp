@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// Where in a manifest something stands; 1-based, 0 when it did not come from a file.
+struct Mark {
+  int line = 0;
+  int column = 0;
+};
+
+/// One node of a manifest: what YAML and JSON have in common, and where it stood.
+class PRIVGRAD_API Value {
+ public:
+  struct Member;
+  using List = std::vector<Value>;
+  using Object = std::vector<Member>;  ///< In the order of the file; keys are unique.
+  using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object>;
+
+  Value() = default;
+  Value(bool value) : data_(value) {}
+  Value(int value) : data_(std::int64_t{value}) {}
+  Value(std::int64_t value) : data_(value) {}
+  Value(double value) : data_(value) {}
+  Value(const char* value) : data_(std::string(value)) {}
+  Value(std::string value) : data_(std::move(value)) {}
+  Value(List value) : data_(std::move(value)) {}
+  Value(Object value);
+
+  const Data& data() const noexcept { return data_; }
+  Data& data() noexcept { return data_; }
+  bool is_null() const noexcept { return std::holds_alternative<std::monostate>(data_); }
+
+  /// \returns the member of an object, or nullptr when it is absent or this is no object.
+  const Value* find(std::string_view key) const noexcept;
+  Value* find(std::string_view key) noexcept;
+
+  /// Adds or replaces a member; turns a null into an object. \throws ConfigError on other types.
+  Value& set(std::string_view key, Value value);
+
+  /// \returns "null", "a boolean", "an integer", "a real", "a text", "a list" or "an object".
+  std::string_view type_name() const noexcept;
+
+  Mark mark;
+
+ private:
+  Data data_;
+};
+
+struct Value::Member {
+  std::string key;
+  Value value;
+  Mark key_mark;
+};
+
+inline Value::Value(Object value) : data_(std::move(value)) {}
+
+/// \returns the shortest text that reads back as the same double ("0.1", "1e-08", "inf").
+PRIVGRAD_API std::string format_number(double value);
+
+}  // namespace privgrad

@@ -1,0 +1,122 @@
+#include "privgrad/dataset.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad {
+namespace {
+
+void check_targets(const ExampleShape& shape, std::span<const float> targets) {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const float target = targets[i];
+    const bool is_class = target >= 0.0f && target == std::floor(target) &&
+                          target < static_cast<float>(shape.classes);
+    if (!std::isfinite(target) || (shape.classes > 0 && !is_class)) {
+      throw IoError("row " + std::to_string(i) + ": the label is " + format_number(target) +
+                    (shape.classes > 0 ? ", expected a class below " + std::to_string(shape.classes)
+                                       : ", expected a finite number"));
+    }
+  }
+}
+
+void check_finite(std::span<const float> features, std::size_t row_size) {
+  const auto bad =
+      std::find_if(features.begin(), features.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == features.end()) return;
+  const auto at = static_cast<std::size_t>(bad - features.begin());
+  throw IoError("row " + std::to_string(at / row_size) + ", feature " +
+                std::to_string(at % row_size) + " is " + format_number(*bad) +
+                ", expected a finite number");
+}
+
+}  // namespace
+
+std::size_t element_count(const Shape& shape) {
+  std::size_t count = 1;
+  for (const std::size_t extent : shape) {
+    if (__builtin_mul_overflow(count, extent, &count)) {
+      throw ConfigError("a shape of " + to_text(shape) + " has too many elements");
+    }
+  }
+  return count;
+}
+
+std::string to_text(const Shape& shape) {
+  std::string text;
+  for (const std::size_t extent : shape)
+    text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text.empty() ? "1" : text;
+}
+
+void Dataset::check_sizes(std::size_t count) const {
+  std::size_t expected = 0;
+  if (row_size_ == 0 || __builtin_mul_overflow(targets_.size(), row_size_, &expected) ||
+      count != expected) {
+    throw IoError(std::to_string(targets_.size()) + " label(s) but " + std::to_string(count) +
+                  " feature values, expected " + std::to_string(row_size_) + " for each label");
+  }
+}
+
+Dataset::Dataset(ExampleShape shape, std::vector<float> features, std::vector<float> targets)
+    : shape_(std::move(shape)),
+      row_size_(element_count(shape_.features)),
+      targets_(std::move(targets)) {
+  check_sizes(features.size());
+  check_targets(shape_, targets_);
+  check_finite(features, row_size_);
+  features_ = std::move(features);
+}
+
+Dataset::Dataset(ExampleShape shape, std::vector<std::uint8_t> features, float scale,
+                 std::vector<float> targets)
+    : shape_(std::move(shape)),
+      row_size_(element_count(shape_.features)),
+      scale_(scale),
+      targets_(std::move(targets)) {
+  check_sizes(features.size());
+  check_targets(shape_, targets_);
+  if (!std::isfinite(scale)) throw IoError("the scale of the bytes is not finite");
+  features_ = std::move(features);
+}
+
+void Dataset::gather(std::span<const std::uint32_t> rows, std::span<float> features,
+                     std::span<float> targets) const {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::size_t row = rows[i];
+    float* to = features.data() + i * row_size_;
+    if (const auto* reals = std::get_if<std::vector<float>>(&features_)) {
+      std::memcpy(to, reals->data() + row * row_size_, row_size_ * sizeof(float));
+    } else {
+      const std::uint8_t* from =
+          std::get<std::vector<std::uint8_t>>(features_).data() + row * row_size_;
+      std::transform(from, from + row_size_, to, [scale = scale_](std::uint8_t byte) {
+        return static_cast<float>(byte) * scale;
+      });
+    }
+    targets[i] = targets_[row];
+  }
+}
+
+std::span<float> Dataset::features() {
+  if (const auto* bytes = std::get_if<std::vector<std::uint8_t>>(&features_)) {
+    std::vector<float> reals(bytes->size());
+    std::transform(
+        bytes->begin(), bytes->end(), reals.begin(),
+        [scale = scale_](std::uint8_t byte) { return static_cast<float>(byte) * scale; });
+    features_ = std::move(reals);
+  }
+  return std::get<std::vector<float>>(features_);
+}
+
+void Dataset::replace_features(Shape features_shape, std::vector<float> features) {
+  Dataset changed(ExampleShape{std::move(features_shape), shape_.classes}, std::move(features),
+                  targets_);
+  *this = std::move(changed);
+}
+
+}  // namespace privgrad

@@ -1,0 +1,30 @@
+#include "privgrad/plugin.hpp"
+#include "privgrad/schedule.hpp"
+
+namespace {
+
+/// The same value at every step; what a bare number in a manifest means.
+class Constant final : public privgrad::Schedule {
+ public:
+  explicit Constant(const privgrad::Params& params) : value_(params.real("value")) {}
+
+  void start(const privgrad::Horizon&) override {}
+  double value(std::uint64_t) const override { return value_; }
+  bool is_shape() const override { return false; }
+
+ private:
+  double value_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Schedule, Constant>({
+      .name = "constant",
+      .summary = "The same value at every step; a bare number means this.",
+      .reference = "none: a definition",
+      .params = {privgrad::param::real("value", "The value.").at_least(0).example(1.0)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.constant", "0.1.0", register_components)
