@@ -1,5 +1,4 @@
 include_guard(GLOBAL)
-include(GNUInstallDirs)
 set(PRIVGRAD_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/privgrad_plugin.lds")
 
 # privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...] [NO_INSTALL])
@@ -41,7 +40,20 @@ function(privgrad_add_plugin name)
   # The loader refuses files that others may write, which is what a umask of 002 makes.
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
   if(NOT arg_NO_INSTALL)
-    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/privgrad/plugins/${arg_KIND}
+    set_property(GLOBAL APPEND PROPERTY PRIVGRAD_PLUGIN_TARGETS ${target})
+    install(TARGETS ${target} LIBRARY DESTINATION lib/privgrad/plugins/${arg_KIND}
             PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   endif()
+endfunction()
+
+# privgrad_add_conformance_test(<name>)
+#
+# Adds the test <name>-conformance: everything that the interface of each component in the plugin <name> promises
+# (repeatable values, finite results, unchanged outputs on errors, ...), checked on the built file by
+# `privgrad plugins test`. The plugins of the house pass the same suite.
+function(privgrad_add_conformance_test name)
+  if(NOT TARGET privgrad_plugin_${name})
+    message(FATAL_ERROR "privgrad_add_conformance_test(${name}): there is no plugin of that name; call privgrad_add_plugin(${name} ...) first")
+  endif()
+  add_test(NAME ${name}-conformance COMMAND $<TARGET_FILE:privgrad::privgrad> plugins test $<TARGET_FILE:privgrad_plugin_${name}>)
 endfunction()

@@ -1,0 +1,101 @@
+#!/bin/sh
+# Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
+#
+#   scripts/install-dependencies.sh            what building and testing need
+#   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
+#   scripts/install-dependencies.sh --lint     and the linter
+#   scripts/install-dependencies.sh --list     prints the packages and installs nothing
+#
+# With everything in place it asks dpkg once and touches neither the network nor the system.
+# PRIVGRAD_SKIP_DEPENDENCIES=1 makes it do nothing, for machines whose packages come from elsewhere.
+set -eu
+
+packages() {
+  cat <<'LIST'
+g++                           the compiler (C++20)
+cmake                         configures the build
+ninja-build                   runs the build
+pkg-config                    finds libsodium, libyaml and OpenBLAS for CMake
+libboost-dev                  Boost.DLL, which loads the plugins
+libboost-program-options-dev  reads the command line
+libtbb-dev                    the threads of the executor
+libsodium-dev                 ChaCha20 for the noise, SHA-256 for pins and the ledger's chain
+libyaml-dev                   reads manifests
+nlohmann-json3-dev            reads and writes JSON
+zlib1g-dev                    reads gzip-compressed data sets
+libxtensor-dev                arrays inside the numerical plugins
+libxtensor-blas-dev           linear algebra on those arrays
+libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
+catch2                        the test framework
+LIST
+  if [ "$with_format" = 1 ]; then
+    echo 'clang-format-14               formats the sources; one version, because versions disagree'
+  fi
+  if [ "$with_lint" = 1 ]; then
+    echo 'clang-tidy-14                 looks for common mistakes in the sources'
+  fi
+}
+
+stop() {
+  echo "install-dependencies: $1" >&2
+  exit 1
+}
+
+with_format=0
+with_lint=0
+list_only=0
+for argument in "$@"; do
+  case "$argument" in
+    --format) with_format=1 ;;
+    --lint) with_lint=1 ;;
+    --list) list_only=1 ;;
+    *) stop "unknown argument '$argument'; allowed are --format, --lint and --list" ;;
+  esac
+done
+
+if [ "$list_only" = 1 ]; then
+  packages
+  exit 0
+fi
+[ "${PRIVGRAD_SKIP_DEPENDENCIES:-0}" = 1 ] && exit 0
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  stop "this is not Debian or a relative of it (no apt-get). Install the counterparts of these packages, then set PRIVGRAD_SKIP_DEPENDENCIES=1:
+$(packages)"
+fi
+
+# dpkg-query fails when it does not know a package at all, which here only means that it is missing.
+installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(packages | cut -d' ' -f1) 2>/dev/null |
+            sed -n 's/^installed //p') || true
+missing=""
+for package in $(packages | cut -d' ' -f1); do
+  case "
+$installed
+" in
+    *"
+$package
+"*) ;;
+    *) missing="$missing $package" ;;
+  esac
+done
+[ -z "$missing" ] && exit 0
+
+echo "Installing the Debian packages that are missing:"
+packages | while read -r package purpose; do
+  case "$missing " in
+    *" $package "*) printf '  %-29s %s\n' "$package" "$purpose" ;;
+  esac
+done
+
+as_root=""
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null ||
+    stop "this needs root and there is no sudo; as root, run: apt-get install --no-install-recommends$missing"
+  as_root="sudo"
+fi
+# Not `sudo VARIABLE=value`, which many sudo configurations refuse.
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"; }
+
+apt update || stop "apt-get update failed: is there a network and a package mirror in /etc/apt?"
+apt install -y --no-install-recommends $missing >/dev/null ||
+  stop "apt-get install failed; to see why, run as root: apt-get install --no-install-recommends$missing"
