@@ -72,6 +72,8 @@ struct Manifest {
   ComponentUse noise_multiplier, clip_norm, learning_rate;  ///< schedules.*
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
+  bool noise_off =
+      false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   ComponentUse accountant;         ///< The one that guards the budget.
   std::vector<ComponentUse> also;  ///< Reported beside it.

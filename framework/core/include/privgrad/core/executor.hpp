@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "privgrad/executor.hpp"
+
+namespace privgrad::core {
+
+/// An executor on its own TBB arena. \param threads  > 0.
+std::unique_ptr<Executor> make_executor(int threads);
+
+/// \returns the number of threads that the machine lets this process use, at least 1.
+int available_threads();
+
+}  // namespace privgrad::core

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/core/ledger.hpp"
+#include "privgrad/core/random_key.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+
+/// The event of each step's release on its own batch, derived from the recipes that the mechanism
+/// will run: what is charged is what is done.
+///
+/// Proved here: recipes with independent noise (keep = keep_noise = 0, no node used twice), each a
+/// Gaussian mechanism with the root of the summed squared multipliers. \throws PrivacyError for
+/// recipes that share data or noise between steps: their guarantee depends on who
+///   takes part in which step, and this version has no accounting for that.
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps);
+
+/// Turns bounded sums into released values. The only code that does.
+class Mechanism {
+ public:
+  /// \param divisor  a constant of the plan, > 0; never the size of a batch.
+  Mechanism(const Aggregator& aggregator, RandomKey noise_key, double divisor);
+
+  /// \param receipt  proof of payment for exactly this noise; used up.
+  /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, or if a
+  /// receipt for
+  ///   this step, or a later one, was used before.
+  Released release(Bounded sum, Receipt receipt);
+
+  /// For comparisons without privacy: the exact mean, marked in every output of the run.
+  Released release_without_noise(Bounded sum);
+
+ private:
+  const Aggregator& aggregator_;
+  RandomKey noise_key_;
+  double divisor_;
+  std::uint64_t next_step_ = 0;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/core/ledger.hpp"
+#include "privgrad/core/manifest.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+
+/// Something that was computed from private rows and that no accountant was charged for.
+struct Unaccounted {
+  std::string what;      ///< "pca", "training metrics".
+  std::string position;  ///< The place in the manifest that causes it.
+};
+
+/// What one accountant says of the run.
+struct AccountantReport {
+  std::string name;  ///< As the manifest writes it: "zcdp".
+  PrivacyAnswer epsilon;
+};
+
+/// Everything that can be known before the data is touched: components made, noise calibrated, cost
+/// proved.
+struct Plan {
+  const Manifest* manifest = nullptr;
+
+  ComponentPtr<DataSource> data;
+  std::vector<ComponentPtr<Transform>> transforms;
+  ComponentPtr<Model> model;
+  ComponentPtr<Sampler> sampler;
+  ComponentPtr<Aggregator> aggregator;
+  ComponentPtr<Optimizer> optimizer;
+
+  DataInfo info;
+  std::uint64_t dataset_size = 0;  ///< Public.
+  double divisor = 0.0;            ///< Constant divisor of every noisy sum.
+  Network network;
+  std::size_t parameters = 0;
+
+  std::vector<double> noise_multiplier, clip_norm,
+      learning_rate;                          ///< One per step; no noise: all zero.
+  std::vector<Charge> charges;                ///< One per step; no noise: none.
+  std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
+  std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
+  Event event = Event::nothing();             ///< The affordable steps as one event.
+
+  std::vector<Unaccounted> unaccounted;
+
+  std::uint64_t steps() const { return manifest->steps; }
+  const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
+};
+
+/// \param manifest  must outlive the plan.
+/// \throws ManifestError for what does not fit together; PrivacyError for what is not proved, what
+/// the
+///   budget cannot pay a single step of, and what release mode refuses, each with its place in the
+///   manifest; IoError if the data's headers cannot be read.
+Plan make_plan(const Manifest& manifest);
+
+}  // namespace privgrad::core

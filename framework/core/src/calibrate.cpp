@@ -1,0 +1,51 @@
+#include "privgrad/core/calibrate.hpp"
+
+#include <algorithm>
+#include <boost/math/tools/toms748_solve.hpp>
+#include <cmath>
+#include <cstdint>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target) {
+  // In log2 of the scale: epsilon runs over many powers of ten, and a bracket by doubling is then
+  // exact.
+  constexpr double kLargest = 60.0;
+  const auto excess = [&](double log_scale) {
+    const double epsilon = epsilon_at(std::exp2(log_scale));
+    // The logarithm is nearly linear in log(scale), which the solver likes; clamped where it is
+    // infinite.
+    return std::clamp(std::log(epsilon / target), -1e3, 1e3);
+  };
+  double high = 0.0;
+  double at_high = excess(high);
+  while (at_high > 0.0 && high < kLargest) at_high = excess(high += 1.0);
+  if (at_high > 0.0) {
+    throw PrivacyError("no noise, however large, brings epsilon down to " + format_number(target));
+  }
+  double low = high - 1.0;
+  double at_low = excess(low);
+  while (at_low <= 0.0 && low > -kLargest) {
+    high = low;
+    at_high = at_low;
+    at_low = excess(low -= 1.0);
+  }
+  if (at_low <= 0.0) return std::exp2(high);  // even next to no noise meets the target
+  if (at_high == 0.0) return std::exp2(high);
+
+  std::uintmax_t evaluations = 100;
+  const auto close_enough = [](double a, double b) { return std::abs(a - b) < 1e-12; };
+  const auto [below, above] = boost::math::tools::toms748_solve(excess, low, high, at_low, at_high,
+                                                                close_enough, evaluations);
+  // `above` is the side with more noise. The solver may return a point that it never evaluated, and
+  // a rounding error may lift one that it did: what is returned has been seen to meet the target.
+  double log_scale = above;
+  for (double nudge = 1e-14; excess(log_scale) > 0.0; nudge *= 2.0) log_scale += nudge;
+  (void)below;
+  return std::exp2(log_scale);
+}
+
+}  // namespace privgrad::core

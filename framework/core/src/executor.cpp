@@ -1,0 +1,41 @@
+#include "privgrad/core/executor.hpp"
+
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+namespace {
+
+class TbbExecutor final : public Executor {
+ public:
+  explicit TbbExecutor(int threads) : arena_(threads) {}
+
+  void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
+    arena_.execute([&] {
+      tbb::parallel_for(
+          std::size_t{0}, chunks, [&](std::size_t chunk) { body(chunk); },
+          tbb::simple_partitioner());
+    });
+  }
+
+ private:
+  tbb::task_arena arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(int threads) {
+  if (threads < 1)
+    throw ConfigError("the number of threads is " + std::to_string(threads) +
+                      ", allowed is [1, inf)");
+  return std::make_unique<TbbExecutor>(threads);
+}
+
+int available_threads() { return std::max(1, tbb::info::default_concurrency()); }
+
+}  // namespace privgrad::core

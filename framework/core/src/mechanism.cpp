@@ -1,0 +1,100 @@
+#include "privgrad/core/mechanism.hpp"
+
+#include <cmath>
+#include <unordered_set>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+#include "trust_base.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Standard deviation of the recipe's noise, in units of the L2 bound; its nodes must be distinct.
+double combined_multiplier(const ReleaseRecipe& recipe) {
+  double squares = 0.0;
+  for (const NoiseTerm& term : recipe.noise) squares += term.multiplier * term.multiplier;
+  return std::sqrt(squares);
+}
+
+}  // namespace
+
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps) {
+  std::vector<Event> events;
+  events.reserve(steps);
+  std::unordered_set<std::uint64_t> used;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    // Composition of Gaussian mechanisms needs noise that is independent between releases; a node
+    // that comes back would cancel, or be averaged out, and the sum of its costs would say nothing.
+    const auto refuse = [&](const std::string& why) {
+      throw PrivacyError(
+          "step " + std::to_string(step) + " " + why +
+          ": correlated releases are accounted by who takes part in which step, which this "
+          "version cannot do; use independent noise (aggregator gaussian)");
+    };
+    if (recipe.keep != 0.0) refuse("releases data of earlier steps again");
+    if (recipe.keep_noise != 0.0) refuse("keeps noise of earlier steps");
+    for (const NoiseTerm& term : recipe.noise) {
+      if (!used.insert(term.node).second)
+        refuse("uses noise node " + std::to_string(term.node) + " again");
+    }
+    const double multiplier = combined_multiplier(recipe);
+    if (!(multiplier > 0.0) || !std::isfinite(multiplier)) {
+      throw PrivacyError("step " + std::to_string(step) + " has a noise multiplier of " +
+                         format_number(multiplier) +
+                         ", which protects nothing; expected a finite number above 0");
+    }
+    events.push_back(Event::gaussian(multiplier));
+  }
+  return events;
+}
+
+Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, double divisor)
+    : aggregator_(aggregator), noise_key_(noise_key), divisor_(divisor) {
+  if (!(divisor > 0.0) || !std::isfinite(divisor)) {
+    throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
+                      ", expected a finite number above 0");
+  }
+}
+
+Released Mechanism::release(Bounded sum, Receipt receipt) {
+  const std::uint64_t step = receipt.step();
+  if (step < next_step_) {
+    // The same node with other data: the difference of the two releases would have no noise at all.
+    throw PrivacyError("step " + std::to_string(step) +
+                       " was released before; its noise must not be used again");
+  }
+  const ReleaseRecipe recipe = aggregator_.recipe(step);
+  const double multiplier = combined_multiplier(recipe);
+  if (recipe.keep != 0.0 || recipe.keep_noise != 0.0 ||
+      !(receipt.release() == Event::gaussian(multiplier))) {
+    throw PrivacyError("step " + std::to_string(step) +
+                       " was paid for other noise than its recipe asks for");
+  }
+  next_step_ = step + 1;
+
+  const std::vector<double>& values = TrustBase::values(sum);
+  std::vector<double> noise(values.size(), 0.0);
+  std::vector<double> normals(values.size());
+  for (const NoiseTerm& term : recipe.noise) {
+    fill_normals(noise_key_, term.node, 0, normals);
+    for (std::size_t i = 0; i < noise.size(); ++i) noise[i] += term.multiplier * normals[i];
+  }
+  std::vector<float> released(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    released[i] = static_cast<float>((values[i] + sum.l2_bound() * noise[i]) / divisor_);
+  }
+  return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor_);
+}
+
+Released Mechanism::release_without_noise(Bounded sum) {
+  const std::vector<double>& values = TrustBase::values(sum);
+  std::vector<float> released(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    released[i] = static_cast<float>(values[i] / divisor_);
+  return TrustBase::released(std::move(released), 0.0);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,347 @@
+#include "privgrad/core/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/core/event_json.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/files.hpp"
+#include "privgrad/core/mechanism.hpp"
+#include "privgrad/core/safetensors.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Steps that are paid for by one flush to the disk. A run that is cut off may have paid for up to
+/// so many steps that it never made; the other way round cannot happen.
+constexpr std::uint64_t kStepsPerFlush = 8;
+
+std::string version() {
+  return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+      PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
+}
+
+std::vector<std::string> unaccounted_names(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Unaccounted& item : plan.unaccounted) names.push_back(item.what);
+  return names;
+}
+
+std::string_view mode_name(const Manifest& manifest) {
+  return manifest.mode == Mode::release ? "release" : "research";
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json(nullptr);
+}
+
+class Training {
+ public:
+  Training(Plan& plan, const RunOptions& options)
+      : plan_(plan),
+        manifest_(*plan.manifest),
+        options_(options),
+        executor_(make_executor(options.threads)),
+        key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
+                            : RandomKey::from_operating_system()),
+        sampler_random_(make_random_source(key_.derive("sampler"))),
+        mechanism_(*plan.aggregator, key_.derive("noise"), plan.divisor) {}
+
+  RunResult run() {
+    read_data();
+    compile();
+    open_directory();
+    const auto begin = std::chrono::steady_clock::now();
+    train();
+    result_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    close_directory();
+    return std::move(result_);
+  }
+
+ private:
+  void read_data() {
+    const auto& use = manifest_.data;
+    train_ = use.with_position([&] { return plan_.data->read(Split::train); });
+    if (plan_.info.test_rows > 0)
+      test_ = use.with_position([&] { return plan_.data->read(Split::test); });
+    if (train_.rows() != plan_.info.train_rows) {
+      throw IoError("the training data changed between the plan and the run: " +
+                    std::to_string(train_.rows()) + " examples, planned " +
+                    std::to_string(plan_.info.train_rows));
+    }
+    for (std::size_t i = 0; i < plan_.transforms.size(); ++i) {
+      manifest_.transforms[i].with_position([&] {
+        plan_.transforms[i]->fit(train_);
+        plan_.transforms[i]->apply(train_);
+        if (test_.rows() > 0) plan_.transforms[i]->apply(test_);
+      });
+    }
+  }
+
+  void compile() {
+    parameters_.resize(plan_.parameters);
+    const auto source = make_random_source(key_.derive("model"));
+    const auto random = source->stream(0);
+    manifest_.model.with_position(
+        [&] { plan_.model->initialise(plan_.network, *random, parameters_); });
+    if (auto* own = dynamic_cast<SelfExecuting*>(plan_.model.get())) {
+      program_ = own->make_program(plan_.network, *executor_);
+    } else {
+      backend_ = manifest_.backend.make<Backend>();
+      program_ = manifest_.backend.with_position(
+          [&] { return backend_->compile(plan_.network, *executor_); });
+    }
+    if (program_->parameter_count() != plan_.parameters) {
+      throw PluginError("the backend's program has " + std::to_string(program_->parameter_count()) +
+                        " parameters, the model describes " + std::to_string(plan_.parameters));
+    }
+    program_->load_parameters(parameters_);
+    plan_.optimizer->start(plan_.parameters);
+  }
+
+  void open_directory() {
+    make_run_directory(options_.directory);
+    write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest_.resolved));
+    write_atomically(options_.directory / "privgrad.lock", options_.lock);
+    metrics_file_.emplace(options_.directory / "metrics.jsonl");
+    if (manifest_.noise_off) return;
+    accountant_ = manifest_.accountant.make<Accountant>();
+    accountant_->start(manifest_.adjacency);
+    ledger_.emplace(options_.directory / "ledger.jsonl",
+                    Budget{manifest_.target_epsilon, manifest_.target_delta}, *accountant_,
+                    manifest_.accountant.component->full_name(),
+                    Json{{"privgrad", version()},
+                         {"name", manifest_.name},
+                         {"mode", mode_name(manifest_)},
+                         {"reproducible", manifest_.seed.has_value()},
+                         {"adjacency", to_text(manifest_.adjacency)},
+                         {"unit", to_text(PrivacyUnit::example)},
+                         {"sampler", manifest_.sampler.component->full_name()},
+                         {"aggregator", manifest_.aggregator.component->full_name()},
+                         {"planned_steps", plan_.steps()}});
+  }
+
+  void train() {
+    result_.epsilon = ledger_ ? ledger_->spent() : plan_.epsilon();
+    for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        result_.status = RunStatus::interrupted;
+        break;
+      }
+      if (!pay_for(step)) {
+        result_.status = RunStatus::budget_exhausted;
+        break;
+      }
+      if (!take_step(step)) {
+        result_.status = RunStatus::diverged;
+        break;
+      }
+      result_.steps = step + 1;
+      if (result_.steps % manifest_.evaluate_every == 0 || result_.steps == plan_.steps())
+        report_progress();
+    }
+    if (measured_at_ != result_.steps) report_progress();
+    result_.metrics = last_metrics_;
+  }
+
+  /// \returns whether the step is paid for. The data has not been touched when it is not.
+  bool pay_for(std::uint64_t step) {
+    if (!ledger_ || !receipts_.empty()) return true;
+    const std::uint64_t count = std::min(kStepsPerFlush, plan_.charges.size() - step);
+    for (Receipt& receipt : ledger_->charge(std::span(plan_.charges).subspan(step, count))) {
+      receipts_.push_back(std::move(receipt));
+    }
+    result_.epsilon = ledger_->spent();
+    return !receipts_.empty();
+  }
+
+  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  bool take_step(std::uint64_t step) {
+    plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
+    Bounded sum = clipped_sum(*program_, train_, batch_, plan_.clip_norm[step], *executor_);
+    const Released gradient = release(std::move(sum));
+    previous_ = parameters_;
+    plan_.optimizer->step(parameters_, gradient,
+                          {.step = step, .learning_rate = plan_.learning_rate[step]});
+    const bool finite = std::all_of(parameters_.begin(), parameters_.end(),
+                                    [](float x) { return std::isfinite(x); });
+    if (!finite) parameters_ = previous_;
+    program_->load_parameters(parameters_);
+    return finite;
+  }
+
+  Released release(Bounded sum) {
+    if (!ledger_) return mechanism_.release_without_noise(std::move(sum));
+    Receipt receipt = std::move(receipts_.front());
+    receipts_.pop_front();
+    return mechanism_.release(std::move(sum), std::move(receipt));
+  }
+
+  void report_progress() {
+    last_metrics_ = measure();
+    measured_at_ = result_.steps;
+    Json line = to_json(last_metrics_);
+    line["step"] = result_.steps;
+    line["epsilon"] = json_number(result_.epsilon.value);
+    metrics_file_->append(line.dump() + "\n");
+    if (options_.on_progress) {
+      options_.on_progress({.step = result_.steps,
+                            .steps = plan_.steps(),
+                            .epsilon = result_.epsilon.value,
+                            .metrics = last_metrics_});
+    }
+  }
+
+  /// Exact metrics on private rows are a release of their own: release mode has none of them.
+  Metrics measure() const {
+    Metrics metrics;
+    if (manifest_.mode == Mode::research) {
+      measure_split(train_, metrics.train_loss, metrics.train_accuracy);
+    }
+    if (manifest_.mode == Mode::research || manifest_.test_is_public) {
+      measure_split(test_, metrics.test_loss, metrics.test_accuracy);
+    }
+    return metrics;
+  }
+
+  void measure_split(const Dataset& data, std::optional<double>& loss,
+                     std::optional<double>& accuracy) const {
+    if (data.rows() == 0) return;
+    const Evaluation sums = evaluate(*program_, data, *executor_);
+    const auto rows = static_cast<double>(data.rows());
+    loss = sums.loss / rows;
+    if (plan_.network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
+  }
+
+  void close_directory() {
+    const std::string status(to_text(result_.status));
+    if (ledger_) ledger_->close(status, result_.steps);
+    write_atomically(options_.directory / "model.safetensors",
+                     to_safetensors(plan_.network, parameters_, model_metadata()));
+    result_.summary = summary(status);
+    write_atomically(options_.directory / "summary.json", result_.summary.dump(2) + "\n");
+  }
+
+  /// A model travels without its directory, so it carries its own privacy statement.
+  std::map<std::string, std::string> model_metadata() const {
+    return {{"format", "privgrad"},
+            {"privgrad", version()},
+            {"name", manifest_.name},
+            {"mode", std::string(mode_name(manifest_))},
+            {"reproducible", manifest_.seed ? "true: not for release" : "false"},
+            {"epsilon", format_number(result_.epsilon.value)},
+            {"delta", format_number(manifest_.target_delta)},
+            {"adjacency", std::string(to_text(manifest_.adjacency))},
+            {"unaccounted", Json(unaccounted_names(plan_)).dump()}};
+  }
+
+  Json summary(const std::string& status) const {
+    return {{"status", status},
+            {"name", manifest_.name},
+            {"steps", result_.steps},
+            {"planned_steps", plan_.steps()},
+            {"epsilon", json_number(result_.epsilon.value)},
+            {"delta", manifest_.target_delta},
+            {"bound", to_text(result_.epsilon.bound)},
+            {"note", result_.epsilon.note},
+            {"accountant", plan_.accountants.front().name},
+            {"adjacency", to_text(manifest_.adjacency)},
+            {"unit", to_text(PrivacyUnit::example)},
+            {"sampler", manifest_.sampler.component->factory.info.name},
+            {"aggregator", manifest_.aggregator.component->factory.info.name},
+            {"parameters", plan_.parameters},
+            {"metrics", to_json(result_.metrics)},
+            {"unaccounted", unaccounted_names(plan_)},
+            {"mode", mode_name(manifest_)},
+            {"reproducible", manifest_.seed.has_value()},
+            {"threads", options_.threads},
+            {"seconds", result_.seconds},
+            {"privgrad", version()},
+            {"run_dir", options_.directory.string()}};
+  }
+
+  Plan& plan_;
+  const Manifest& manifest_;
+  const RunOptions& options_;
+  std::unique_ptr<Executor> executor_;
+  RandomKey key_;
+  std::unique_ptr<RandomSource> sampler_random_;
+  Mechanism mechanism_;
+
+  Dataset train_, test_;
+  ComponentPtr<Backend> backend_;
+  std::unique_ptr<Program> program_;
+  std::vector<float> parameters_, previous_;
+  std::vector<std::uint32_t> batch_;
+
+  ComponentPtr<Accountant> accountant_;
+  std::optional<Ledger> ledger_;
+  std::deque<Receipt> receipts_;
+  std::optional<AppendOnlyFile> metrics_file_;
+  Metrics last_metrics_;
+  std::optional<std::uint64_t> measured_at_;
+  RunResult result_;
+};
+
+}  // namespace
+
+nlohmann::json to_json(const Metrics& metrics) {
+  return {{"train_loss", optional_json(metrics.train_loss)},
+          {"train_accuracy", optional_json(metrics.train_accuracy)},
+          {"test_loss", optional_json(metrics.test_loss)},
+          {"test_accuracy", optional_json(metrics.test_accuracy)}};
+}
+
+std::string_view to_text(RunStatus status) {
+  switch (status) {
+    case RunStatus::completed:
+      return "completed";
+    case RunStatus::budget_exhausted:
+      return "budget_exhausted";
+    case RunStatus::interrupted:
+      return "interrupted";
+    case RunStatus::diverged:
+      return "diverged";
+  }
+  return "?";
+}
+
+RunResult run(Plan& plan, const RunOptions& options) { return Training(plan, options).run(); }
+
+nlohmann::json to_json(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  Json accountants = Json::object();
+  for (const AccountantReport& report : plan.accountants) {
+    accountants[report.name] = {{"epsilon", json_number(report.epsilon.value)},
+                                {"lower", optional_json(report.epsilon.lower)},
+                                {"bound", to_text(report.epsilon.bound)},
+                                {"note", report.epsilon.note}};
+  }
+  return {{"name", manifest.name},
+          {"steps", plan.steps()},
+          {"affordable_steps", plan.affordable_steps},
+          {"noise_multiplier", plan.noise_multiplier},
+          {"clip_norm", plan.clip_norm},
+          {"learning_rate", plan.learning_rate},
+          {"epsilon", json_number(plan.epsilon().value)},
+          {"delta", manifest.target_delta},
+          {"adjacency", to_text(manifest.adjacency)},
+          {"accountant", plan.accountants.front().name},
+          {"accountants", std::move(accountants)},
+          {"parameters", plan.parameters},
+          {"dataset_size", plan.dataset_size},
+          {"expected_batch_size", plan.divisor},
+          {"unaccounted", unaccounted_names(plan)},
+          {"mode", mode_name(manifest)},
+          {"reproducible", manifest.seed.has_value()},
+          {"event", to_json(plan.event)}};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "privgrad/privacy.hpp"
+
+namespace privgrad {
+
+/// The only maker of Bounded and Released. Not installed, not exported; included by clipped_sum.cpp
+/// and mechanism.cpp alone, and a test sees to it that this stays so.
+class TrustBase {
+ public:
+  /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
+  static Bounded bounded(std::vector<double> values, double l2_bound, PrivacyUnit unit) {
+    return Bounded(std::move(values), l2_bound, unit);
+  }
+
+  static const std::vector<double>& values(const Bounded& sum) { return sum.values_; }
+
+  /// \param values  paid for and noised (or declared to be without privacy).
+  static Released released(std::vector<float> values, double noise_stddev) {
+    return Released(std::move(values), noise_stddev);
+  }
+};
+
+}  // namespace privgrad
