@@ -1,0 +1,41 @@
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// Fresh Gaussian noise in every step: released_t = (x_t + l2_bound sigma_t zeta_t) / divisor.
+///
+/// To let steps share noise, name the node of an earlier step again, or set keep or keep_noise:
+/// what is charged follows from the recipe.
+class @CLASS@ final : public privgrad::Aggregator {
+ public:
+  explicit @CLASS@(const privgrad::Params&) {}
+
+  void start(const privgrad::AggregationPlan& plan) override {
+    multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+  }
+
+  privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
+    privgrad::ReleaseRecipe recipe;
+    recipe.noise.push_back({.node = step, .multiplier = multipliers_.at(step)});
+    return recipe;
+  }
+
+ private:
+  std::vector<double> multipliers_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Aggregator, @CLASS@>({
+      .name = "@NAME@",
+      .summary = "Independent Gaussian noise in every step.",
+      .reference = "Dwork and Roth 2014, Appendix A (the Gaussian mechanism)",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", register_components)

@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// Gradient descent with heavy-ball momentum: v <- beta v + g, theta <- theta - eta v.
+class @CLASS@ final : public privgrad::Optimizer, public privgrad::Checkpointable {
+ public:
+  explicit @CLASS@(const privgrad::Params& params)
+      : beta_(static_cast<float>(params.real("beta"))) {}
+
+  void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
+
+  void step(std::span<float> parameters, const privgrad::Released& gradient,
+            const privgrad::StepContext& context) override {
+    const std::span<const float> g = gradient.values();
+    // Checked before anything is written, so that a failed step leaves everything as it was.
+    if (!std::all_of(g.begin(), g.end(), [](float x) { return std::isfinite(x); })) {
+      throw privgrad::NumericError("@NAME@: the released gradient of step " +
+                                   std::to_string(context.step) + " is not finite");
+    }
+    const auto rate = static_cast<float>(context.learning_rate);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      velocity_[i] = beta_ * velocity_[i] + g[i];
+      parameters[i] -= rate * velocity_[i];
+    }
+  }
+
+  std::span<const float> state() const override { return velocity_; }
+
+  void restore(std::span<const float> state) override {
+    if (state.size() != velocity_.size()) {
+      throw privgrad::ConfigError("@NAME@: the saved state has " + std::to_string(state.size()) +
+                                  " numbers, this run needs " + std::to_string(velocity_.size()));
+    }
+    velocity_.assign(state.begin(), state.end());
+  }
+
+ private:
+  float beta_;
+  std::vector<float> velocity_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  namespace param = privgrad::param;
+  registrar.add<privgrad::Optimizer, @CLASS@>({
+      .name = "@NAME@",
+      .summary = "Gradient descent with heavy-ball momentum.",
+      .reference = "Polyak 1964, Some methods of speeding up the convergence of iteration methods",
+      .params = {param::real("beta", "Share of the last velocity that is kept.")
+                     .at_least(0)
+                     .below(1)
+                     .defaults_to(0.9)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", register_components)

@@ -1,0 +1,55 @@
+#include <cstddef>
+#include <vector>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+/// Moves every feature so that its mean over the training examples is 0.
+class @CLASS@ final : public privgrad::Transform {
+ public:
+  explicit @CLASS@(const privgrad::Params& params) : statistic_(privgrad::statistic_from(params)) {}
+
+  privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
+    return input;
+  }
+
+  void fit(privgrad::Dataset& train) override {
+    const std::size_t width = train.row_size();
+    const auto features = train.features();
+    std::vector<double> sums(width, 0.0);  // float sums would lose digits over many rows
+    for (std::size_t i = 0; i < features.size(); ++i) sums[i % width] += features[i];
+    mean_.assign(width, 0.0f);
+    if (train.rows() == 0) return;
+    for (std::size_t j = 0; j < width; ++j) {
+      mean_[j] = static_cast<float>(sums[j] / static_cast<double>(train.rows()));
+    }
+  }
+
+  void apply(privgrad::Dataset& data) const override {
+    const auto features = data.features();
+    for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
+  }
+
+  // The mean is read off the training rows and charged nowhere. Every output says so, unless the
+  // manifest declares that those rows are public.
+  privgrad::Statistic statistic() const override { return statistic_; }
+
+ private:
+  privgrad::Statistic statistic_;
+  std::vector<float> mean_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, @CLASS@>({
+      .name = "@NAME@",
+      .summary = "Subtracts the training mean from every feature.",
+      .reference = "none: a definition",
+      .params = {privgrad::statistics_param()},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", register_components)
