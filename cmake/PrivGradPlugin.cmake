@@ -1,13 +1,15 @@
 include_guard(GLOBAL)
 set(PRIVGRAD_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/privgrad_plugin.lds")
 
-# privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...] [NO_INSTALL])
+# privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...]
+#                     [OUTPUT_DIRECTORY <directory>] [NO_INSTALL])
 #
 # Builds <name>.privgrad.so the one way the loader expects. <room> is the folder of its kind: accountants,
 # aggregators, backends, data_sources, models, optimizers, samplers, schedules, transforms. The same function
-# serves plugins in this repository and plugins elsewhere (find_package(privgrad)).
+# serves plugins in this repository and plugins elsewhere (find_package(privgrad)). OUTPUT_DIRECTORY is for test
+# fixtures, which the command must not find.
 function(privgrad_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "KIND" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "KIND;OUTPUT_DIRECTORY" "SOURCES;LIBRARIES")
   if(NOT arg_KIND OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...])")
   endif()
@@ -15,6 +17,10 @@ function(privgrad_add_plugin name)
   if("${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type}} ${CMAKE_SHARED_LINKER_FLAGS} ${CMAKE_MODULE_LINKER_FLAGS}"
      MATCHES "-Ofast|-ffast-math")
     message(FATAL_ERROR "privgrad plugins must not use -ffast-math: linking it flips the whole process to flush-to-zero")
+  endif()
+
+  if(NOT arg_OUTPUT_DIRECTORY)
+    set(arg_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/privgrad/plugins/${arg_KIND}")
   endif()
 
   # The target carries a prefix because plugins are named after what they do, and so are other targets.
@@ -35,7 +41,7 @@ function(privgrad_add_plugin name)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" SUFFIX ".privgrad.so"
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/privgrad/plugins/${arg_KIND}"
+    LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
     INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
   # The loader refuses files that others may write, which is what a umask of 002 makes.
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)

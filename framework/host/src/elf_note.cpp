@@ -2,63 +2,94 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
-#include <fstream>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "privgrad/error.hpp"
+#include "text.hpp"
 
 namespace privgrad::host {
 namespace {
 
-constexpr char kSection[] = ".privgrad.abi";
+constexpr std::array<char, 14> kSection{".privgrad.abi"};
 
 template <class T>
-T read_at(std::ifstream& in, std::uint64_t offset) {
+T read_at(const OpenFile& file, std::uint64_t offset) {
   T value;
-  in.seekg(static_cast<std::streamoff>(offset));
-  in.read(reinterpret_cast<char*>(&value), sizeof value);
-  if (!in) throw PluginError("file ends too early");
+  file.read(offset, &value, sizeof value);
   return value;
+}
+
+Elf64_Ehdr read_header(const OpenFile& file) {
+  const char* const kNoPlugin = "not a 64-bit ELF shared object";
+  if (file.size() < sizeof(Elf64_Ehdr)) throw PluginError(kNoPlugin);
+  const auto header = read_at<Elf64_Ehdr>(file, 0);
+  constexpr unsigned char kOrder =
+      std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_ident[EI_DATA] != kOrder || header.e_type != ET_DYN) {
+    throw PluginError(kNoPlugin);
+  }
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum) {
+    throw PluginError("its ELF section table is malformed");
+  }
+  return header;
+}
+
+template <std::size_t N>
+std::string_view terminated_text(const char (&field)[N]) {
+  const auto* end = std::find(field, field + N, '\0');
+  if (end == field + N) throw PluginError("its plugin note is malformed: a text has no end");
+  return {field, end};
+}
+
+void check(const AbiNote& note) {
+  if (std::memcmp(note.magic, AbiNote{}.magic, sizeof note.magic) != 0 ||
+      note.size < sizeof(AbiNote)) {
+    throw PluginError("its plugin note is malformed: wrong magic or size");
+  }
+  if (!is_plain_text(terminated_text(note.abi_tag)) ||
+      !is_plugin_name(terminated_text(note.plugin_name)) ||
+      !is_plain_text(terminated_text(note.plugin_version))) {
+    throw PluginError(
+        "its plugin note is malformed: name (letters, digits, '.', '_', '-'), version and ABI "
+        "must be printable and not empty");
+  }
 }
 
 }  // namespace
 
 // Boost.DLL 1.74's library_info is not used: with binutils >= 2.40 it takes .shstrtab for the
 // symbol names, and it finds nothing in a stripped library.
-AbiNote read_abi_note(const std::filesystem::path& file) try {
-  std::ifstream in(file, std::ios::binary);
-  const auto header = read_at<Elf64_Ehdr>(in, 0);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_type != ET_DYN || header.e_shentsize != sizeof(Elf64_Shdr)) {
-    throw PluginError("not a 64-bit ELF shared object");
-  }
-  const auto section = [&](std::size_t i) {
-    return read_at<Elf64_Shdr>(in, header.e_shoff + i * sizeof(Elf64_Shdr));
-  };
-  const Elf64_Shdr names = section(header.e_shstrndx);
-  for (std::size_t i = 1; i < header.e_shnum; ++i) {
-    const Elf64_Shdr candidate = section(i);
-    if (candidate.sh_name + sizeof kSection > names.sh_size) continue;
-    const auto name =
-        read_at<std::array<char, sizeof kSection>>(in, names.sh_offset + candidate.sh_name);
-    if (std::memcmp(name.data(), kSection, sizeof kSection) != 0) continue;
-    if (candidate.sh_size < sizeof(AbiNote)) throw PluginError("its plugin note is too short");
-    const auto note = read_at<AbiNote>(in, candidate.sh_offset);
-    if (std::memcmp(note.magic, AbiNote{}.magic, sizeof note.magic) != 0 ||
-        note.abi_tag[sizeof note.abi_tag - 1] != 0 ||
-        note.plugin_name[sizeof note.plugin_name - 1] != 0 ||
-        note.plugin_version[sizeof note.plugin_version - 1] != 0) {
-      throw PluginError("its plugin note is malformed");
+AbiNote read_abi_note(const OpenFile& file) {
+  const Elf64_Ehdr header = read_header(file);
+  // At most 65535 sections (e_shnum has 16 bits), and read() refuses what the file does not hold.
+  std::vector<Elf64_Shdr> sections(header.e_shnum);
+  file.read(header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr));
+  const Elf64_Shdr& names = sections[header.e_shstrndx];
+  for (const Elf64_Shdr& section : sections) {
+    // Only this long a name can match; the sums below cannot overflow once these hold.
+    if (names.sh_size < kSection.size() || section.sh_name > names.sh_size - kSection.size() ||
+        names.sh_offset > file.size()) {
+      continue;
     }
+    const auto name =
+        read_at<std::array<char, kSection.size()>>(file, names.sh_offset + section.sh_name);
+    if (name != kSection) continue;
+    if (section.sh_type != SHT_PROGBITS || section.sh_size < sizeof(AbiNote)) {
+      throw PluginError("its plugin note is malformed: too short");
+    }
+    const auto note = read_at<AbiNote>(file, section.sh_offset);
+    check(note);
     return note;
   }
   throw PluginError(
       "not a privgrad plugin: it has no section .privgrad.abi (is PRIVGRAD_PLUGIN in one of its "
       "sources?)");
-} catch (const PluginError& problem) {
-  throw PluginError(file.string() + ": " + problem.what());
 }
 
 }  // namespace privgrad::host

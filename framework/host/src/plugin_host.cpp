@@ -1,43 +1,66 @@
 #include "privgrad/host/plugin_host.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cfenv>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "elf_note.hpp"
+#include "open_file.hpp"
 #include "privgrad/host/sha256.hpp"
+#include "text.hpp"
+#include "trust.hpp"
 
 namespace privgrad::host {
+namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".privgrad.so";
+
+/// Puts the floating-point state back, whatever the plugin did to it: one linked with -ffast-math
+/// runs crtfastmath.o on load and would switch the whole process to flush-to-zero, and accountants
+/// work with tails that small.
+class FloatingPointGuard {
+ public:
+  FloatingPointGuard() { std::fegetenv(&before_); }
+  ~FloatingPointGuard() { std::fesetenv(&before_); }
+  FloatingPointGuard(const FloatingPointGuard&) = delete;
+  FloatingPointGuard& operator=(const FloatingPointGuard&) = delete;
+
+ private:
+  std::fenv_t before_;
+};
+
+/// The code of one plugin in this process.
 class Library {
  public:
-  explicit Library(const std::filesystem::path& file) {
-    // A plugin linked with -ffast-math runs crtfastmath.o on load and would switch the whole
-    // process to flush-to-zero. Put the floating-point state back, whatever the plugin did.
-    std::fenv_t before;
-    std::fegetenv(&before);
-    try {
-      // rtld_now: a missing symbol is an error here, not an abort in the middle of training.
-      // rtld_local: plugins do not see each other. No rtld_deepbind: it splits libstdc++ in two.
-      handle_.load(file, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
-    } catch (const std::exception& problem) {
-      std::fesetenv(&before);
-      throw PluginError(file.string() + ": " + problem.what());
-    }
-    std::fesetenv(&before);
+  explicit Library(const fs::path& file) {
+    // rtld_now: a missing symbol is an error here, not an abort in the middle of training.
+    // rtld_local: plugins do not see each other. No rtld_deepbind: it splits libstdc++ in two.
+    using boost::dll::load_mode::type;
+    std::error_code failure;
+    handle_.load(file, type::rtld_now | type::rtld_local, failure);
+    if (!failure) return;
+    const char* said = ::dlerror();
+    std::string why = said != nullptr ? said : failure.message();
+    const std::string prefix = file.string() + ": ";
+    if (why.starts_with(prefix)) why.erase(0, prefix.size());
+    throw PluginError("cannot be loaded: " + why +
+                      "; rebuild the plugin, or install the library that it needs");
   }
 
   void register_into(Registrar& registrar) const {
     constexpr const char* kEntry = "privgrad_plugin_register_v1";
-    if (!handle_.has(kEntry))
-      throw PluginError(handle_.location().string() + ": no symbol " + kEntry);
+    if (!handle_.has(kEntry)) {
+      throw PluginError(std::string("has no function ") + kEntry +
+                        "; build it with privgrad_add_plugin() and PRIVGRAD_PLUGIN");
+    }
     if (handle_.get<RegisterFunction>(kEntry)(&registrar) != 0) {
-      throw PluginError(handle_.location().string() +
-                        ": registration failed: " + registrar.failure());
+      throw PluginError("registration failed: " + registrar.failure());
     }
   }
 
@@ -45,73 +68,128 @@ class Library {
   boost::dll::shared_library handle_;
 };
 
-namespace {
+struct Pinned {
+  dev_t device;
+  ino_t inode;
+  std::string sha256;
+  std::shared_ptr<const Library> library;
+};
 
-void check_trusted(const std::filesystem::path& file, const TrustPolicy& policy) {
-  const auto inside = [&](const std::filesystem::path& directory) {
-    const auto relative = file.lexically_relative(std::filesystem::canonical(directory));
-    return !relative.empty() && *relative.begin() != "..";
+/// Maps a file that was checked, once per process, and never lets go of it: workers of a thread
+/// pool, thread_local destructors and exceptions in flight may still need its code.
+std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile& file,
+                                           const std::string& sha256) {
+  static auto* const all = new std::vector<Pinned>;  // not destroyed at exit either
+  const auto same_file = [&](const Pinned& other) {
+    return other.device == file.device() && other.inode == file.inode();
   };
-  if (std::none_of(policy.directories.begin(), policy.directories.end(), inside)) {
-    throw PluginError(file.string() + ": not in a trusted plugin directory (see --plugin-dir)");
-  }
-  // The file and every directory above it: whoever can write one of them chooses our code.
-  for (std::filesystem::path part = file;; part = part.parent_path()) {
-    struct stat info {};
-    if (::stat(part.c_str(), &info) != 0)
-      throw PluginError(part.string() + ": cannot be inspected");
-    const bool foreign = info.st_uid != 0 && info.st_uid != ::geteuid();
-    const bool sticky_dir = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX);
-    if (foreign || ((info.st_mode & (S_IWGRP | S_IWOTH)) && !sticky_dir)) {
-      throw PluginError(file.string() + ": refused, others may write " + part.string() +
-                        " (chmod go-w, and own it)");
+  const auto known = std::find_if(all->begin(), all->end(), same_file);
+  if (known != all->end()) {
+    // The dynamic linker would hand out the old code under the new hash.
+    if (known->sha256 != sha256) {
+      throw PluginError("was written to after this process loaded it; start the process again");
     }
-    if (part == part.root_path()) return;
+    return known->library;
   }
+  all->push_back({file.device(), file.inode(), sha256, std::make_shared<const Library>(path)});
+  return all->back().library;
+}
+
+void check_inside(const fs::path& path, const std::vector<fs::path>& directories) {
+  const auto holds = [&](const fs::path& directory) {
+    std::error_code missing;
+    const fs::path resolved = fs::canonical(directory, missing);
+    if (missing) return false;
+    return std::mismatch(resolved.begin(), resolved.end(), path.begin(), path.end()).first ==
+           resolved.end();
+  };
+  if (std::none_of(directories.begin(), directories.end(), holds)) {
+    throw PluginError("leads to " + path.string() +
+                      ", which is not in a trusted plugin directory; name its directory with "
+                      "--plugin-dir or PRIVGRAD_PLUGIN_PATH");
+  }
+}
+
+void check_pinned(const std::string& name, const std::string& sha256,
+                  const std::multimap<std::string, std::string>& pins) {
+  const auto [first, last] = pins.equal_range(name);
+  if (first == last) throw PluginError("not in the lock file");
+  if (std::any_of(first, last, [&](const auto& pin) { return pin.second == sha256; })) return;
+  throw PluginError("sha256 is " + sha256 + ", the lock file says " + first->second +
+                    "; restore the locked file, or run without --locked");
 }
 
 }  // namespace
 
-const PluginIdentity& PluginHost::load(const std::filesystem::path& file) {
-  std::error_code failure;
-  const auto path = std::filesystem::canonical(file, failure);
-  if (failure) throw PluginError(file.string() + ": " + failure.message());
+const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
+  const std::string name = file.filename().string();
+  if (!name.ends_with(kSuffix) || !is_plain_text(name)) {
+    throw PluginError("not named like a plugin; expected NAME.privgrad.so in printable ASCII");
+  }
+  const fs::path path = resolve_trusted(file);
+  check_inside(path, policy_.directories);
 
-  check_trusted(path, policy_);
-  const std::string hash = sha256_of_file(path);
-  if (policy_.pins) {
-    const auto pin = policy_.pins->find(path.filename().string());
-    if (pin == policy_.pins->end()) throw PluginError(path.string() + ": not in the lock file");
-    if (pin->second != hash) {
-      throw PluginError(path.string() + ": sha256 is " + hash + ", the lock file says " +
-                        pin->second);
+  // From here on nobody but root and ourselves can exchange the file, so what is left is an
+  // accident: a build that writes it right now. Hash and note come from one open file, and it is
+  // compared with the path before and after mapping. Mapping /proc/self/fd/N instead would close
+  // the gap altogether, but $ORIGIN, with which a plugin finds the libraries beside it, would then
+  // mean /proc/self/fd.
+  const OpenFile opened(path);
+  const auto check_unchanged = [&] {
+    if (!opened.is_still(path)) {
+      throw PluginError("was changed while it was loaded; try again when its build is done");
     }
-  }
-  const AbiNote note = read_abi_note(path);
+  };
+  const std::string sha256 = sha256_of_file(opened);
+  if (policy_.pins) check_pinned(name, sha256, *policy_.pins);
+  const AbiNote note = read_abi_note(opened);
   if (std::string_view(note.abi_tag) != PRIVGRAD_ABI_TAG) {
-    throw PluginError(path.string() + ": built for\n    " + note.abi_tag +
-                      "\n  this framework is\n    " + PRIVGRAD_ABI_TAG +
-                      "\n  rebuild the plugin against this framework");
+    throw PluginError(std::string("built for ") + note.abi_tag + "; this framework is " +
+                      PRIVGRAD_ABI_TAG + "; rebuild the plugin against this framework");
   }
-
   for (const auto& other : plugins_) {
     if (other->name == note.plugin_name) {
-      throw PluginError(path.string() + ": plugin '" + other->name + "' is already loaded from " +
-                        other->file);
+      throw PluginError("plugin '" + other->name + "' is already loaded from " + other->file +
+                        "; remove or rename one of them");
     }
   }
 
-  auto library = std::make_shared<const Library>(path);
-  // Never unmap: TBB workers, thread_local destructors and in-flight exceptions may still need it.
-  static auto* const pinned = new std::vector<std::shared_ptr<const Library>>;
-  pinned->push_back(library);
-
   Registrar registrar;
-  library->register_into(registrar);
+  std::shared_ptr<const Library> library;
+  {
+    const FloatingPointGuard guard;
+    check_unchanged();
+    library = map_forever(path, opened, sha256);
+    check_unchanged();
+    library->register_into(registrar);
+  }
   plugins_.push_back(std::make_shared<const PluginIdentity>(
-      PluginIdentity{note.plugin_name, note.plugin_version, hash, note.abi_tag, path.string()}));
+      PluginIdentity{note.plugin_name, note.plugin_version, sha256, note.abi_tag, path.string()}));
   catalog_.add(plugins_.back(), library, registrar.factories());
   return *plugins_.back();
+}
+
+const PluginIdentity& PluginHost::load(const fs::path& file) try {
+  return load_or_explain(file);
+} catch (const PluginError& problem) {
+  throw PluginError(one_line(file.string() + ": " + problem.what()));
+} catch (const fs::filesystem_error& problem) {
+  throw PluginError(one_line(file.string() + ": " + problem.code().message()));
+}
+
+bool PluginHost::try_load(const fs::path& file) try {
+  load_or_explain(file);
+  return true;
+} catch (const PluginError& problem) {
+  refuse(file, problem.what());
+  return false;
+} catch (const fs::filesystem_error& problem) {
+  refuse(file, problem.code().message());
+  return false;
+}
+
+void PluginHost::refuse(const fs::path& file, std::string why) {
+  catalog_.add_refused(one_line(file.string()), one_line(std::move(why)));
 }
 
 }  // namespace privgrad::host

@@ -16,20 +16,32 @@ struct TrustPolicy {
   /// Only files under these directories are considered. Absolute. A manifest cannot add to them.
   std::vector<std::filesystem::path> directories;
   /// Plugin file name -> SHA-256. When set, files that are absent from it or differ are refused.
-  std::optional<std::map<std::string, std::string>> pins;
+  /// Two plugins may have the same file name in different directories, hence a multimap.
+  std::optional<std::multimap<std::string, std::string>> pins;
 };
 
 /// Checks and loads plugins, and fills a catalog with their components.
-/// Not thread-safe: load at start-up.
+///
+/// Loaded code stays in the process until it ends, also when the host goes: components, exceptions
+/// and threads of a plugin may outlive everything here.
+/// Threads: not thread-safe; load at start-up, on one thread.
 class PluginHost {
  public:
   explicit PluginHost(TrustPolicy policy) : policy_(std::move(policy)) {}
 
-  /// Checks, in this order: inside a trusted directory; not writable by others; pinned hash; ABI
-  /// note; name not loaded already. Only then maps the file and asks it to register.
-  /// \throws PluginError saying which check failed and what to do about it. Nothing of a refused
-  ///   plugin has run, except for failures of registration itself.
+  /// Checks, in this order: the file name; inside a trusted directory; nobody else may write it;
+  /// pinned hash; ABI note; name not loaded already. Only then maps the file and asks it to
+  /// register.
+  /// \throws PluginError, "FILE: what is wrong and what to do". Nothing of a refused plugin has
+  ///   run, except for failures of loading and registration themselves. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);
+
+  /// As load(), but a refusal is kept in catalog().refused() instead of thrown.
+  /// \returns whether the plugin was loaded.
+  bool try_load(const std::filesystem::path& file);
+
+  /// Keeps a refusal of something that never got as far as load().
+  void refuse(const std::filesystem::path& file, std::string why);
 
   const Catalog& catalog() const noexcept { return catalog_; }
   const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept {
@@ -37,6 +49,8 @@ class PluginHost {
   }
 
  private:
+  const PluginIdentity& load_or_explain(const std::filesystem::path& file);
+
   TrustPolicy policy_;
   Catalog catalog_;
   std::vector<std::shared_ptr<const PluginIdentity>> plugins_;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+
+namespace privgrad::host {
+
+/// One [[plugin]] of a lock file.
+struct LockedPlugin {
+  std::string name;
+  std::string version;
+  std::string file;    ///< Base name, "*.privgrad.so": a lock file moves between machines.
+  std::string sha256;  ///< 64 lower-case hex digits.
+  std::string abi;
+};
+
+/// The plugins that a run used, in enough detail to insist on the same ones.
+/// The hash covers the plugin, not the libraries that it links.
+struct LockFile {
+  std::filesystem::path path;  ///< Where it was read from, for messages.
+  std::vector<LockedPlugin> plugins;
+
+  /// What TrustPolicy takes: file name -> SHA-256.
+  std::multimap<std::string, std::string> pins() const;
+};
+
+/// \param used  the plugins that a run used; duplicates are written once.
+/// \returns the lock file for them: TOML, sorted by name, the same bytes for the same plugins.
+std::string lock_file_text(std::span<const PluginIdentity> used);
+
+/// Reads what lock_file_text wrote, and the same in any TOML layout that uses plain strings:
+/// `lock = 1` and `plugins = NUMBER`, then so many sections `[[plugin]]` with exactly the five keys
+/// of LockedPlugin.
+/// \throws IoError, "FILE:LINE: what is wrong, what is expected"; also for a file above 1 MiB.
+LockFile read_lock_file(const std::filesystem::path& file);
+
+}  // namespace privgrad::host

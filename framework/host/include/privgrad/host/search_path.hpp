@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "privgrad/host/lock_file.hpp"
+#include "privgrad/host/plugin_host.hpp"
+
+namespace privgrad::host {
+
+/// A directory in which plugins are looked for.
+struct SearchDirectory {
+  /// Who named it, which decides what happens if it does not exist.
+  enum class Origin {
+    option = 1,   ///< --plugin-dir: an error.
+    environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal that the catalog lists.
+    standard,     ///< A place where plugins may be installed: nothing.
+  };
+  std::filesystem::path path;
+  Origin origin = Origin::option;
+};
+
+/// The search order:
+///   1. `plugin_dirs`, as given;
+///   2. PRIVGRAD_PLUGIN_PATH, separated by ':', unless the program runs with raised privileges;
+///   3. $XDG_DATA_HOME/privgrad/plugins, or ~/.local/share/privgrad/plugins;
+///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed.
+/// A manifest cannot add to it: otherwise to run someone's manifest would be to run their code.
+std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs);
+
+/// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
+///   files are followed, links to directories are not.
+/// \throws ConfigError if the directory cannot be read or is far too full to be a plugin directory.
+std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path& directory);
+
+struct SearchRequest {
+  std::vector<std::filesystem::path> plugin_dirs;  ///< --plugin-dir, in the order given.
+  std::optional<LockFile> lock = std::nullopt;     ///< run --locked.
+};
+
+/// Loads every plugin of the directories, in their order. One that is refused does not stop the
+/// others: catalog().refused() says which and why, and the command warns. Where two plugins have
+/// the same name, the first is loaded and the second refused.
+///
+/// With a lock, only its plugins are loaded, and all of them must be.
+/// \throws ConfigError  a directory with Origin::option does not exist.
+/// \throws PluginError  a plugin of the lock is missing, has changed, or cannot be loaded.
+PluginHost load_from(const std::vector<SearchDirectory>& directories,
+                     const std::optional<LockFile>& lock = std::nullopt);
+
+/// load_from(search_path(request.plugin_dirs), request.lock): what the command does at start-up.
+PluginHost load_all(const SearchRequest& request);
+
+}  // namespace privgrad::host

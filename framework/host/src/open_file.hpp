@@ -1,0 +1,37 @@
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+
+namespace privgrad::host {
+
+/// A regular file, opened once, so that whatever is read from it is read from the same inode.
+class OpenFile {
+ public:
+  /// \throws PluginError ("cannot be opened: ...") if it is missing, unreadable, or no regular
+  ///   file. Never waits, not even for a named pipe.
+  explicit OpenFile(const std::filesystem::path& file);
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  std::uint64_t size() const noexcept { return static_cast<std::uint64_t>(info_.st_size); }
+  dev_t device() const noexcept { return info_.st_dev; }
+  ino_t inode() const noexcept { return info_.st_ino; }
+
+  /// Fills `to` with `count` bytes from `offset`.
+  /// \throws PluginError if they are not all inside the file.
+  void read(std::uint64_t offset, void* to, std::size_t count) const;
+
+  /// True if `file` still names this inode and nobody has written to it since it was opened.
+  bool is_still(const std::filesystem::path& file) const noexcept;
+
+ private:
+  int descriptor_;
+  struct stat info_ {};
+};
+
+}  // namespace privgrad::host

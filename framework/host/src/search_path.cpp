@@ -1,0 +1,202 @@
+#include "privgrad/host/search_path.hpp"
+
+#include <stdlib.h>  // secure_getenv is not in <cstdlib>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include "privgrad/error.hpp"
+#include "text.hpp"
+#include "trust.hpp"
+
+namespace privgrad::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".privgrad.so";
+constexpr int kDeepest = 4;
+constexpr std::size_t kMostEntries = 20000;
+
+// secure_getenv: a set-user-id program must not let its caller choose its code.
+std::string_view environment(const char* name) {
+  const char* value = ::secure_getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void add_environment(std::vector<SearchDirectory>& to) {
+  std::string_view rest = environment("PRIVGRAD_PLUGIN_PATH");
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    // An empty element means the working directory in PATH; here it means nothing.
+    if (end > 0) to.push_back({rest.substr(0, end), SearchDirectory::Origin::environment});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+fs::path data_home() {
+  // The XDG base directory specification: relative paths are to be ignored.
+  if (const fs::path given = environment("XDG_DATA_HOME"); given.is_absolute()) return given;
+  if (const fs::path home = environment("HOME"); home.is_absolute()) return home / ".local/share";
+  return {};
+}
+
+void add_beside_program(std::vector<SearchDirectory>& to) {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  if (unknown) return;
+  const fs::path prefix = program.parent_path().parent_path();
+  // "lib" is the build tree; PRIVGRAD_INSTALL_LIBDIR is where the installation put them, which
+  // on Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
+  for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {
+    const fs::path path = prefix / libdir / "privgrad/plugins";
+    if (to.empty() || to.back().path != path) {
+      to.push_back({path, SearchDirectory::Origin::standard});
+    }
+  }
+}
+
+/// What search directories have in common while they are gone through.
+struct Search {
+  PluginHost& host;
+  const std::optional<std::multimap<std::string, std::string>>& pins;
+  std::set<fs::path> seen = {};  // resolved
+  std::size_t left_out = 0;
+};
+
+void load_directory(Search& search, const fs::path& directory) {
+  for (const fs::path& file : find_plugin_files(directory)) {
+    std::error_code broken;
+    const fs::path resolved = fs::canonical(file, broken);
+    // The same file by two ways (nested directories, links) is not a second plugin.
+    if (!broken && !search.seen.insert(resolved).second) continue;
+    if (search.pins && !search.pins->contains(file.filename().string())) {
+      ++search.left_out;
+      continue;
+    }
+    search.host.try_load(file);
+  }
+}
+
+/// \returns whether there is a directory, after the consequences that its origin asks for.
+bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
+  std::error_code failure;
+  if (fs::is_directory(directory.path, failure)) return true;
+  const std::string why = fs::exists(directory.path, failure) ? "not a directory"
+                          : failure && failure != std::errc::no_such_file_or_directory
+                              ? failure.message()
+                              : "no such directory";
+  if (directory.origin == SearchDirectory::Origin::option) {
+    throw ConfigError(one_line("--plugin-dir " + directory.path.string() + ": " + why));
+  }
+  if (directory.origin == SearchDirectory::Origin::environment) {
+    host.refuse(directory.path, why + ", but PRIVGRAD_PLUGIN_PATH names it");
+  }
+  return false;
+}
+
+/// Every plugin of the lock, in the state in which it was locked, or an error that says why not.
+void check_complete(const PluginHost& host, const LockFile& lock) {
+  for (const LockedPlugin& locked : lock.plugins) {
+    const auto is_it = [&](const auto& plugin) { return plugin->sha256 == locked.sha256; };
+    const auto& plugins = host.plugins();
+    const auto found = std::find_if(plugins.begin(), plugins.end(), is_it);
+    const std::string who =
+        lock.path.string() + ": plugin " + locked.name + " " + locked.version + ": ";
+    if (found != plugins.end()) {
+      if ((*found)->name == locked.name && (*found)->version == locked.version) continue;
+      throw PluginError(one_line(who + (*found)->file + " has the locked sha256, but is plugin " +
+                                 (*found)->name + " " + (*found)->version +
+                                 "; the lock file was edited"));
+    }
+    if (locked.abi != PRIVGRAD_ABI_TAG) {
+      throw PluginError(one_line(who + "locked for " + locked.abi + "; this framework is " +
+                                 PRIVGRAD_ABI_TAG +
+                                 "; use the framework of the lock file, or run without --locked"));
+    }
+    std::string why;
+    for (const Catalog::Refusal& refusal : host.catalog().refused()) {
+      if (fs::path(refusal.file).filename() == locked.file) {
+        why += (why.empty() ? "" : "; ") + refusal.file + ": " + refusal.why;
+      }
+    }
+    if (why.empty()) {
+      why =
+          "no file " + locked.file + " is on the search path; name its directory with --plugin-dir";
+    }
+    throw PluginError(one_line(who + why));
+  }
+}
+
+}  // namespace
+
+std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dirs) {
+  std::vector<SearchDirectory> directories;
+  for (const fs::path& given : plugin_dirs) {
+    directories.push_back({given, SearchDirectory::Origin::option});
+  }
+  add_environment(directories);
+  if (const fs::path home = data_home(); !home.empty()) {
+    directories.push_back({home / "privgrad/plugins", SearchDirectory::Origin::standard});
+  }
+  add_beside_program(directories);
+  return directories;
+}
+
+std::vector<fs::path> find_plugin_files(const fs::path& directory) try {
+  std::vector<fs::path> files;
+  std::size_t entries = 0;
+  // Directories without permission are passed over: nothing in them could be loaded.
+  fs::recursive_directory_iterator walk(directory, fs::directory_options::skip_permission_denied);
+  for (; walk != fs::recursive_directory_iterator(); ++walk) {
+    if (++entries > kMostEntries) {
+      throw ConfigError(one_line(directory.string() + ": holds more than " +
+                                 std::to_string(kMostEntries) +
+                                 " files; name the directory of the plugins themselves"));
+    }
+    if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
+    const fs::path& file = walk->path();
+    if (file.filename().string().ends_with(kSuffix) && !walk->is_directory()) {
+      files.push_back(file);
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+} catch (const fs::filesystem_error& problem) {
+  throw ConfigError(one_line(directory.string() + ": " + problem.code().message()));
+}
+
+PluginHost load_from(const std::vector<SearchDirectory>& directories,
+                     const std::optional<LockFile>& lock) {
+  TrustPolicy policy;
+  for (const SearchDirectory& directory : directories) policy.directories.push_back(directory.path);
+  if (lock) policy.pins = lock->pins();
+  PluginHost host(policy);
+  Search search{host, policy.pins};
+  for (const SearchDirectory& directory : directories) {
+    if (!exists_or_consequence(host, directory)) continue;
+    try {
+      resolve_trusted(directory.path);  // one refusal, rather than one for each file in it
+    } catch (const PluginError& problem) {
+      host.refuse(directory.path, problem.what());
+      continue;
+    }
+    load_directory(search, directory.path);
+  }
+  if (lock) {
+    check_complete(host, *lock);
+    if (search.left_out > 0) {
+      host.refuse(std::to_string(search.left_out) + " other plugin files",
+                  "not in the lock file, so not loaded");
+    }
+  }
+  return host;
+}
+
+PluginHost load_all(const SearchRequest& request) {
+  return load_from(search_path(request.plugin_dirs), request.lock);
+}
+
+}  // namespace privgrad::host

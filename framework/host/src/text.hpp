@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace privgrad::host {
+
+/// True for 1 or more printable ASCII characters without '"' and '\\': a text that can be put in
+/// a message or between the quotes of a lock file as it is.
+bool is_plain_text(std::string_view text) noexcept;
+
+/// True for 1 or more letters, digits, '.', '_' and '-'; ':' would make "plugin:name" ambiguous.
+bool is_plugin_name(std::string_view text) noexcept;
+
+/// The same text with every control character as a space: errors are one line each, whoever wrote
+/// them.
+std::string one_line(std::string text);
+
+}  // namespace privgrad::host

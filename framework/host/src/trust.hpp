@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+
+namespace privgrad::host {
+
+/// Follows a path from the root, through every symbolic link, and looks at who may change what it
+/// leads to: the file, every directory on the way, and every link.
+///
+/// Accepted are directories and files that belong to root or to us and that neither group nor
+/// others may write. (An access list counts too: its mask shows in the group bits.) Directories
+/// with the sticky bit, such as /tmp, may be writable: nobody but the owner of an entry can replace
+/// it there.
+///
+/// \returns the path without links, "." and "..".
+/// \throws PluginError naming everything that must be changed, and the command for it.
+std::filesystem::path resolve_trusted(const std::filesystem::path& path);
+
+}  // namespace privgrad::host
