@@ -1,0 +1,196 @@
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "conversion.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/value.hpp"
+
+namespace {
+
+using privgrad::Event;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+
+constexpr const char* kSubsampled =
+    "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "
+    "divergences grow faster than linearly beyond some order); set `amplification: false` on the "
+    "sampler, or use an accountant for subsampling (rdp, pld)";
+
+/// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
+/// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds before it rounds
+/// up.
+class UpwardSum {
+ public:
+  void add(double term) {
+    const double next = sum_ + term;
+    if (std::isfinite(next)) {
+      carry_ += sum_ >= term ? (sum_ - next) + term : (term - next) + sum_;
+    }
+    sum_ = next;
+    ++terms_;
+  }
+  /// \returns an upper bound; exact while nothing had to be rounded.
+  double total() const {
+    if (!std::isfinite(sum_)) return kInfinity;
+    if (terms_ <= 1) return sum_;
+    const double n = static_cast<double>(terms_);
+    return zcdp::round_up(sum_ + carry_, 4.0 + n * n * std::numeric_limits<double>::epsilon());
+  }
+
+ private:
+  double sum_ = 0.0;
+  double carry_ = 0.0;
+  std::uint64_t terms_ = 0;
+};
+
+/// Concentrated differential privacy (Bun and Steinke 2016): every event costs a rho, and rhos add.
+///
+/// What each event costs, with s the sensitivity of a sum of contributions of norm at most 1
+/// (1 for add_or_remove_one and zero_out, 2 for replace_one):
+/// - gaussian: (s / noise_multiplier)^2 / 2 (Bun and Steinke, Proposition 1.6);
+/// - discrete_gaussian: sensitivity^2 / (2 sigma^2) (Canonne, Kamath and Steinke 2020, Theorem 4).
+///   Its sensitivity is the event's own, in grid units, already under the adjacency in use: the
+///   accountant does not double it;
+/// - laplace: it is (s / noise_multiplier)-DP, which is (epsilon^2 / 2)-zCDP (Proposition 1.4);
+/// - zcdp: its rho, as it is;
+/// - composed, self_composed: sums (Lemma 1.7, adaptive composition);
+/// - non_private: infinite.
+/// Rounding: upwards in every step, so the answers stay upper bounds.
+class Zcdp final : public privgrad::Accountant {
+ public:
+  explicit Zcdp(const privgrad::Params& params)
+      : optimal_(params.text("conversion") == "optimal") {}
+
+  void start(privgrad::Adjacency adjacency) override {
+    adjacency_ = adjacency;
+    spent_ = {};
+  }
+
+  std::optional<std::string> refuses(const Event& event) const override {
+    using Reason = std::optional<std::string>;
+    return std::visit(
+        Overloaded{
+            [](const privgrad::PoissonSampledEvent&) -> Reason {
+              return std::string("poisson_sampled: ") + kSubsampled;
+            },
+            [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
+              return std::string("sampled_without_replacement: ") + kSubsampled;
+            },
+            [](const privgrad::UnsupportedEvent& e) -> Reason {
+              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
+            },
+            [this](const privgrad::ComposedEvent& e) -> Reason {
+              for (const Event& part : e.of) {
+                if (Reason reason = refuses(part)) return reason;
+              }
+              return {};
+            },
+            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
+            [](const auto&) -> Reason { return {}; },
+        },
+        event.kind());
+  }
+
+  void compose(const Event& event, std::uint64_t count) override {
+    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    spent_.add(times(static_cast<double>(count), rho_of(event)));
+  }
+
+  privgrad::PrivacyAnswer epsilon(double delta) const override {
+    if (!(delta > 0.0 && delta < 1.0)) {
+      throw privgrad::ConfigError("zcdp: delta is " + privgrad::format_number(delta) +
+                                  ", allowed is (0, 1)");
+    }
+    const double rho = spent_.total();
+    return answer(optimal_ ? zcdp::optimal_epsilon(rho, delta) : zcdp::classic_epsilon(rho, delta),
+                  rho);
+  }
+
+  privgrad::PrivacyAnswer delta(double epsilon) const override {
+    if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
+      throw privgrad::ConfigError("zcdp: epsilon is " + privgrad::format_number(epsilon) +
+                                  ", allowed is [0, inf)");
+    }
+    const double rho = spent_.total();
+    return answer(optimal_ ? zcdp::optimal_delta(rho, epsilon) : zcdp::classic_delta(rho, epsilon),
+                  rho);
+  }
+
+ private:
+  /// count * rho, rounded up; 0 of anything costs nothing, a non-private release included.
+  static double times(double count, double rho) {
+    if (count == 0.0 || rho == 0.0) return 0.0;
+    return count == 1.0 ? rho : zcdp::round_up(count * rho, 2.0);
+  }
+
+  /// ratio^2 / 2, rounded up; above 0 also where the square underflows.
+  static double half_square(double ratio) { return zcdp::round_up(0.5 * ratio * ratio, 4.0); }
+
+  double rho_of(const Event& event) const {
+    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    return std::visit(Overloaded{
+                          [&](const privgrad::GaussianEvent& e) {
+                            return half_square(sensitivity / e.noise_multiplier);
+                          },
+                          [&](const privgrad::LaplaceEvent& e) {
+                            return half_square(sensitivity / e.noise_multiplier);
+                          },
+                          [](const privgrad::DiscreteGaussianEvent& e) {
+                            return e.sensitivity == 0
+                                       ? 0.0
+                                       : half_square(static_cast<double>(e.sensitivity) / e.sigma);
+                          },
+                          [](const privgrad::ZcdpEvent& e) { return e.rho; },
+                          [this](const privgrad::ComposedEvent& e) {
+                            UpwardSum sum;
+                            for (const Event& part : e.of) sum.add(rho_of(part));
+                            return sum.total();
+                          },
+                          [this](const privgrad::SelfComposedEvent& e) {
+                            return times(static_cast<double>(e.count), rho_of(*e.of));
+                          },
+                          [](const auto&) { return kInfinity; },
+                      },
+                      event.kind());
+  }
+
+  static privgrad::PrivacyAnswer answer(const zcdp::Bound& bound, double rho) {
+    std::string note = "rho = " + privgrad::format_number(rho);
+    if (bound.order > 0.0) note += ", order = " + privgrad::format_number(bound.order);
+    return {.value = bound.value,
+            .bound = privgrad::BoundKind::upper,
+            .lower = {},
+            .note = std::move(note)};
+  }
+
+  bool optimal_;
+  privgrad::Adjacency adjacency_ = privgrad::Adjacency::add_or_remove_one;
+  UpwardSum spent_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Accountant, Zcdp>({
+      .name = "zcdp",
+      .summary = "Zero-concentrated differential privacy: rhos add up; no amplification.",
+      .reference =
+          "Bun and Steinke 2016; conversion: Canonne, Kamath and Steinke 2020, Proposition 12",
+      .params = {privgrad::param::text(
+                     "conversion",
+                     "How rho becomes (epsilon, delta): optimal is the infimum over all Renyi "
+                     "orders, classic is rho + 2 sqrt(rho ln(1/delta)), as papers print it.")
+                     .one_of({"optimal", "classic"})
+                     .defaults_to("optimal")},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.zcdp", "0.1.0", register_components)
