@@ -1,0 +1,59 @@
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xnoalias.hpp>
+
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// w <- w - learning_rate * g.
+class Sgd final : public privgrad::Optimizer {
+ public:
+  explicit Sgd(const privgrad::Params&) {}
+
+  void start(std::size_t parameters) override { size_ = parameters; }
+
+  void step(std::span<float> parameters, const privgrad::Released& gradient,
+            const privgrad::StepContext& context) override {
+    check(parameters, gradient.values(), context.learning_rate);
+    const std::array<std::size_t, 1> shape{size_};
+    auto w = xt::adapt(parameters.data(), size_, xt::no_ownership(), shape);
+    const auto g = xt::adapt(gradient.values().data(), size_, xt::no_ownership(), shape);
+    xt::noalias(w) -= static_cast<float>(context.learning_rate) * g;
+  }
+
+ private:
+  void check(std::span<const float> parameters, std::span<const float> gradient,
+             double learning_rate) const {
+    if (parameters.size() != size_ || gradient.size() != size_) {
+      throw privgrad::PluginError("sgd: got " + std::to_string(parameters.size()) +
+                                  " parameters and " + std::to_string(gradient.size()) +
+                                  " gradient values, started for " + std::to_string(size_));
+    }
+    if (!std::isfinite(learning_rate)) {
+      throw privgrad::NumericError("sgd: the learning rate is not finite");
+    }
+    for (const float value : gradient) {
+      if (!std::isfinite(value)) throw privgrad::NumericError("sgd: the gradient is not finite");
+    }
+  }
+
+  std::size_t size_ = 0;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Optimizer, Sgd>({
+      .name = "sgd",
+      .summary = "Gradient descent: w <- w - learning_rate * g.",
+      .reference = "Abadi et al. 2016, Algorithm 1; Hong, Wang and Zhou 2022, Algorithm 1 (GD)",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.sgd", "0.1.0", register_components)

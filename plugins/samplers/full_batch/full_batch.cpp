@@ -1,0 +1,63 @@
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/sampler.hpp"
+
+namespace {
+
+/// Every example in every step.
+///
+/// Accounting: each step is one release on the whole data set, so each is charged as it is, and
+/// steps compose one after the other; this holds under every adjacency. The divisor is the size
+/// that the plan declares. Under add_or_remove_one the number of rows is private, so the rows that
+/// are really there may be more or fewer, and neither the divisor nor the charges change with them.
+class FullBatch final : public privgrad::Sampler {
+ public:
+  explicit FullBatch(const privgrad::Params&) {}
+
+  void start(const privgrad::SamplingPlan& plan) override {
+    if (plan.dataset_size == 0) throw privgrad::ConfigError("full_batch: the data set is empty");
+    plan_ = plan;
+  }
+
+  double expected_batch_size() const override { return static_cast<double>(plan_.dataset_size); }
+
+  std::vector<privgrad::Event> charges(std::span<const privgrad::Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+
+  void sample(std::uint64_t, std::size_t rows, const privgrad::RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    const bool size_is_public = plan_.adjacency != privgrad::Adjacency::add_or_remove_one;
+    if (size_is_public && rows != plan_.dataset_size) {
+      throw privgrad::ConfigError("full_batch: there are " + std::to_string(rows) +
+                                  " rows, but the plan says " + std::to_string(plan_.dataset_size) +
+                                  ", and under " + std::string(privgrad::to_text(plan_.adjacency)) +
+                                  " the size is public and fixed");
+    }
+    if (rows > std::numeric_limits<std::uint32_t>::max()) {
+      throw privgrad::ConfigError("full_batch: " + std::to_string(rows) +
+                                  " rows, allowed are at most 4294967295");
+    }
+    batch.resize(rows);
+    std::iota(batch.begin(), batch.end(), std::uint32_t{0});
+  }
+
+ private:
+  privgrad::SamplingPlan plan_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Sampler, FullBatch>({
+      .name = "full_batch",
+      .summary = "Every example in every step; each step is charged in full.",
+      .reference = "Hong, Wang and Zhou 2022, Algorithm 1 (private gradient descent)",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.full_batch", "0.1.0", register_components)

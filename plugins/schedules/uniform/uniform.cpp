@@ -1,0 +1,29 @@
+#include "privgrad/plugin.hpp"
+#include "privgrad/schedule.hpp"
+
+namespace {
+
+/// The same noise at every step, as much of it as the budget demands: a shape whose values are all
+/// 1, which the core scales until the gating accountant meets the target. Under zCDP the scale
+/// comes out as sqrt(T/R), R being twice the budget in rho.
+class Uniform final : public privgrad::Schedule {
+ public:
+  explicit Uniform(const privgrad::Params&) {}
+
+  void start(const privgrad::Horizon&) override {}
+  double value(std::uint64_t) const override { return 1.0; }
+  bool is_shape() const override { return true; }
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Schedule, Uniform>({
+      .name = "uniform",
+      .summary = "The same noise at every step, scaled to the privacy budget.",
+      .reference = "Hong, Wang and Zhou 2022, uniform schedule: sigma_t^2 = T/R",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.uniform", "0.1.0", register_components)
