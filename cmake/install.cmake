@@ -21,3 +21,8 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/privgradConfig.cmake
 
 install(DIRECTORY examples/plugin_template DESTINATION share/privgrad)
 install(FILES LICENSE NOTICE README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad)
+
+# The build tree has it too, at the same place relative to the program.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/privgrad)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/examples/plugin_template
+     ${PROJECT_BINARY_DIR}/share/privgrad/plugin_template SYMBOLIC)

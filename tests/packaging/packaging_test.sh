@@ -1,0 +1,171 @@
+#!/bin/sh
+# One case per call; see CMakeLists.txt. Needs CMAKE, CTEST, GENERATOR, CXX, CXXFLAGS, BUILD_TYPE, BUILD, SOURCE, WORK.
+set -eu
+umask 022 # the loader refuses files that others may write
+prefix=$WORK/prefix
+privgrad=$prefix/bin/privgrad
+
+fail() {
+  echo "FAILED: $1" >&2
+  exit 1
+}
+
+# expect_text FILE TEXT
+expect_text() {
+  grep -qF -- "$2" "$1" || {
+    cat "$1" >&2
+    fail "expected '$2' in the output above"
+  }
+}
+
+# expect_exit CODE COMMAND...   standard output and error go to $log
+expect_exit() {
+  wanted=$1
+  shift
+  got=0
+  "$@" >"$log" 2>&1 || got=$?
+  [ "$got" = "$wanted" ] || {
+    cat "$log" >&2
+    fail "'$*' ended with exit code $got, expected $wanted"
+  }
+}
+
+# fresh NAME   sets $folder to an empty folder and $log to a file beside it
+fresh() {
+  folder=$WORK/$1
+  log=$WORK/$1.log
+  rm -rf "$folder"
+  mkdir -p "$WORK"
+}
+
+# configure FOLDER [ARGUMENT...]
+configure() {
+  source_folder=$1
+  shift
+  expect_exit 0 "$CMAKE" -S "$source_folder" -B "$source_folder/build" -G "$GENERATOR" \
+    -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$prefix" "$@"
+}
+
+# new_plugin KIND NAME   leaves a built plugin in $folder
+new_plugin() {
+  fresh "$2"
+  expect_exit 0 "$privgrad" plugins new "$1" "$2" --out "$folder"
+  ! grep -rn '@[A-Z]*@' "$folder" || fail "a token of the template was left in"
+  configure "$folder"
+  expect_exit 0 "$CMAKE" --build "$folder/build"
+  # Whatever the author's own flags, a fresh plugin compiles without warnings.
+  ! grep -q 'warning:' "$log" || fail "the template compiles with warnings: $(cat "$log")"
+}
+
+case_install() {
+  fresh install
+  rm -rf "$prefix" "$prefix.first"
+  expect_exit 0 "$CMAKE" --install "$BUILD" --prefix "$prefix.first"
+  mv "$prefix.first" "$prefix" # no path of the first place may be baked in
+  expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" plugins list
+  expect_text "$log" constant
+  [ -f "$prefix/share/doc/privgrad/LICENSE" ] || fail "the licence is not installed"
+}
+
+case_new() {
+  new_plugin "$1" "my_$1"
+  expect_exit 0 "$CTEST" --test-dir "$folder/build" --output-on-failure
+  expect_text "$log" "my_$1-conformance"
+  expect_text "$log" "100% tests passed, 0 tests failed out of 1"
+}
+
+case_story() {
+  new_plugin schedule slow_fall
+  plugin=$folder/build/lib/privgrad/plugins/schedules/slow_fall.privgrad.so
+  export PRIVGRAD_PLUGIN_PATH=$folder/build/lib/privgrad/plugins
+
+  expect_exit 0 "$privgrad" plugins list
+  expect_text "$log" slow_fall
+  expect_exit 0 "$privgrad" plugins describe schedule/slow_fall
+  expect_text "$log" "Value at the last step."
+
+  manifest=$folder/manifest.yaml
+  cat >"$manifest" <<'YAML'
+privgrad: 1
+name: out-of-tree
+data: {kind: synthetic, rows: 50, test_rows: 20, dimensions: 3}
+model: {kind: linear}
+sampler: {kind: full_batch}
+aggregator: {kind: gaussian}
+optimizer: {kind: sgd}
+schedules:
+  noise_multiplier: {kind: uniform}
+  clip_norm: 1
+  learning_rate: {kind: slow_fall, from: 0.5, to: 0.25}
+privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 5
+YAML
+  # 0.5, ..., 0.25 in five equal steps: the plugin's values reach the plan.
+  expect_exit 0 "$privgrad" plan "$manifest" --json
+  tr -d ' \n' <"$log" >"$log.flat"
+  expect_text "$log.flat" '"learning_rate":[0.5,0.4375,0.375,0.3125,0.25]'
+
+  expect_exit 0 "$privgrad" run "$manifest" --out "$folder/first"
+  lock=$folder/first/privgrad.lock
+  expect_text "$lock" "example.slow_fall"
+  expect_text "$lock" "$(sha256sum "$plugin" | cut -d' ' -f1)"
+
+  cp "$lock" "$folder/privgrad.lock"
+  expect_exit 0 "$privgrad" run "$manifest" --locked --out "$folder/second"
+
+  # One byte, and one that changes nothing but the hash: the last one, part of the section table.
+  size=$(stat -c %s "$plugin")
+  last=$(tail -c 1 "$plugin" | od -An -tu1 | tr -d ' ')
+  printf "\\$(printf %o $(((last + 1) % 256)))" |
+    dd of="$plugin" bs=1 seek=$((size - 1)) conv=notrunc status=none
+  got=0
+  "$privgrad" run "$manifest" --locked --out "$folder/third" >"$log" 2>&1 || got=$?
+  [ "$got" != 0 ] || fail "a plugin that differs from the lock file was used"
+  expect_text "$log" "privgrad: error:"
+  expect_text "$log" "slow_fall"
+  expect_text "$log" "sha256"
+  [ ! -e "$folder/third" ] || fail "a refused run left a run directory"
+}
+
+# consumer NAME LINES   writes a project with these lines after its project() call
+consumer() {
+  fresh "$1"
+  mkdir -p "$folder"
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(consumer LANGUAGES CXX)\n%s\n' "$2" \
+    >"$folder/CMakeLists.txt"
+}
+
+case_version() {
+  consumer version 'find_package(privgrad 0.2 REQUIRED)'
+  expect_exit 1 "$CMAKE" -S "$folder" -B "$folder/build" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix"
+  expect_text "$log" 'compatible with requested version "0.2"'
+}
+
+case_fast_math() {
+  consumer fast_math 'find_package(privgrad 0.1 REQUIRED)
+privgrad_add_plugin(quick KIND schedules SOURCES quick.cpp)'
+  expect_exit 1 "$CMAKE" -S "$folder" -B "$folder/build" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix" \
+    -DCMAKE_CXX_FLAGS=-ffast-math
+  expect_text "$log" "must not use -ffast-math"
+}
+
+# Every installed header compiles alone, and includes nothing but itself and the standard library.
+case_headers() {
+  fresh headers
+  : >"$log"
+  for header in "$prefix"/include/privgrad/*.hpp; do
+    "$CXX" -std=c++20 -fsyntax-only -x c++ -I"$prefix/include" "$header" >>"$log" 2>&1 || {
+      cat "$log" >&2
+      fail "$header does not compile alone"
+    }
+  done
+  if grep -hE '^ *# *include' "$prefix"/include/privgrad/*.hpp |
+    grep -vE '<[a-z_]+>|"privgrad/[a-z_]+\.hpp"' >"$log"; then
+    cat "$log" >&2
+    fail "an installed header includes something else than the standard library and itself"
+  fi
+}
+
+command=$1
+shift
+"case_$command" "$@"
