@@ -1,5 +1,6 @@
 #include "privgrad/core/executor.hpp"
 
+#include <tbb/global_control.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
@@ -13,7 +14,9 @@ namespace {
 
 class TbbExecutor final : public Executor {
  public:
-  explicit TbbExecutor(int threads) : arena_(threads) {}
+  explicit TbbExecutor(int threads)
+      : limit_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads)),
+        arena_(threads) {}
 
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
     arena_.execute([&] {
@@ -24,6 +27,8 @@ class TbbExecutor final : public Executor {
   }
 
  private:
+  tbb::global_control
+      limit_;  ///< Without it TBB has no more workers than cores, whatever the arena asks for.
   tbb::task_arena arena_;
 };
 
