@@ -1,0 +1,150 @@
+#include "input_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "privgrad/error.hpp"
+
+namespace {
+std::string reason(int error) { return std::generic_category().message(error); }
+}  // namespace
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  // Nonblocking, because opening a pipe that nobody writes to would wait for ever.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) fail("cannot be opened: " + reason(errno));
+  try {
+    struct stat status = {};
+    if (::fstat(descriptor_, &status) != 0) fail("cannot be read: " + reason(errno));
+    if (S_ISDIR(status.st_mode)) fail("is a directory, expected a file");
+    if (!S_ISREG(status.st_mode)) fail("is a device or a pipe, expected a file");
+    if (status.st_size == 0) fail("is empty");
+    bytes_on_disk_ = static_cast<std::uint64_t>(status.st_size);
+
+    buffer_.resize(kChunk);
+    buffer_.resize(read_raw(buffer_));
+    compressed_ = buffer_.size() >= 2 && buffer_[0] == 0x1f && buffer_[1] == 0x8b;
+    constexpr int kGzipOnly = 16 + MAX_WBITS;
+    if (compressed_ && inflateInit2(&stream_, kGzipOnly) != Z_OK) fail("cannot be decompressed");
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+InputFile::~InputFile() {
+  if (compressed_) inflateEnd(&stream_);
+  ::close(descriptor_);
+}
+
+std::uint64_t InputFile::most_bytes() const noexcept {
+  constexpr std::uint64_t kMostPerByte = 1032;  // deflate: 258 bytes from 2 bits
+  if (!compressed_) return bytes_on_disk_;
+  return bytes_on_disk_ > std::numeric_limits<std::uint64_t>::max() / kMostPerByte
+             ? std::numeric_limits<std::uint64_t>::max()
+             : bytes_on_disk_ * kMostPerByte;
+}
+
+void InputFile::fail(const std::string& what) const {
+  throw privgrad::IoError(path_.string() + ": " + what);
+}
+
+std::size_t InputFile::read(std::span<std::uint8_t> to) {
+  return compressed_ ? read_gzip(to) : read_plain(to);
+}
+
+std::uint64_t InputFile::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
+  std::uint64_t done = 0;
+  while (done < count) {
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count - done, kChunk));
+    const std::size_t before = to.size();
+    to.resize(before + wanted);
+    const std::size_t got = read(std::span(to).subspan(before));
+    to.resize(before + got);
+    done += got;
+    if (got < wanted) break;
+  }
+  return done;
+}
+
+std::uint64_t InputFile::skip(std::uint64_t count) {
+  std::array<std::uint8_t, 4096> nowhere;
+  std::uint64_t done = 0;
+  while (done < count) {
+    const auto wanted =
+        static_cast<std::size_t>(std::min<std::uint64_t>(count - done, nowhere.size()));
+    const std::size_t got = read(std::span(nowhere).first(wanted));
+    done += got;
+    if (got < wanted) break;
+  }
+  return done;
+}
+
+bool InputFile::at_end() { return skip(1) == 0; }
+
+std::size_t InputFile::read_raw(std::span<std::uint8_t> to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t got = ::read(descriptor_, to.data() + done, to.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot be read: " + reason(errno));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+std::size_t InputFile::read_plain(std::span<std::uint8_t> to) {
+  const std::size_t ready = std::min(to.size(), buffer_.size() - buffer_at_);
+  if (ready > 0) std::memcpy(to.data(), buffer_.data() + buffer_at_, ready);
+  buffer_at_ += ready;
+  if (ready == to.size()) return ready;
+  if (to.size() - ready >= kChunk) return ready + read_raw(to.subspan(ready));
+  buffer_.resize(kChunk);
+  buffer_.resize(read_raw(buffer_));
+  buffer_at_ = 0;
+  return buffer_.empty() ? ready : ready + read_plain(to.subspan(ready));
+}
+
+std::size_t InputFile::read_gzip(std::span<std::uint8_t> to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    if (buffer_at_ == buffer_.size()) {
+      buffer_.resize(kChunk);
+      buffer_.resize(read_raw(buffer_));
+      buffer_at_ = 0;
+    }
+    if (member_done_) {
+      if (buffer_.empty()) break;
+      if (buffer_[buffer_at_] != 0x1f) fail("has other bytes after its gzip data");
+      inflateReset(&stream_);
+      member_done_ = false;
+    }
+    if (buffer_.empty()) fail("is truncated: its gzip data has no end");
+
+    constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
+    const std::size_t out = std::min(to.size() - done, kMost);
+    stream_.next_in = buffer_.data() + buffer_at_;
+    stream_.avail_in = static_cast<uInt>(buffer_.size() - buffer_at_);
+    stream_.next_out = to.data() + done;
+    stream_.avail_out = static_cast<uInt>(out);
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    buffer_at_ = buffer_.size() - stream_.avail_in;
+    done += out - stream_.avail_out;
+    if (result == Z_STREAM_END) {
+      member_done_ = true;
+    } else if (result != Z_OK) {
+      fail(std::string("has corrupt gzip data: ") +
+           (stream_.msg != nullptr ? stream_.msg : zError(result)));
+    }
+  }
+  return done;
+}

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <zlib.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+/// More than this is never read from one file, so that a few kilobytes that decompress to
+/// terabytes cannot fill the machine.
+inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
+
+/// The bytes of a regular file in order, decompressed if its first two bytes say gzip (its name
+/// says nothing). Memory never grows ahead of the bytes that really arrived.
+///
+/// Every failure is an IoError of one line that begins with the path.
+class InputFile {
+ public:
+  /// \throws IoError  absent, unreadable, a directory, a device, or empty.
+  explicit InputFile(std::filesystem::path path);
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  /// \returns the bytes read; fewer than to.size() only at the end.
+  /// \throws IoError  the disk fails, or the gzip data is truncated or corrupt.
+  std::size_t read(std::span<std::uint8_t> to);
+
+  /// Appends up to `count` bytes. \returns how many; fewer only at the end.
+  std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
+
+  /// Reads up to `count` bytes and forgets them. \returns how many; fewer only at the end.
+  std::uint64_t skip(std::uint64_t count);
+
+  /// \returns whether nothing is left; checks the checksum of gzip data on the way.
+  bool at_end();
+
+  bool compressed() const noexcept { return compressed_; }
+  std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
+
+  /// \returns no less than the bytes that the file can hold once decompressed.
+  std::uint64_t most_bytes() const noexcept;
+
+  /// \throws IoError("PATH: what").
+  [[noreturn]] void fail(const std::string& what) const;
+
+ private:
+  std::size_t read_raw(std::span<std::uint8_t> to);
+  std::size_t read_plain(std::span<std::uint8_t> to);
+  std::size_t read_gzip(std::span<std::uint8_t> to);
+
+  static constexpr std::size_t kChunk = std::size_t{1} << 16;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_on_disk_ = 0;
+  std::vector<std::uint8_t> buffer_;  ///< Raw bytes that were read ahead.
+  std::size_t buffer_at_ = 0;
+  bool compressed_ = false;
+  bool member_done_ = false;  ///< A gzip file may hold several members, one after the other.
+  z_stream stream_{};
+};
