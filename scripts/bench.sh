@@ -1,0 +1,44 @@
+#!/bin/sh
+# Measures what people wait for: start-up, and training steps per second. Usage: scripts/bench.sh PROGRAM
+# Prints one JSON document, with the machine and the commit that the numbers belong to.
+set -eu
+program=$1
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# best_ms COMMAND...   the shortest of 10 runs, in milliseconds: the others waited for something else
+best_ms() {
+  best=
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    begin=$(date +%s%N)
+    "$@" >/dev/null 2>&1 || {
+      echo "bench: '$*' failed" >&2
+      exit 1
+    }
+    took=$((($(date +%s%N) - begin) / 10000))
+    if [ -z "$best" ] || [ "$took" -lt "$best" ]; then best=$took; fi
+  done
+  printf '%d.%02d' $((best / 100)) $((best % 100))
+}
+
+# number FILE KEY   the first number with that key in a JSON file
+number() { sed -n "s/.*\"$2\": *\([0-9.e+-]*\).*/\1/p" "$1" | head -n 1; }
+
+quickstart=examples/manifests/quickstart.yaml
+list_ms=$(best_ms "$program" plugins list)
+plan_ms=$(best_ms "$program" plan "$quickstart")
+"$program" run "$quickstart" --out "$work/run" >/dev/null 2>&1
+steps=$(number "$work/run/summary.json" steps)
+seconds=$(number "$work/run/summary.json" seconds)
+
+cat <<JSON
+{
+  "commit": "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)",
+  "cpu": "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)",
+  "cores": $(nproc),
+  "plugins_list_ms": $list_ms,
+  "plan_quickstart_ms": $plan_ms,
+  "quickstart_steps_per_second": $(awk "BEGIN { printf \"%.1f\", $steps / $seconds }")
+}
+JSON
