@@ -70,6 +70,8 @@ struct Manifest {
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, aggregator, optimizer;
   ComponentUse noise_multiplier, clip_norm, learning_rate;  ///< schedules.*
+  /// privacy.noise: off. Trains without noise, for comparison; research mode only, never private.
+  bool noise_off = false;
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
   bool noise_off =
@@ -86,16 +88,28 @@ struct Manifest {
   /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
   /// default).
   std::string position_of(std::string_view dotted_key) const;
+  /// Of every dotted key that was given; "" is the manifest as a whole.
   std::map<std::string, std::string, std::less<>> positions;
 };
 
 /// Reads a manifest, applies `--set KEY=VALUE` overrides, checks it against the catalog.
-/// \throws IoError if the file cannot be read or is larger than 1 MiB.
-/// \throws ManifestError with all problems at once.
+///
+/// KEY is dotted, with indices into lists ("data.transforms.0.to"); what is missing on the way is
+/// created. VALUE is YAML and replaces the whole node: `optimizer=adam` drops the parameters of the
+/// optimizer that stood there. `null` removes the key. Relative paths are looked up beside the
+/// manifest, then in the folder that the environment variable PRIVGRAD_DATA_DIR names.
+///
+/// All problems are found in one go; what is thrown depends on the worst of them, and its text has
+/// one line "POSITION: error: ..." for each.
+/// \throws ManifestError if the manifest is wrong.
+/// \throws PrivacyError  if it is right, but holds what release mode refuses.
+/// \throws IoError       if files that it names are missing, or it cannot itself be read.
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog);
 
-/// The resolved manifest as YAML; reading it again gives the same run.
+/// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
+/// Loading a resolved manifest that was written so gives the same run.
+/// \throws ConfigError if a text in it is not UTF-8.
 std::string to_yaml(const Value& value);
 
 }  // namespace privgrad::core

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/params.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+/// What a YAML text may hold at most. Manifests are small; whatever is larger is a mistake or an
+/// attack.
+inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
+inline constexpr int kMaxYamlDepth = 64;
+inline constexpr std::size_t kMaxYamlNodes = 100'000;
+
+/// Reads one YAML document of the kind that manifests are: objects, lists and scalars.
+///
+/// Plain scalars follow the core schema of YAML 1.2 (10.3.2): null, true, false, integers, reals
+/// ("1e-8", ".5"); `yes`, `no`, `on`, `off` and everything quoted are texts. Refused, each with its
+/// place: anchors, aliases, merge keys and tags (so no text grows while it is read), a second
+/// document, duplicate keys, keys that are no scalars, numbers that do not fit 64 bits, characters
+/// that are no UTF-8 or control something, and everything beyond the limits above.
+///
+/// \param problems  out: appended to, in the order of the text; `where` is the dotted key.
+/// \returns the document, usable for further checks even if problems were found; nothing if the
+///   text could not be read to its end.
+std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& problems);
+
+/// What a plain (unquoted) scalar means. \param problem  out: set if it is a number out of range.
+Value plain_scalar(std::string_view text, std::string& problem);
+
+/// What is wrong with the characters of a text.
+struct BadCharacter {
+  Mark mark;         ///< Lines and columns count characters, from 1.
+  std::string what;  ///< "is not UTF-8 (byte 0xff)".
+};
+
+/// \returns the first byte that is not UTF-8, or control character other than tab and line break.
+std::optional<BadCharacter> find_bad_character(std::string_view text);
+
+}  // namespace privgrad::core

@@ -1,0 +1,525 @@
+#include "privgrad/core/manifest.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "manifest_keys.hpp"
+#include "manifest_overrides.hpp"
+#include "manifest_paths.hpp"
+#include "manifest_problems.hpp"
+#include "privgrad/core/yaml.hpp"
+
+namespace privgrad::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string dotted(std::string_view section, std::string_view key) {
+  return section.empty() ? std::string(key) : std::string(section) + "." + std::string(key);
+}
+
+std::string read_text(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw IoError(file.string() + ": is a directory, not a file");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw IoError(file.string() + ": cannot be opened for reading");
+  // One byte over the limit is enough to know that it is exceeded, however long the file is.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) throw IoError(file.string() + ": cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+/// The file's name without extension, with '-' for what may not be in a name of a run.
+std::string default_name(const fs::path& file) {
+  std::string name = file.stem().string().substr(0, 64);
+  for (char& c : name) {
+    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    if (!allowed) c = '-';
+  }
+  if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "run");
+  return name.substr(0, 64);
+}
+
+bool is_name(std::string_view text) {
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  return !text.empty() && text.size() <= 64 && is_word(text.front()) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+/// Checks the manifest against its own keys and the components' declarations.
+class Loader {
+ public:
+  Loader(const Value& root, const fs::path& file, const Catalog& catalog,
+         ManifestProblems& problems)
+      : root_(root),
+        file_(file),
+        folders_(data_folders(file)),
+        catalog_(catalog),
+        problems_(problems) {}
+
+  Manifest load() {
+    Manifest manifest;
+    if (!std::holds_alternative<Value::Object>(root_.data())) {
+      problems_.add(root_.mark, "",
+                    "the manifest is " + std::string(root_.type_name()) +
+                        ", expected an object with keys such as data and model");
+      return manifest;
+    }
+    if (!check_version()) return manifest;
+    manifest.resolved = Value(Value::Object{});
+    manifest.resolved.mark = root_.mark;
+    read_root(manifest);
+    read_data(manifest);
+    read_schedules(manifest);
+    read_privacy(manifest);
+    check_unknown(root_section(), root_, {"data", "schedules", "privacy"});
+    check_release(manifest);
+    finish(manifest);
+    return manifest;
+  }
+
+ private:
+  /// A manifest of another version has other keys: nothing else can be said about it.
+  bool check_version() {
+    const Value* version = root_.find("privgrad");
+    if (version == nullptr) return true;  // reported with the other missing keys
+    const auto* number = std::get_if<std::int64_t>(&version->data());
+    if (number == nullptr || *number == 1) return true;
+    problems_.add(version->mark, "privgrad",
+                  "is " + std::to_string(*number) +
+                      ", a version of manifests that this program does not know; it reads 1");
+    return false;
+  }
+
+  void read_root(Manifest& manifest) {
+    const Params params = own_params(root_section(), root_);
+    manifest.name = params.has("name") ? params.text("name") : default_name(file_);
+    if (!is_name(manifest.name)) {
+      problems_.add(root_.find("name")->mark, "name",
+                    "is '" + one_line(manifest.name, 80) +
+                        "', allowed are letters, digits, '.', '_' and '-', at most 64, beginning "
+                        "with a letter or a digit");
+    }
+    if (params.text("mode") == "release") manifest.mode = Mode::release;
+    if (params.has("seed")) manifest.seed = static_cast<std::uint64_t>(params.integer("seed"));
+    manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
+    manifest.evaluate_every = params.has("evaluate_every")
+                                  ? static_cast<std::uint64_t>(params.integer("evaluate_every"))
+                                  : std::max<std::uint64_t>(1, manifest.steps / 20);
+    keep(manifest.resolved, params, {"privgrad"});
+    manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
+    keep(manifest.resolved, params, {"mode", "seed", "steps"});
+    manifest.resolved.set(
+        "evaluate_every",
+        marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
+    // `data` comes first and has its own reader.
+    manifest.resolved.set("data", Value());
+    ComponentUse* uses[] = {nullptr,           &manifest.model,      &manifest.backend,
+                            &manifest.sampler, &manifest.aggregator, &manifest.optimizer};
+    for (std::size_t i = 1; i < std::size(uses); ++i) {
+      const Slot& slot = root_section().slots[i];
+      manifest.resolved.set(slot.key, read_slot(slot, "", root_, *uses[i]));
+    }
+  }
+
+  void read_data(Manifest& manifest) {
+    const Section& section = data_section();
+    const Slot& slot = root_section().slots.front();
+    const Value* given = root_.find("data");
+    const Value nothing = empty_object(root_.mark);
+    const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
+    const Value& node = is_object ? *given : nothing;
+    Value resolved = read_slot(slot, "", root_, manifest.data, section_names(section));
+    const Params params = own_params(section, node);
+    if (params.has("size")) {
+      manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
+    }
+    manifest.test_is_public = params.boolean("test_is_public");
+    Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
+    resolved.set("transforms", std::move(list));
+    keep(resolved, params, {"size", "test_is_public"});
+    manifest.resolved.set("data", std::move(resolved));
+  }
+
+  void read_schedules(Manifest& manifest) {
+    const Section& section = schedules_section();
+    const Value node = section_node(section);
+    check_unknown(section, node, {});
+    Value resolved = empty_object(node.mark);
+    ComponentUse* uses[] = {&manifest.noise_multiplier, &manifest.clip_norm,
+                            &manifest.learning_rate};
+    for (std::size_t i = 0; i < std::size(uses); ++i) {
+      Slot slot = section.slots[i];
+      if (i == 0) {
+        // Without a target there is nothing that a default could be scaled to.
+        const bool has_target = is_given("privacy", "target_epsilon") || is_off();
+        slot.default_name = has_target ? "uniform" : "";
+        slot.required = !has_target;
+        slot.doc = has_target ? slot.doc : "give it, or privacy.target_epsilon";
+      }
+      resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
+    }
+    manifest.resolved.set(section.key, std::move(resolved));
+  }
+
+  void read_privacy(Manifest& manifest) {
+    const Section& section = privacy_section();
+    const Value node = section_node(section);
+    check_unknown(section, node, {});
+    const Params params = own_params(section, node);
+    if (params.has("target_epsilon")) manifest.target_epsilon = params.real("target_epsilon");
+    manifest.target_delta = params.real("target_delta");
+    manifest.adjacency = adjacency_from_text(params.text("adjacency"));
+    manifest.noise_off = params.text("noise") == "off";
+    Value resolved = empty_object(node.mark);
+    keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise"});
+    resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
+    resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
+    manifest.resolved.set(section.key, std::move(resolved));
+  }
+
+  /// What a release must not have, as far as the manifest alone shows it.
+  void check_release(const Manifest& manifest) {
+    if (manifest.mode != Mode::release) return;
+    if (manifest.seed) {
+      problems_.add(root_.find("seed")->mark, "seed",
+                    "is refused in release mode: who knows the seed can subtract the noise",
+                    Fault::privacy);
+    }
+    if (manifest.noise_off) {
+      problems_.add(root_.find("privacy")->find("noise")->mark, "privacy.noise",
+                    "is off, which release mode refuses: nothing would be private", Fault::privacy);
+    }
+  }
+
+  void finish(Manifest& manifest) {
+    manifest.positions.emplace("", problems_.position({}));
+    add_positions(manifest.resolved, "", manifest.positions);
+  }
+
+  // ---- components
+
+  Value read_slot(const Slot& slot, std::string_view section, const Value& parent,
+                  ComponentUse& use, const std::vector<std::string_view>& reserved = {}) {
+    const std::string where = dotted(section, slot.key);
+    const Value* given = parent.find(slot.key);
+    if (given != nullptr) return read_component(slot, where, *given, use, reserved);
+    if (!slot.default_name.empty()) {
+      return read_component(slot, where, Value(std::string(slot.default_name)), use, reserved);
+    }
+    problems_.add(parent.mark, where, "is missing; " + std::string(slot.doc));
+    return {};
+  }
+
+  Value read_list(const Slot& slot, std::string_view section, const Value& parent,
+                  std::vector<ComponentUse>& uses) {
+    const std::string where = dotted(section, slot.key);
+    Value::List resolved;
+    const Value* given = parent.find(slot.key);
+    if (given == nullptr) return resolved;
+    const auto* items = std::get_if<Value::List>(&given->data());
+    if (items == nullptr) {
+      problems_.add(given->mark, where,
+                    "is " + std::string(given->type_name()) + ", expected a list of components");
+      return resolved;
+    }
+    for (std::size_t i = 0; i < items->size(); ++i) {
+      resolved.push_back(read_component(slot, where + "." + std::to_string(i), (*items)[i],
+                                        uses.emplace_back(), {}));
+    }
+    return marked(std::move(resolved), given);
+  }
+
+  /// \returns the component's node with its full name and all parameters.
+  Value read_component(const Slot& slot, const std::string& where, const Value& given,
+                       ComponentUse& use, const std::vector<std::string_view>& reserved) {
+    use.where = where;
+    use.position = problems_.position(given.mark);
+    const std::optional<Value> node = as_object(slot, where, given);
+    if (!node) return {};
+    use.component = find(slot, where, *node);
+    if (use.component == nullptr) return {};
+    use.params = check_params(*use.component, where, *node, reserved);
+    Value resolved = empty_object(given.mark);
+    resolved.set("kind", marked(use.component->full_name(), node->find("kind")));
+    for (const Value::Member& member : std::get<Value::Object>(use.params.value().data())) {
+      resolved.set(member.key, member.value);
+    }
+    return resolved;
+  }
+
+  /// Writes out what is short: NAME is {kind: NAME}; a number x is {kind: constant, value: x}.
+  std::optional<Value> as_object(const Slot& slot, const std::string& where, const Value& given) {
+    if (std::holds_alternative<Value::Object>(given.data())) return given;
+    Value node = empty_object(given.mark);
+    if (std::holds_alternative<std::string>(given.data())) {
+      node.set("kind", given);
+      return node;
+    }
+    const bool is_number = std::holds_alternative<std::int64_t>(given.data()) ||
+                           std::holds_alternative<double>(given.data());
+    if (slot.takes_number && is_number) {
+      node.set("kind", marked("constant", &given));
+      node.set("value", given);
+      return node;
+    }
+    problems_.add(given.mark, where,
+                  "is " + std::string(given.type_name()) + ", expected " +
+                      (slot.takes_number ? "a number, " : "") + "the name of " + article(slot) +
+                      " or {kind: NAME, ...}");
+    return std::nullopt;
+  }
+
+  const Component* find(const Slot& slot, const std::string& where, const Value& node) {
+    const Value* kind = node.find("kind");
+    if (kind == nullptr) {
+      problems_.add(node.mark, where + ".kind",
+                    "is missing; it is the name of " + article(slot) + known_names(slot));
+      return nullptr;
+    }
+    const auto* name = std::get_if<std::string>(&kind->data());
+    if (name == nullptr) {
+      problems_.add(kind->mark, where + ".kind",
+                    "is " + std::string(kind->type_name()) + ", expected the name of " +
+                        article(slot) + known_names(slot));
+      return nullptr;
+    }
+    try {
+      return &catalog_.find(slot.kind, slot.interface_version, *name);
+    } catch (const ConfigError& problem) {
+      problems_.add(kind->mark, where, problem.what());
+    } catch (const PluginError& problem) {
+      throw PluginError(problems_.position(kind->mark) + ": error: " + where + ": " +
+                        problem.what());
+    }
+    return nullptr;
+  }
+
+  Params check_params(const Component& component, const std::string& where, const Value& node,
+                      const std::vector<std::string_view>& reserved) {
+    const std::vector<ParamSpec>& specs = component.factory.info.params;
+    for (const ParamSpec& spec : specs) {
+      if (spec.name == "kind" ||
+          std::find(reserved.begin(), reserved.end(), spec.name) != reserved.end()) {
+        throw PluginError(component.full_name() + ": declares the parameter '" + spec.name +
+                          "', a name that manifests keep for themselves here");
+      }
+    }
+    std::vector<std::string_view> ignored = reserved;
+    ignored.push_back("kind");
+    std::vector<Problem> found;
+    Value completed = Params::check(specs, node, found, ignored).value();
+    for (const Problem& problem : found) {
+      problems_.add(problem.mark, dotted(where, problem.where),
+                    with_own_name(problem, specs, reserved));
+    }
+    resolve_paths(specs, completed, where, folders_, problems_);
+    std::vector<Problem> already_reported;
+    return Params::check(specs, completed, already_reported);
+  }
+
+  /// Someone else's name for something that is set elsewhere is likelier than a typing error, and
+  /// a component knows only its own parameters, not the keys that the manifest reads beside them.
+  static std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& specs,
+                                   const std::vector<std::string_view>& reserved) {
+    if (!problem.what.starts_with("is unknown")) return problem.what;
+    const std::string hint = unknown_hint(problem.where, "");
+    if (!hint.empty()) return "is unknown" + hint;
+    if (problem.where.find('.') != std::string::npos) return problem.what;  // of a nested object
+    std::vector<std::string> names{"kind"};
+    for (const ParamSpec& spec : specs) names.push_back(spec.name);
+    for (const std::string_view name : reserved) names.emplace_back(name);
+    const std::string nearest = nearest_name(problem.where, names);
+    return nearest.empty() ? problem.what : "is unknown; did you mean '" + nearest + "'?";
+  }
+
+  static std::string article(const Slot& slot) {
+    std::string kind(slot.kind);
+    std::replace(kind.begin(), kind.end(), '_', ' ');
+    const bool vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
+    return (vowel ? "an " : "a ") + kind;
+  }
+
+  std::string known_names(const Slot& slot) const {
+    std::vector<std::string> names;
+    for (const Component& component : catalog_.components()) {
+      if (component.factory.kind == slot.kind) names.push_back(component.factory.info.name);
+    }
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? ": " : ", ") + name;
+    return text;
+  }
+
+  // ---- the manifest's own keys
+
+  /// The object of a section, or an empty one after reporting what stands there instead.
+  Value section_node(const Section& section) {
+    const Value* given = root_.find(section.key);
+    if (given == nullptr) {
+      // Its required keys are each reported as missing, at the manifest's beginning.
+      return empty_object(root_.mark);
+    }
+    if (std::holds_alternative<Value::Object>(given->data())) return *given;
+    problems_.add(given->mark, section.key,
+                  "is " + std::string(given->type_name()) + ", expected an object");
+    return empty_object(given->mark);
+  }
+
+  /// Checks the parameters of a section, leaving components and unknown keys alone. Where something
+  /// is wrong, \returns legal stand-ins, so that reading can go on to find more.
+  Params own_params(const Section& section, const Value& node) {
+    const auto& members = std::get<Value::Object>(node.data());
+    Value::Object own;
+    for (const Value::Member& member : members) {
+      const auto is_own = [&](const ParamSpec& spec) { return spec.name == member.key; };
+      if (std::any_of(section.params.begin(), section.params.end(), is_own)) own.push_back(member);
+    }
+    Value given(std::move(own));
+    given.mark = node.mark;
+    std::vector<Problem> found;
+    const Params params = Params::check(section.params, given, found);
+    if (found.empty()) return params;
+    for (const Problem& problem : found) {
+      problems_.add(problem.mark, dotted(section.key, problem.where), problem.what);
+    }
+    return Params::make("stand-ins", section.params, stand_ins(section, given, found));
+  }
+
+  static Value stand_ins(const Section& section, Value given, const std::vector<Problem>& found) {
+    for (const Problem& problem : found) {
+      std::erase_if(std::get<Value::Object>(given.data()),
+                    [&](const Value::Member& member) { return member.key == problem.where; });
+    }
+    for (const ParamSpec& spec : section.params) {
+      if (!spec.required || given.find(spec.name) != nullptr) continue;
+      if (spec.type == ParamType::text) given.set(spec.name, spec.choices.front());
+      if (spec.type == ParamType::integer) given.set(spec.name, 1);
+      if (spec.type == ParamType::real) given.set(spec.name, 0.5);
+    }
+    return given;
+  }
+
+  void check_unknown(const Section& section, const Value& node,
+                     std::initializer_list<std::string_view> more) {
+    std::vector<std::string> known(more.begin(), more.end());
+    for (const std::string_view name : section_names(section)) known.emplace_back(name);
+    std::sort(known.begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
+    std::string all;
+    for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+    for (const Value::Member& member : std::get<Value::Object>(node.data())) {
+      if (std::binary_search(known.begin(), known.end(), member.key)) continue;
+      std::string hint = unknown_hint(member.key, section.key);
+      if (hint.empty()) {
+        const std::string nearest = nearest_name(member.key, known);
+        hint = nearest.empty() ? "; there are " + all : "; did you mean '" + nearest + "'?";
+      }
+      problems_.add(member.key_mark, dotted(section.key, member.key), "is unknown" + hint);
+    }
+  }
+
+  static std::string unknown_hint(std::string_view key, std::string_view section) {
+    const std::string_view advice = advice_for(key);
+    if (!advice.empty()) return "; " + std::string(advice);
+    const std::string_view own = own_name_for(key, section);
+    return own.empty() ? "" : "; here it is called " + std::string(own);
+  }
+
+  static std::vector<std::string_view> section_names(const Section& section) {
+    std::vector<std::string_view> names;
+    for (const ParamSpec& spec : section.params) names.push_back(spec.name);
+    for (const Slot& slot : section.slots) names.push_back(slot.key);
+    return names;
+  }
+
+  bool is_given(std::string_view section, std::string_view key) const {
+    const Value* node = root_.find(section);
+    return node != nullptr && node->find(key) != nullptr;
+  }
+
+  bool is_off() const {
+    const Value* node = root_.find("privacy");
+    const Value* noise = node == nullptr ? nullptr : node->find("noise");
+    const auto* text = noise == nullptr ? nullptr : std::get_if<std::string>(&noise->data());
+    return text != nullptr && *text == "off";
+  }
+
+  // ---- the resolved manifest
+
+  static Value empty_object(Mark mark) {
+    Value node{Value::Object{}};
+    node.mark = mark;
+    return node;
+  }
+
+  /// `value` with the place of `given`, if it was given.
+  static Value marked(Value value, const Value* given) {
+    if (given != nullptr) value.mark = given->mark;
+    return value;
+  }
+
+  static void keep(Value& resolved, const Params& params,
+                   std::initializer_list<std::string_view> names) {
+    for (const std::string_view name : names) {
+      if (const Value* value = params.value().find(name)) resolved.set(name, *value);
+    }
+  }
+
+  void add_positions(const Value& node, const std::string& path,
+                     std::map<std::string, std::string, std::less<>>& positions) const {
+    if (node.mark.line != 0 && !path.empty())
+      positions.emplace(path, problems_.position(node.mark));
+    if (const auto* members = std::get_if<Value::Object>(&node.data())) {
+      for (const Value::Member& member : *members) {
+        add_positions(member.value, dotted(path, member.key), positions);
+      }
+    } else if (const auto* items = std::get_if<Value::List>(&node.data())) {
+      for (std::size_t i = 0; i < items->size(); ++i) {
+        add_positions((*items)[i], dotted(path, std::to_string(i)), positions);
+      }
+    }
+  }
+
+  const Value& root_;
+  const fs::path& file_;
+  std::vector<fs::path> folders_;
+  const Catalog& catalog_;
+  ManifestProblems& problems_;
+};
+
+}  // namespace
+
+std::string Manifest::position_of(std::string_view dotted_key) const {
+  const auto found = positions.find(dotted_key);
+  if (found != positions.end()) return found->second;
+  const auto whole = positions.find(std::string_view());
+  return whole == positions.end() ? std::string() : whole->second;
+}
+
+Manifest load_manifest(const fs::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog) {
+  const std::string text = read_text(file);
+  ManifestProblems problems(one_line(file.string(), 4096), override_keys(overrides));
+  std::vector<Problem> found;
+  std::optional<Value> root = parse_yaml(text, found);
+  problems.add_yaml(found);
+  if (!root) problems.throw_if_any();
+  apply_overrides(overrides, *root, problems);
+  Manifest manifest = Loader(*root, file, catalog, problems).load();
+  problems.throw_if_any();
+  return manifest;
+}
+
+}  // namespace privgrad::core

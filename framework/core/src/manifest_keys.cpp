@@ -1,0 +1,224 @@
+#include "manifest_keys.hpp"
+
+#include <cstdint>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+namespace {
+
+template <class Interface>
+Slot slot(std::string_view key, std::string_view doc) {
+  Slot made;
+  made.key = key;
+  made.kind = Interface::kKind;
+  made.interface_version = Interface::kInterfaceVersion;
+  made.doc = doc;
+  return made;
+}
+
+Slot with_default(Slot made, std::string_view name) {
+  made.default_name = name;
+  return made;
+}
+
+Slot list_of(Slot made) {
+  made.is_list = true;
+  made.required = false;
+  return made;
+}
+
+Slot number_or(Slot made, bool required) {
+  made.takes_number = true;
+  made.required = required;
+  return made;
+}
+
+}  // namespace
+
+const Section& root_section() {
+  static const Section section{
+      "",
+      "A PrivGrad manifest: one private training run.",
+      {
+          param::integer("privgrad", "Version of the manifest format; write 1.")
+              .at_least(1)
+              .at_most(1),
+          param::text("name",
+                      "Name of the run: letters, digits, '.', '_' and '-', at most 64; by default "
+                      "the file's name without its extension.")
+              .optional(),
+          param::text("mode",
+                      "research: exact training metrics, seeds and unaccounted statistics are "
+                      "allowed, and every output says so. release: all of that is refused.")
+              .one_of({"research", "release"})
+              .defaults_to("research"),
+          param::integer("seed",
+                         "Makes the run reproducible, noise included, which is why its outputs "
+                         "are marked as not for release; without it, randomness comes from the "
+                         "operating system.")
+              .at_least(0)
+              .optional(),
+          param::integer("steps", "Number of training steps.").at_least(1).at_most(1e8),
+          param::integer("evaluate_every",
+                         "Steps between the measurements of the progress line; by default chosen "
+                         "so that there are about 20.")
+              .in_unit("steps")
+              .at_least(1)
+              .at_most(1e8)
+              .optional(),
+      },
+      {
+          slot<DataSource>("data", "Where examples come from, and what is done to them first."),
+          slot<Model>("model", "What is trained."),
+          with_default(slot<Backend>("backend", "What executes the model."), "cpu"),
+          slot<Sampler>("sampler",
+                        "Which examples each step sees; the privacy statement depends on it."),
+          with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
+                       "gaussian"),
+          slot<Optimizer>("optimizer", "How released gradients change the parameters."),
+      }};
+  return section;
+}
+
+const Section& data_section() {
+  static const Section section{
+      "data",
+      "Where examples come from, and what is done to them first.",
+      {
+          param::integer("size",
+                         "The public number of training examples, where the number of rows itself "
+                         "must not be looked at (adjacency add_or_remove_one).")
+              .at_least(1)
+              .at_most(4294967295.0)
+              .optional(),
+          param::boolean("test_is_public",
+                         "Whether the test examples are public, so that exact metrics on them may "
+                         "be shown in release mode.")
+              .defaults_to(false),
+      },
+      {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
+  return section;
+}
+
+const Section& schedules_section() {
+  static const Section section{
+      "schedules",
+      "How hyper-parameters change over the steps. A bare number is a constant.",
+      {},
+      {
+          number_or(slot<Schedule>("noise_multiplier",
+                                   "Standard deviation of the noise over the clip norm. A schedule "
+                                   "that is a shape is scaled to meet privacy.target_epsilon; "
+                                   "uniform by default, if that target is given."),
+                    false),
+          number_or(
+              slot<Schedule>("clip_norm", "L2 norm to which each example's gradient is clipped."),
+              true),
+          number_or(slot<Schedule>("learning_rate", "Learning rate of the optimizer."), true),
+      }};
+  return section;
+}
+
+const Section& privacy_section() {
+  static const Section section{
+      "privacy",
+      "What the run may spend, and how that is proved.",
+      {
+          param::real("target_epsilon",
+                      "The budget; may be left out only if schedules.noise_multiplier gives the "
+                      "noise itself.")
+              .above(0)
+              .optional(),
+          param::real("target_delta", "The delta at which epsilon is stated.").above(0).below(1),
+          param::text("adjacency",
+                      "Which two data sets must be hard to tell apart: add_or_remove_one (one has "
+                      "one example more), replace_one (one example is exchanged), zero_out (one "
+                      "example's contribution is zero).")
+              .one_of({"add_or_remove_one", "replace_one", "zero_out"}),
+          param::text("noise",
+                      "off: trains without noise, for comparison, in research mode only; nothing "
+                      "is private then.")
+              .one_of({"on", "off"})
+              .defaults_to("on"),
+      },
+      {
+          slot<Accountant>("accountant", "Computes what was spent, and guards the budget."),
+          list_of(slot<Accountant>("also", "Accountants whose numbers are reported beside it.")),
+      }};
+  return section;
+}
+
+std::string_view own_name_for(std::string_view foreign, std::string_view section) {
+  struct Row {
+    std::string_view foreign;
+    std::string_view own;
+  };
+  constexpr Row kRows[] = {
+      {"max_grad_norm", "schedules.clip_norm"},
+      {"max_gradient_norm", "schedules.clip_norm"},
+      {"l2_norm_clip", "schedules.clip_norm"},
+      {"l2_clip_norm", "schedules.clip_norm"},
+      {"l2_norm_bound", "schedules.clip_norm"},
+      {"clipping_norm", "schedules.clip_norm"},
+      {"clip", "schedules.clip_norm"},
+      {"clip_norm", "schedules.clip_norm"},
+      {"lr", "schedules.learning_rate"},
+      {"eta", "schedules.learning_rate"},
+      {"learning_rate", "schedules.learning_rate"},
+      {"sigma", "schedules.noise_multiplier"},
+      {"noise_scale", "schedules.noise_multiplier"},
+      {"noise_multiplier", "schedules.noise_multiplier"},
+      {"epsilon", "privacy.target_epsilon"},
+      {"eps", "privacy.target_epsilon"},
+      {"target_epsilon", "privacy.target_epsilon"},
+      {"delta", "privacy.target_delta"},
+      {"target_delta", "privacy.target_delta"},
+      {"adjacency", "privacy.adjacency"},
+      {"neighboring_relation", "privacy.adjacency"},
+      {"accountant", "privacy.accountant"},
+      {"also", "privacy.also"},
+      {"noise", "privacy.noise"},
+      {"iterations", "steps"},
+      {"num_iterations", "steps"},
+      {"num_steps", "steps"},
+      {"max_steps", "steps"},
+      {"random_seed", "seed"},
+      {"dataset", "data"},
+      {"dataset_size", "data.size"},
+      {"sample_size", "data.size"},
+      {"transforms", "data.transforms"},
+      {"test_is_public", "data.test_is_public"},
+      {"network", "model"},
+      {"optimiser", "optimizer"},
+      {"batch_size", "sampler"},
+      {"sample_rate", "sampler"},
+      {"sampling_rate", "sampler"},
+  };
+  for (const Row& row : kRows) {
+    const bool is_itself = row.own.ends_with(foreign) && row.own.starts_with(section) &&
+                           row.own.size() == section.size() + foreign.size() + !section.empty();
+    if (row.foreign == foreign && !is_itself) return row.own;
+  }
+  return "";
+}
+
+std::string_view advice_for(std::string_view foreign) {
+  if (foreign == "epochs" || foreign == "num_epochs" || foreign == "n_epochs") {
+    return "write steps: epochs times examples over batch size";
+  }
+  if (foreign == "batch_size" || foreign == "sample_rate" || foreign == "sampling_rate") {
+    return "it is a parameter of the sampler, as in sampler: {kind: shuffle, batch_size: 100}";
+  }
+  return "";
+}
+
+}  // namespace privgrad::core

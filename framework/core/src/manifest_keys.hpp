@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/params.hpp"
+
+namespace privgrad::core {
+
+/// A key of the manifest that holds a component.
+struct Slot {
+  std::string_view key;
+  std::string_view kind;  ///< Of the component.
+  int interface_version = 0;
+  std::string_view default_name;  ///< "": none.
+  bool required = true;           ///< If there is no default.
+  bool is_list = false;
+  bool takes_number = false;  ///< A bare number x means {kind: constant, value: x}.
+  std::string_view doc;
+};
+
+/// The manifest's own keys, declared once; checking and the JSON Schema both come from this. One
+/// `Section` per object that the framework reads itself.
+struct Section {
+  std::string_view key;  ///< "" for the manifest as a whole.
+  std::string_view doc;
+  std::vector<ParamSpec> params;
+  std::vector<Slot> slots;
+};
+
+const Section& root_section();
+const Section& data_section();  ///< Besides the parameters of the data source.
+const Section& schedules_section();
+const Section& privacy_section();
+
+/// \returns the dotted key that other programs' name for something has here ("lr" ->
+/// "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it stands
+/// in.
+std::string_view own_name_for(std::string_view foreign, std::string_view section);
+
+/// More on what to do about some keys that manifests do not have; "" otherwise.
+std::string_view advice_for(std::string_view foreign);
+
+}  // namespace privgrad::core

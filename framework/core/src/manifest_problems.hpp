@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/params.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+/// \returns `text` on one line: control characters and broken UTF-8 escaped as \xNN, the middle
+/// left out where it is longer than `limit` bytes. What users wrote is quoted in error messages,
+/// and must not be able to break or flood them.
+std::string one_line(std::string_view text, std::size_t limit);
+
+/// What a problem of a manifest means to the caller; in rising order of what decides when a
+/// manifest has several.
+enum class Fault {
+  missing_file = 1,  ///< IoError, exit code 4.
+  privacy,           ///< PrivacyError, 3.
+  manifest,          ///< ManifestError, 2.
+};
+
+/// Collects everything that is wrong with a manifest, so that all of it is reported at once.
+///
+/// The marks of values that came from the K-th `--set` have line -(K+1); 0 is a default.
+class ManifestProblems {
+ public:
+  ManifestProblems(std::string file, std::vector<std::string> override_keys)
+      : file_(std::move(file)), override_keys_(std::move(override_keys)) {}
+
+  static Mark override_mark(std::size_t index) { return {-1 - static_cast<int>(index), 1}; }
+
+  void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
+
+  /// What the YAML reader found. Later problems at the same place are consequences and left out.
+  void add_yaml(const std::vector<Problem>& problems);
+
+  bool empty() const noexcept { return entries_.empty(); }
+
+  /// "FILE:LINE:COLUMN", "--set KEY", or the file's name for a default.
+  std::string position(Mark mark) const;
+
+  /// \throws ManifestError, PrivacyError or IoError with one line per problem, sorted by place.
+  void throw_if_any() const;
+
+ private:
+  struct Entry {
+    Mark mark;
+    std::string text;
+    Fault fault = Fault::manifest;
+  };
+  std::string file_;
+  std::vector<std::string> override_keys_;
+  std::vector<Entry> entries_;
+  std::vector<Mark> yaml_marks_;
+};
+
+}  // namespace privgrad::core

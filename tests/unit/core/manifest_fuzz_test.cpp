@@ -1,0 +1,62 @@
+#include <random>
+
+#include "manifest_fixture.hpp"
+
+using namespace privgrad;
+using namespace privgrad::core;
+
+TEST_CASE("however a manifest is damaged, it loads or fails with an error of ours", "[manifest]") {
+  // Bytes replaced, inserted, removed and blocks doubled; what gets through is resolved and must
+  // load to itself. Fixed seed.
+  std::mt19937_64 random(20240602);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const std::string letters = "[]{}:,-#&*!|>'\"%@`\n\t ?.0159eaxk_\r";
+  const TempDir folder;
+  const auto file = folder.path() / "m.yaml";
+  int loaded = 0;
+  int refused = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::string text = kGood;
+    for (std::size_t n = 1 + below(2); n > 0; --n) {
+      const std::size_t at = below(text.size());
+      const char byte =
+          below(4) == 0 ? static_cast<char>(below(256)) : letters[below(letters.size())];
+      switch (below(4)) {
+        case 0:
+          text[at] = byte;
+          break;
+        case 1:
+          text.insert(at, 1, byte);
+          break;
+        case 2:
+          text.erase(at, 1 + below(12));
+          break;
+        default:
+          text.insert(at, text.substr(below(text.size()), below(40)));
+      }
+    }
+    write_file(file, text);
+    CAPTURE(text);
+    try {
+      const Manifest manifest = load_manifest(file, {}, fakes());
+      ++loaded;
+      REQUIRE(manifest.evaluate_every > 0);
+      write_file(file, to_yaml(manifest.resolved));
+      REQUIRE(same(manifest.resolved, load_manifest(file, {}, fakes()).resolved));
+    } catch (const ManifestError& error) {
+      ++refused;
+      for (const std::string& line : error.lines()) {
+        CAPTURE(line);
+        REQUIRE(line.starts_with(file.string() + ":"));
+        REQUIRE(line.find(": error: ") != line.npos);
+        REQUIRE_FALSE(find_bad_character(line).has_value());
+        REQUIRE(line.find('\n') == line.npos);
+      }
+    } catch (const Error& error) {
+      ++refused;  // e.g. a file that is now named
+    }
+  }
+  // The damage must be such that both ways are walked often.
+  CHECK(loaded > 50);
+  CHECK(refused > 2000);
+}
