@@ -510,7 +510,11 @@ std::string Manifest::position_of(std::string_view dotted_key) const {
 
 Manifest load_manifest(const fs::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog) {
-  const std::string text = read_text(file);
+  return parse_manifest(read_text(file), file, overrides, catalog);
+}
+
+Manifest parse_manifest(std::string_view text, const fs::path& file,
+                        const std::vector<std::string>& overrides, const Catalog& catalog) {
   ManifestProblems problems(one_line(file.string(), 4096), override_keys(overrides));
   std::vector<Problem> found;
   std::optional<Value> root = parse_yaml(text, found);

@@ -115,15 +115,13 @@ inline std::string replaced(std::string text, const std::string& from, const std
   return text.replace(at, from.size(), to);
 }
 
-/// Loads a text as the file m.yaml of a fresh folder.
+/// Reads a text as if it were the file /nowhere/m.yaml.
 inline privgrad::core::Manifest load(const std::string& text,
                                      const std::vector<std::string>& overrides = {}) {
-  const TempDir folder;
-  write_file(folder.path() / "m.yaml", text);
-  return privgrad::core::load_manifest(folder.path() / "m.yaml", overrides, fakes());
+  return privgrad::core::parse_manifest(text, "/nowhere/m.yaml", overrides, fakes());
 }
 
-/// The lines of the error, each without the folder in front of "m.yaml".
+/// The lines of the error, each without the folder.
 template <class ErrorType = privgrad::core::ManifestError>
 std::vector<std::string> errors_of(const std::string& text,
                                    const std::vector<std::string>& overrides = {}) {
@@ -135,7 +133,7 @@ std::vector<std::string> errors_of(const std::string& text,
     for (std::size_t begin = 0; begin <= all.size();) {
       const std::size_t end = std::min(all.find('\n', begin), all.size());
       std::string line = all.substr(begin, end - begin);
-      if (line.starts_with('/')) line.erase(0, line.find("m.yaml"));
+      if (line.starts_with("/nowhere/")) line.erase(0, std::string("/nowhere/").size());
       lines.push_back(std::move(line));
       begin = end + 1;
     }

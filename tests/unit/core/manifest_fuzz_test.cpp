@@ -11,8 +11,6 @@ TEST_CASE("however a manifest is damaged, it loads or fails with an error of our
   std::mt19937_64 random(20240602);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::string letters = "[]{}:,-#&*!|>'\"%@`\n\t ?.0159eaxk_\r";
-  const TempDir folder;
-  const auto file = folder.path() / "m.yaml";
   int loaded = 0;
   int refused = 0;
   for (int round = 0; round < 6000; ++round) {
@@ -35,19 +33,17 @@ TEST_CASE("however a manifest is damaged, it loads or fails with an error of our
           text.insert(at, text.substr(below(text.size()), below(40)));
       }
     }
-    write_file(file, text);
     CAPTURE(text);
     try {
-      const Manifest manifest = load_manifest(file, {}, fakes());
+      const Manifest manifest = load(text);
       ++loaded;
       REQUIRE(manifest.evaluate_every > 0);
-      write_file(file, to_yaml(manifest.resolved));
-      REQUIRE(same(manifest.resolved, load_manifest(file, {}, fakes()).resolved));
+      REQUIRE(same(manifest.resolved, load(to_yaml(manifest.resolved)).resolved));
     } catch (const ManifestError& error) {
       ++refused;
       for (const std::string& line : error.lines()) {
         CAPTURE(line);
-        REQUIRE(line.starts_with(file.string() + ":"));
+        REQUIRE(line.starts_with("/nowhere/m.yaml:"));
         REQUIRE(line.find(": error: ") != line.npos);
         REQUIRE_FALSE(find_bad_character(line).has_value());
         REQUIRE(line.find('\n') == line.npos);

@@ -70,8 +70,6 @@ struct Manifest {
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, aggregator, optimizer;
   ComponentUse noise_multiplier, clip_norm, learning_rate;  ///< schedules.*
-  /// privacy.noise: off. Trains without noise, for comparison; research mode only, never private.
-  bool noise_off = false;
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
   bool noise_off =
@@ -106,6 +104,11 @@ struct Manifest {
 /// \throws IoError       if files that it names are missing, or it cannot itself be read.
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog);
+
+/// The same for a text that is already in memory; `file` is its name in errors, and where relative
+/// paths are looked up.
+Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
+                        const std::vector<std::string>& overrides, const Catalog& catalog);
 
 /// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
 /// Loading a resolved manifest that was written so gives the same run.
