@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".privgrad.so";
 constexpr int kDeepest = 4;
-constexpr std::size_t kMostEntries = 20000;
 
 // secure_getenv: a set-user-id program must not let its caller choose its code.
 std::string_view environment(const char* name) {
@@ -145,15 +144,15 @@ std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dir
   return directories;
 }
 
-std::vector<fs::path> find_plugin_files(const fs::path& directory) try {
+std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t most_entries) try {
   std::vector<fs::path> files;
   std::size_t entries = 0;
   // Directories without permission are passed over: nothing in them could be loaded.
   fs::recursive_directory_iterator walk(directory, fs::directory_options::skip_permission_denied);
   for (; walk != fs::recursive_directory_iterator(); ++walk) {
-    if (++entries > kMostEntries) {
+    if (++entries > most_entries) {
       throw ConfigError(one_line(directory.string() + ": holds more than " +
-                                 std::to_string(kMostEntries) +
+                                 std::to_string(most_entries) +
                                  " files; name the directory of the plugins themselves"));
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();

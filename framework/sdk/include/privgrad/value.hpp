@@ -25,14 +25,16 @@ class PRIVGRAD_API Value {
   using Object = std::vector<Member>;  ///< In the order of the file; keys are unique.
   using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object>;
 
-  Value() = default;
-  Value(bool value) : data_(value) {}
-  Value(int value) : data_(std::int64_t{value}) {}
-  Value(std::int64_t value) : data_(value) {}
-  Value(double value) : data_(value) {}
-  Value(const char* value) : data_(std::string(value)) {}
-  Value(std::string value) : data_(std::move(value)) {}
-  Value(List value) : data_(std::move(value)) {}
+  // Defined below: a constructor needs the destructor of Object, and so Member complete. gcc looks
+  // late enough not to mind, clang does not.
+  Value();
+  Value(bool value);
+  Value(int value);
+  Value(std::int64_t value);
+  Value(double value);
+  Value(const char* value);
+  Value(std::string value);
+  Value(List value);
   Value(Object value);
 
   const Data& data() const noexcept { return data_; }
@@ -61,6 +63,14 @@ struct Value::Member {
   Mark key_mark;
 };
 
+inline Value::Value() = default;
+inline Value::Value(bool value) : data_(value) {}
+inline Value::Value(int value) : data_(std::int64_t{value}) {}
+inline Value::Value(std::int64_t value) : data_(value) {}
+inline Value::Value(double value) : data_(value) {}
+inline Value::Value(const char* value) : data_(std::string(value)) {}
+inline Value::Value(std::string value) : data_(std::move(value)) {}
+inline Value::Value(List value) : data_(std::move(value)) {}
 inline Value::Value(Object value) : data_(std::move(value)) {}
 
 /// \returns the shortest text that reads back as the same double ("0.1", "1e-08", "inf").

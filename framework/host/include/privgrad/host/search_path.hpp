@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -31,8 +32,10 @@ std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path
 
 /// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
 ///   files are followed, links to directories are not.
-/// \throws ConfigError if the directory cannot be read or is far too full to be a plugin directory.
-std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path& directory);
+/// \throws ConfigError if the directory cannot be read, or has more than `most_entries` entries and
+///   so is no plugin directory.
+std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path& directory,
+                                                     std::size_t most_entries = 20000);
 
 struct SearchRequest {
   std::vector<std::filesystem::path> plugin_dirs;  ///< --plugin-dir, in the order given.

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "privgrad/error.hpp"
+#include "privgrad/host/plugin_host.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/value.hpp"
+#include "support.hpp"
+
+namespace fs = std::filesystem;
+
+inline const fs::path kFixtures = PRIVGRAD_TEST_FIXTURES;
+inline const fs::path kConstant = kPlugins / "schedules/constant.privgrad.so";
+
+inline fs::path fixture(const std::string& name) {
+  return kFixtures / ("test_" + name + ".privgrad.so");
+}
+
+/// A host that trusts the plugins of the house and the fixtures.
+inline privgrad::host::PluginHost make_host() {
+  return privgrad::host::PluginHost({.directories = {kPlugins, kFixtures}, .pins = {}});
+}
+
+/// A copy with a mode of its own: the tests must not depend on the umask they were built with.
+inline fs::path copy_plugin(const fs::path& from, const fs::path& to) {
+  fs::create_directories(to.parent_path());
+  fs::copy_file(from, to);
+  fs::permissions(to, fs::perms(0644));
+  return to;
+}
+
+/// A new file each time: ext4 waits for the disk when a file is truncated and written again.
+inline void replace_file(const fs::path& file, const std::string& text) {
+  fs::remove(file);
+  write_file(file, text);
+}
+
+/// What a call throws, as text; "" if it throws nothing.
+template <class Call>
+std::string message_of(Call call) {
+  try {
+    call();
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+/// The environment variable for the life of the object.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : Environment(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  explicit Environment(const char* name) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::unsetenv(name);
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    if (old_) {
+      ::setenv(name_, old_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
