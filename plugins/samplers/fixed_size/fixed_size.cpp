@@ -1,0 +1,118 @@
+#include <limits>
+#include <string>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/sampler.hpp"
+
+namespace {
+
+using privgrad::Adjacency;
+using privgrad::Event;
+
+/// A uniformly random subset of fixed size, drawn anew in every step.
+///
+/// Accounting, amplification on (the default), replace_one only: the event of a step is
+/// sampled_without_replacement(N, n, release) (Wang, Balle and Kasiviswanathan 2019). Its proofs
+/// compare batches in which one example is exchanged for another. So it is refused
+/// - under zero_out: those proofs also exchange the zeroed example for a third, present one, which
+///   moves the sum by 2, while zero_out accounts for 1;
+/// - under add_or_remove_one: neighbours differ in N, so their subsets have different
+/// distributions.
+///
+/// Accounting, amplification off, replace_one and zero_out: the plain release is charged, an upper
+/// bound. Fix the subsets of row numbers of all steps: N being the same for both neighbours, they
+/// have the same distribution for both. A step without the differing row has the same output
+/// distribution for both neighbours, a step with it is the release between neighbouring batches;
+/// and mixing both neighbours' outputs over the subsets with the same weights raises neither
+/// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014,
+/// Theorem 13).
+class FixedSize final : public privgrad::Sampler {
+ public:
+  explicit FixedSize(const privgrad::Params& params)
+      : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))),
+        amplified_(params.boolean("amplification")) {}
+
+  void start(const privgrad::SamplingPlan& plan) override {
+    if (batch_size_ > plan.dataset_size) {
+      throw privgrad::ConfigError("fixed_size: batch_size is " + std::to_string(batch_size_) +
+                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
+                                  " examples of the data set");
+    }
+    if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
+      throw privgrad::ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +
+                                  " examples, allowed are at most 4294967295");
+    }
+    plan_ = plan;
+    taken_.assign(plan.dataset_size, false);
+  }
+
+  double expected_batch_size() const override { return static_cast<double>(batch_size_); }
+
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    if (plan_.adjacency == Adjacency::add_or_remove_one) {
+      throw privgrad::PrivacyError(
+          "fixed_size: nothing is proved under add_or_remove_one, where the size of the data is "
+          "private and neighbours' subsets differ in distribution; use sampler poisson or "
+          "adjacency replace_one");
+    }
+    if (amplified_ && plan_.adjacency == Adjacency::zero_out) {
+      throw privgrad::PrivacyError(
+          "fixed_size: amplification is proved under replace_one only; under zero_out set "
+          "`amplification: false`, or use sampler poisson");
+    }
+    std::vector<Event> charged(releases.begin(), releases.end());
+    if (!amplified_ || batch_size_ == plan_.dataset_size) return charged;
+    for (Event& event : charged) {
+      if (event == Event::nothing()) continue;
+      event = Event::sampled_without_replacement(static_cast<std::int64_t>(plan_.dataset_size),
+                                                 static_cast<std::int64_t>(batch_size_), event);
+    }
+    return charged;
+  }
+
+  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    if (rows != plan_.dataset_size) {
+      throw privgrad::ConfigError("fixed_size: there are " + std::to_string(rows) +
+                                  " rows, but the plan, and the proof, say " +
+                                  std::to_string(plan_.dataset_size));
+    }
+    // Floyd's algorithm (Bentley and Floyd 1987): all subsets are equally likely, with one draw per
+    // member.
+    const auto stream = random.stream(step);
+    batch.clear();
+    for (std::uint64_t last = rows - batch_size_; last < rows; ++last) {
+      const std::uint64_t draw = stream->uniform_below(last + 1);
+      const std::uint64_t row = taken_[draw] ? last : draw;
+      taken_[row] = true;
+      batch.push_back(static_cast<std::uint32_t>(row));
+    }
+    for (const std::uint32_t row : batch) taken_[row] = false;
+  }
+
+ private:
+  std::uint64_t batch_size_;
+  bool amplified_;
+  privgrad::SamplingPlan plan_;
+  std::vector<bool> taken_;  // per row; all false between calls
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Sampler, FixedSize>({
+      .name = "fixed_size",
+      .summary =
+          "A random subset of fixed size per step; accounted as sampled without replacement.",
+      .reference = "Wang, Balle and Kasiviswanathan 2019",
+      .params =
+          {integer("batch_size", "Number of examples in every batch.").at_least(1).example(1),
+           boolean("amplification",
+                   "true: each step is charged as sampled_without_replacement (replace_one only). "
+                   "false: each step is charged in full; still an upper bound.")
+               .defaults_to(true)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.fixed_size", "0.1.0", register_components)

@@ -1,0 +1,156 @@
+#include <bit>
+#include <limits>
+#include <string>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/value.hpp"
+
+namespace {
+
+using privgrad::Event;
+
+/// Calls chosen(row) for every row that wins its own Bernoulli(q) draw, in increasing order.
+///
+/// Exact for every double q, near 0 and 1 too: a row wins if its infinite binary fraction
+/// U = 0.u1 u2 ... is below q. 63 rows are compared at once, one binary digit after the other from
+/// the top, until the first difference has decided each of them: about 8 draws for 63 rows,
+/// whatever q is. Digits behind the last one of q are 0 and let nobody win.
+template <class Chosen>
+void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
+                    const Chosen& chosen) {
+  constexpr std::size_t kLanes = 63;
+  constexpr std::uint64_t kAll = (std::uint64_t{1} << kLanes) - 1;
+  for (std::size_t first = 0; first < rows; first += kLanes) {
+    const std::size_t left = rows - first;
+    std::uint64_t undecided = left >= kLanes ? kAll : (std::uint64_t{1} << left) - 1;
+    std::uint64_t winners = 0;
+    double rest = q;  // doubling and taking off 1 are exact
+    if (rest >= 1.0) {
+      winners = undecided;
+      rest = 0.0;
+    }
+    while (undecided != 0 && rest > 0.0) {
+      rest *= 2.0;
+      const std::uint64_t draw = stream.uniform_below(kAll + 1);
+      if (rest >= 1.0) {
+        rest -= 1.0;
+        winners |= undecided & ~draw;  // their digit is 0, that of q is 1
+        undecided &= draw;
+      } else {
+        undecided &= ~draw;  // a digit 1 against 0 loses
+      }
+    }
+    for (; winners != 0; winners &= winners - 1) {
+      chosen(first + static_cast<std::size_t>(std::countr_zero(winners)));
+    }
+  }
+}
+
+/// Every example joins each batch by its own coin of probability q, independent of everything else.
+///
+/// Accounting, amplification on (the default): the event of a step is poisson_sampled(q, release).
+/// That is what happened, under each adjacency: neighbours differ in one row, whose coin is
+/// independent of the others' and has the same q in both, since q is a constant of the plan and not
+/// computed from the rows that are really there. What it is worth under the adjacency in use is the
+/// accountant's theorem, and an accountant without one refuses the event.
+///
+/// Accounting, amplification off: the plain release is charged. It is still an upper bound. Fix all
+/// coins (of all steps; they do not depend on the data). Then a step whose batch lacks the row in
+/// which the neighbours differ has the same output distribution for both, and a step whose batch
+/// has it is the release itself between neighbouring batches; so for every outcome of the coins the
+/// run costs at most the composition of the releases. Drawing the coins mixes both neighbours'
+/// outputs with the same weights, and hockey-stick divergences are jointly convex and Renyi
+/// divergences jointly quasi-convex (van Erven and Harremoes 2014, Theorem 13), so mixing raises
+/// neither.
+class Poisson final : public privgrad::Sampler {
+ public:
+  explicit Poisson(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
+    if (params.has("sample_rate") == params.has("batch_size")) {
+      throw privgrad::ConfigError(
+          "poisson: give exactly one of sample_rate and batch_size (the expected size)");
+    }
+    if (params.has("sample_rate")) given_rate_ = params.real("sample_rate");
+    if (params.has("batch_size")) given_batch_size_ = params.real("batch_size");
+  }
+
+  void start(const privgrad::SamplingPlan& plan) override {
+    if (plan.dataset_size == 0) throw privgrad::ConfigError("poisson: the data set is empty");
+    const double size = static_cast<double>(plan.dataset_size);
+    if (given_batch_size_ > size) {
+      throw privgrad::ConfigError("poisson: batch_size is " +
+                                  privgrad::format_number(given_batch_size_) +
+                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
+                                  " examples of the data set");
+    }
+    const bool by_rate = given_batch_size_ == 0.0;
+    rate_ = by_rate ? given_rate_ : given_batch_size_ / size;
+    expected_batch_size_ = by_rate ? given_rate_ * size : given_batch_size_;
+    size_is_public_ = plan.adjacency != privgrad::Adjacency::add_or_remove_one;
+    dataset_size_ = plan.dataset_size;
+  }
+
+  double expected_batch_size() const override { return expected_batch_size_; }
+
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> charged(releases.begin(), releases.end());
+    if (!amplified_ || rate_ >= 1.0) return charged;
+    for (Event& event : charged) {
+      if (!(event == Event::nothing())) event = Event::poisson_sampled(rate_, event);
+    }
+    return charged;
+  }
+
+  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    if (size_is_public_ && rows != dataset_size_) {
+      throw privgrad::ConfigError("poisson: there are " + std::to_string(rows) +
+                                  " rows, but the plan says " + std::to_string(dataset_size_) +
+                                  ", and under this adjacency the size is public and fixed");
+    }
+    if (rows > std::numeric_limits<std::uint32_t>::max()) {
+      throw privgrad::ConfigError("poisson: " + std::to_string(rows) +
+                                  " rows, allowed are at most 4294967295");
+    }
+    batch.clear();
+    bernoulli_rows(rate_, rows, *random.stream(step),
+                   [&](std::size_t row) { batch.push_back(static_cast<std::uint32_t>(row)); });
+  }
+
+ private:
+  bool amplified_;
+  double given_rate_ = 0.0;        // 0: not given
+  double given_batch_size_ = 0.0;  // 0: not given
+  double rate_ = 0.0;
+  double expected_batch_size_ = 0.0;
+  std::uint64_t dataset_size_ = 0;
+  bool size_is_public_ = false;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Sampler, Poisson>({
+      .name = "poisson",
+      .summary = "Each example by its own coin; accounted as Poisson sampled, or un-amplified.",
+      .reference = "Abadi et al. 2016, Section 3.1; Mironov, Talwar and Zhang 2019",
+      .params =
+          {real("sample_rate", "Probability of each example to be in a batch.")
+               .above(0)
+               .at_most(1)
+               .optional()
+               .example(0.01),
+           real("batch_size",
+                "Expected number of examples in a batch; instead of sample_rate, which then is "
+                "batch_size / data set size.")
+               .above(0)
+               .optional(),
+           boolean("amplification",
+                   "true: each step is charged as poisson_sampled. false: each step is charged in "
+                   "full, for accountants without a theorem for sampling; still an upper bound.")
+               .defaults_to(true)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.poisson", "0.1.0", register_components)

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/sampler.hpp"
+
+namespace {
+
+using privgrad::Adjacency;
+using privgrad::Event;
+
+/// \returns the most expensive of an epoch's releases: the one event if all are equal, else the
+/// Gaussian of the smallest noise multiplier, which dominates the others (adding noise to its
+/// output gives theirs).
+/// \throws PrivacyError if they are of kinds that cannot be ordered.
+Event most_expensive(std::span<const Event> releases) {
+  const Event& first = releases.front();
+  if (std::all_of(releases.begin(), releases.end(),
+                  [&](const Event& event) { return event == first; })) {
+    return first;
+  }
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Event& event : releases) {
+    const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&event.kind());
+    if (gaussian == nullptr) {
+      throw privgrad::PrivacyError("shuffle: an epoch mixes a " + std::string(first.name()) +
+                                   " with a " + std::string(event.name()) +
+                                   " release, and only gaussian ones can be ordered by cost; use "
+                                   "one kind of release, or sampler full_batch");
+    }
+    smallest = std::min(smallest, gaussian->noise_multiplier);
+  }
+  return Event::gaussian(smallest);
+}
+
+/// A fresh permutation per epoch, cut into batches: every example is in exactly one batch of each
+/// epoch. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
+/// smaller, and the divisor stays B.
+///
+/// Accounting: no amplification is claimed, and shuffled batches are never passed off as Poisson.
+/// The first step of each epoch is charged with the epoch's most expensive release, the others with
+/// nothing. Proof (parallel composition): fix the permutations of row numbers, which are drawn
+/// without looking at the data and, N being public, have the same distribution for both neighbours.
+/// The row in which neighbours differ is in one batch of the epoch. Given the outputs so far, every
+/// other step has the same output distribution for both, so the epoch costs one release, at most
+/// the most expensive one; which step it is was fixed in advance. Epochs compose. Mixing over the
+/// permutations, with the same weights for both neighbours, raises neither hockey-stick nor Renyi
+/// divergences (joint quasi-convexity: van Erven and Harremoes 2014,
+/// Theorem 13). Every prefix is covered,
+/// because the charge comes at the epoch's start.
+///
+/// Refused under add_or_remove_one: with one row more all later batches shift, so neighbours differ
+/// in every one of them.
+class Shuffle final : public privgrad::Sampler {
+ public:
+  explicit Shuffle(const privgrad::Params& params)
+      : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))) {}
+
+  void start(const privgrad::SamplingPlan& plan) override {
+    if (batch_size_ > plan.dataset_size) {
+      throw privgrad::ConfigError("shuffle: batch_size is " + std::to_string(batch_size_) +
+                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
+                                  " examples of the data set");
+    }
+    if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
+      throw privgrad::ConfigError("shuffle: " + std::to_string(plan.dataset_size) +
+                                  " examples, allowed are at most 4294967295");
+    }
+    plan_ = plan;
+    epoch_steps_ = (plan.dataset_size + batch_size_ - 1) / batch_size_;
+    shuffled_epoch_.reset();
+  }
+
+  double expected_batch_size() const override { return static_cast<double>(batch_size_); }
+
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    if (plan_.adjacency == Adjacency::add_or_remove_one) {
+      throw privgrad::PrivacyError(
+          "shuffle: nothing is proved under add_or_remove_one, where one example more shifts every "
+          "later batch; use adjacency replace_one or zero_out, or sampler poisson");
+    }
+    std::vector<Event> charged(releases.size(), Event::nothing());
+    for (std::size_t begin = 0; begin < releases.size(); begin += epoch_steps_) {
+      const std::size_t count = std::min<std::size_t>(epoch_steps_, releases.size() - begin);
+      charged[begin] = most_expensive(releases.subspan(begin, count));
+    }
+    return charged;
+  }
+
+  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    if (rows != plan_.dataset_size) {
+      throw privgrad::ConfigError("shuffle: there are " + std::to_string(rows) +
+                                  " rows, but the plan, and the proof, say " +
+                                  std::to_string(plan_.dataset_size));
+    }
+    const std::uint64_t epoch = step / epoch_steps_;
+    if (shuffled_epoch_ != std::pair{epoch, &random}) shuffle(epoch, random);
+    const std::size_t begin = (step % epoch_steps_) * batch_size_;
+    const std::size_t end = std::min<std::size_t>(begin + batch_size_, rows);
+    batch.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin),
+                 order_.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+
+ private:
+  /// Fisher and Yates, from the sorted order: it depends on the epoch alone, so a resumed run meets
+  /// the permutation that it left.
+  void shuffle(std::uint64_t epoch, const privgrad::RandomSource& random) {
+    shuffled_epoch_.reset();
+    const auto stream = random.stream(epoch);
+    order_.resize(plan_.dataset_size);
+    std::iota(order_.begin(), order_.end(), std::uint32_t{0});
+    for (std::size_t left = order_.size(); left > 1; --left) {
+      std::swap(order_[left - 1], order_[stream->uniform_below(left)]);
+    }
+    shuffled_epoch_.emplace(epoch, &random);
+  }
+
+  std::uint64_t batch_size_;
+  privgrad::SamplingPlan plan_;
+  std::uint64_t epoch_steps_ = 1;
+  std::vector<std::uint32_t> order_;
+  // What order_ was drawn for. A run keeps one source; start() forgets it.
+  std::optional<std::pair<std::uint64_t, const privgrad::RandomSource*>> shuffled_epoch_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Sampler, Shuffle>({
+      .name = "shuffle",
+      .summary = "A fresh permutation per epoch; accounted per epoch by its costliest release.",
+      .reference = "parallel composition: McSherry 2009, Theorem 4; proof in the source",
+      .params = {privgrad::param::integer("batch_size",
+                                          "Number of examples in a batch; the last one of an epoch "
+                                          "may have fewer, the divisor stays.")
+                     .at_least(1)
+                     .example(1)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.shuffle", "0.1.0", register_components)
