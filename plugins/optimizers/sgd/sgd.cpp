@@ -34,8 +34,8 @@ class Sgd final : public privgrad::Optimizer {
                                   " parameters and " + std::to_string(gradient.size()) +
                                   " gradient values, started for " + std::to_string(size_));
     }
-    if (!std::isfinite(learning_rate)) {
-      throw privgrad::NumericError("sgd: the learning rate is not finite");
+    if (!std::isfinite(static_cast<float>(learning_rate))) {
+      throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
     }
     for (const float value : gradient) {
       if (!std::isfinite(value)) throw privgrad::NumericError("sgd: the gradient is not finite");
