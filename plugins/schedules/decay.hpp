@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/value.hpp"
+
+/// What the decaying schedules of the house share: an optional parameter `initial` that makes them
+/// absolute, without which they are shapes beginning at 1, and the check that no value of a run is
+/// unusable. Derived classes define value() so that it is never outside the range spanned by its
+/// first value, its last value and `initial`.
+class Decay : public privgrad::Schedule {
+ public:
+  /// \throws ConfigError if some value overflows, or is 0 where 0 means something else than
+  /// "small":
+  ///   in a shape, as a noise multiplier (no noise is no privacy), as a clipping norm.
+  void start(const privgrad::Horizon& horizon) final {
+    if (horizon.steps == 0)
+      throw privgrad::ConfigError(std::string(name_) + ": there are no steps");
+    steps_ = horizon.steps;
+    prepare();
+    const bool positive =
+        shape_ || horizon.slot == "noise_multiplier" || horizon.slot == "clip_norm";
+    for (const std::uint64_t step : {std::uint64_t{0}, steps_ - 1}) {
+      const double v = value(step);
+      if (!std::isfinite(v)) refuse(step, v, "a finite value");
+      if (positive && v < std::numeric_limits<double>::min()) {
+        refuse(step, v,
+               horizon.slot == "noise_multiplier"
+                   ? "a positive value, because no noise is no privacy"
+                   : "a positive value");
+      }
+    }
+  }
+
+  bool is_shape() const final { return shape_; }
+
+ protected:
+  Decay(std::string_view name, const privgrad::Params& params)
+      : name_(name),
+        shape_(!params.has("initial")),
+        initial_(shape_ ? 1.0 : params.real("initial")) {}
+
+  static privgrad::ParamSpec initial_param() {
+    return privgrad::param::real(
+               "initial",
+               "Value at the beginning. Without it the schedule is a shape that begins at 1 and is "
+               "scaled to the privacy budget (noise_multiplier only).")
+        .above(0)
+        .optional();
+  }
+
+  std::string_view name() const { return name_; }
+  double initial() const { return initial_; }
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  /// \throws ConfigError if the parameters do not fit the number of steps.
+  virtual void prepare() {}
+
+  [[noreturn]] void refuse(std::uint64_t step, double v, const char* expected) const {
+    throw privgrad::ConfigError(std::string(name_) + ": the value at step " + std::to_string(step) +
+                                " of " + std::to_string(steps_) + " is " +
+                                privgrad::format_number(v) + ", expected " + expected);
+  }
+
+  std::string_view name_;
+  bool shape_;
+  double initial_;
+  std::uint64_t steps_ = 0;
+};

@@ -1,0 +1,42 @@
+#include <cmath>
+
+#include "../decay.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// initial * exp(-rate * t), t = 0, 1, ...
+class Exponential final : public Decay {
+ public:
+  explicit Exponential(const privgrad::Params& params)
+      : Decay("exponential", params), rate_(params.real("rate")) {}
+
+  double value(std::uint64_t step) const override {
+    return initial() * std::exp(-rate_ * static_cast<double>(step));
+  }
+
+  static std::vector<privgrad::ParamSpec> params() {
+    return {initial_param(),
+            privgrad::param::real("rate",
+                                  "k in exp(-k t), t counting steps from 0; negative values grow.")
+                .in_unit("1/step")
+                .example(0.01)};
+  }
+
+ private:
+  double rate_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Schedule, Exponential>({
+      .name = "exponential",
+      .summary = "initial * exp(-rate * step).",
+      .reference = "Yu et al. 2019, exponential decay; Hong, Wang and Zhou 2022, "
+                   "sigma_t = sigma_0 exp(-k t)",
+      .params = Exponential::params(),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.exponential", "0.1.0", register_components)

@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "privgrad/plugin.hpp"
+#include "privgrad/schedule.hpp"
+
+namespace {
+
+/// The values as written, one per step. A longer list is fine: a shorter run uses its beginning.
+class List final : public privgrad::Schedule {
+ public:
+  explicit List(const privgrad::Params& params)
+      : values_(params.reals("values")), shape_(params.boolean("as_shape")) {
+    if (shape_ && *std::min_element(values_.begin(), values_.end()) <= 0.0) {
+      throw privgrad::ConfigError("list: every value of a shape must be above 0");
+    }
+  }
+
+  void start(const privgrad::Horizon& horizon) override {
+    if (values_.size() < horizon.steps) {
+      throw privgrad::ConfigError("list: has " + std::to_string(values_.size()) +
+                                  " value(s), expected one for each of the " +
+                                  std::to_string(horizon.steps) + " steps");
+    }
+  }
+
+  double value(std::uint64_t step) const override { return values_.at(step); }
+  bool is_shape() const override { return shape_; }
+
+ private:
+  std::vector<double> values_;
+  bool shape_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Schedule, List>({
+      .name = "list",
+      .summary = "The values as written, one per step.",
+      .reference = "none: a definition",
+      .params =
+          {list("values", "One value per step, at least as many as steps.",
+                real("value", "").at_least(0))
+               .at_least_items(1)
+               .example(privgrad::Value::List{1.0, 0.5}),
+           boolean("as_shape",
+                   "true: only the proportions are meant, and the values, all above 0, are scaled "
+                   "to the privacy budget (noise_multiplier only).")
+               .defaults_to(false)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.list", "0.1.0", register_components)
