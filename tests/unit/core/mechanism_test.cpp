@@ -1,7 +1,7 @@
 #include "privgrad/core/mechanism.hpp"
 
 #include <cmath>
-#include <fstream>
+#include <functional>
 #include <vector>
 
 #include "fake_accountant.hpp"
@@ -115,24 +115,27 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
 }
 
 TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
-  const auto refused = [](ReleaseRecipe recipe) {
-    const ScriptedAggregator aggregator([recipe](std::uint64_t) { return recipe; });
-    CHECK_THROWS_AS(release_events(aggregator, 2), PrivacyError);
+  // Each of them is fine but for one thing, so that no other check can refuse it first.
+  const auto refused = [](const std::string& why,
+                          std::function<void(std::uint64_t, ReleaseRecipe&)> spoil) {
+    const ScriptedAggregator aggregator([spoil](std::uint64_t step) {
+      ReleaseRecipe recipe{
+          .keep = 0, .keep_noise = 0, .noise = {{.node = step, .multiplier = 1.0}}};
+      spoil(step, recipe);
+      return recipe;
+    });
+    CHECK_THROWS_AS(release_events(aggregator, 3), PrivacyError);
+    CHECK_THROWS_WITH(release_events(aggregator, 3), ContainsSubstring(why));
   };
-  refused({.keep = 0,
-           .keep_noise = 0,
-           .noise = {{.node = 0, .multiplier = 1.0}}});  // the same node twice
-  refused({.keep = 0, .keep_noise = 0, .noise = {}});    // no noise at all
-  refused({.keep = 0.5, .keep_noise = 0, .noise = {{.node = 1, .multiplier = 1.0}}});
-  refused({.keep = 0, .keep_noise = 0.5, .noise = {{.node = 1, .multiplier = 1.0}}});
-  const ScriptedAggregator zero([](std::uint64_t step) {
-    return ReleaseRecipe{.keep = 0, .keep_noise = 0, .noise = {{step, 0.0}}};
-  });
-  CHECK_THROWS_AS(release_events(zero, 1), PrivacyError);
-  const ScriptedAggregator nan([](std::uint64_t step) {
-    return ReleaseRecipe{.keep = 0, .keep_noise = 0, .noise = {{step, std::nan("")}}};
-  });
-  CHECK_THROWS_AS(release_events(nan, 1), PrivacyError);
+  refused("noise node 0 again", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].node = 0; });
+  refused("data of earlier steps",
+          [](std::uint64_t step, ReleaseRecipe& r) { r.keep = step == 2 ? 0.5 : 0.0; });
+  refused("noise of earlier steps",
+          [](std::uint64_t step, ReleaseRecipe& r) { r.keep_noise = step == 2 ? 0.5 : 0.0; });
+  refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise.clear(); });
+  refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = 0.0; });
+  refused("protects nothing",
+          [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = std::nan(""); });
 }
 
 TEST_CASE("only clipped_sum.cpp and mechanism.cpp reach into private values", "[privacy]") {
