@@ -1,0 +1,39 @@
+#include "privgrad/plugin.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+
+/// Each example as one row of numbers, in the order in which they lie in memory.
+class Flatten final : public privgrad::Transform {
+ public:
+  explicit Flatten(const privgrad::Params&) {}
+
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    return {{privgrad::element_count(input.features)}, input.classes};
+  }
+
+  void fit(Dataset&) override {}
+
+  void apply(Dataset& data) const override {
+    const auto features = data.features();
+    data.replace_features(output_shape(data.shape()).features, {features.begin(), features.end()});
+  }
+
+  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, Flatten>({
+      .name = "flatten",
+      .summary = "Lays each example out as one row of numbers, e.g. 28 x 28 as 784.",
+      .reference = "none: a definition",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.flatten", "0.1.0", register_components)

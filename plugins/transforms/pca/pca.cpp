@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+#include <xtensor-blas/xlinalg.hpp>
+#include <xtensor/xadapt.hpp>
+
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/transform.hpp"
+
+// OpenBLAS's cblas.h and the one inside xtensor-blas cannot be included together.
+extern "C" void openblas_set_num_threads(int count);
+extern "C" int openblas_get_num_threads(void);
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+using privgrad::Statistic;
+namespace param = privgrad::param;
+
+constexpr std::size_t kBlockRows = 512;      // rows in double at a time
+constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
+
+/// One BLAS thread as long as it lives: with more, sums split differently, and the components would
+/// depend on the number of cores.
+class OneBlasThread {
+ public:
+  OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
+  OneBlasThread(const OneBlasThread&) = delete;
+  OneBlasThread& operator=(const OneBlasThread&) = delete;
+  ~OneBlasThread() { openblas_set_num_threads(before_); }
+
+ private:
+  int before_;
+};
+
+/// Projects examples, less the training mean, on the directions in which the training examples vary
+/// most; the first component has the largest variance. The entry of largest magnitude of each
+/// direction is positive, which fixes the signs. Arithmetic is double, results are float32.
+///
+/// The same on one machine whatever the number of threads; another BLAS kernel may round otherwise.
+class Pca final : public privgrad::Transform {
+ public:
+  explicit Pca(const privgrad::Params& params)
+      : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
+        statistic_(privgrad::statistic_from(params)) {}
+
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    const std::size_t features = privgrad::element_count(input.features);
+    if (dimensions_ > features) {
+      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
+                        ", but an example has " + std::to_string(features) + " features");
+    }
+    if (features > kMostFeatures) {
+      throw ConfigError("pca: an example has " + std::to_string(features) +
+                        " features, allowed are at most " + std::to_string(kMostFeatures));
+    }
+    return {{dimensions_}, input.classes};
+  }
+
+  void fit(Dataset& train) override {
+    output_shape(train.shape());
+    if (dimensions_ + 1 > train.rows()) {
+      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) + ", but " +
+                        std::to_string(train.rows()) +
+                        " training examples vary in fewer directions; allowed is at most the "
+                        "number of examples less 1");
+    }
+    const OneBlasThread one_thread;
+    std::vector<double> mean = mean_of(train);
+    components_ = top_components(covariance(train, mean), mean.size());
+    mean_ = std::move(mean);
+  }
+
+  void apply(Dataset& data) const override {
+    const std::size_t width = data.row_size();
+    if (width != mean_.size()) {
+      throw ConfigError("pca: was fitted to " + std::to_string(mean_.size()) +
+                        " features, the examples have " + std::to_string(width));
+    }
+    const OneBlasThread one_thread;
+    std::vector<float> result(data.rows() * dimensions_);
+    std::vector<double> projected(kBlockRows * dimensions_);
+    for_each_block(data, mean_, [&](std::size_t first, std::size_t rows, const double* block) {
+      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
+                  static_cast<int>(dimensions_), static_cast<int>(width), 1.0, block,
+                  static_cast<int>(width), components_.data(), static_cast<int>(width), 0.0,
+                  projected.data(), static_cast<int>(dimensions_));
+      std::transform(projected.begin(),
+                     projected.begin() + static_cast<std::ptrdiff_t>(rows * dimensions_),
+                     result.begin() + static_cast<std::ptrdiff_t>(first * dimensions_),
+                     [](double x) { return static_cast<float>(x); });
+    });
+    data.replace_features({dimensions_}, std::move(result));
+  }
+
+  Statistic statistic() const override { return statistic_; }
+
+ private:
+  static std::vector<double> mean_of(Dataset& data) {
+    std::vector<double> mean(data.row_size());
+    const auto features = data.features();
+    const auto rows = static_cast<double>(data.rows());
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      mean[i % mean.size()] += static_cast<double>(features[i]) / rows;
+    }
+    return mean;
+  }
+
+  /// Calls visit(first row, rows, [rows, row_size] of double less the mean) for block after block.
+  template <class Visit>
+  static void for_each_block(Dataset& data, const std::vector<double>& mean, Visit visit) {
+    const std::size_t width = mean.size();
+    const auto features = data.features();
+    std::vector<double> block(kBlockRows * width);
+    for (std::size_t first = 0; first < data.rows(); first += kBlockRows) {
+      const std::size_t rows = std::min(kBlockRows, data.rows() - first);
+      for (std::size_t i = 0; i < rows * width; ++i) {
+        block[i] = static_cast<double>(features[first * width + i]) - mean[i % width];
+      }
+      visit(first, rows, block.data());
+    }
+  }
+
+  /// \returns [width, width], of which the lower triangle (row-major) is meaningful.
+  static std::vector<double> covariance(Dataset& train, const std::vector<double>& mean) {
+    const auto width = static_cast<int>(mean.size());
+    std::vector<double> result(mean.size() * mean.size());
+    const double weight = 1.0 / static_cast<double>(train.rows());
+    for_each_block(train, mean, [&](std::size_t, std::size_t rows, const double* block) {
+      cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, width, static_cast<int>(rows), weight,
+                  block, width, 1.0, result.data(), width);
+    });
+    return result;
+  }
+
+  /// \returns [dimensions_, width], one direction per row.
+  std::vector<double> top_components(const std::vector<double>& matrix, std::size_t width) const {
+    const std::array<std::size_t, 2> extents{width, width};
+    xt::xtensor<double, 1, xt::layout_type::column_major> values;
+    xt::xtensor<double, 2, xt::layout_type::column_major> vectors;
+    try {
+      std::tie(values, vectors) = xt::linalg::eigh(xt::adapt(matrix, extents), 'L');
+    } catch (const std::runtime_error& error) {
+      throw privgrad::NumericError(std::string("pca: ") + error.what());
+    }
+    // The eigenvalues ascend; what is below rounding error is no direction of the data.
+    const double noise =
+        values(width - 1) * static_cast<double>(width) * std::numeric_limits<double>::epsilon();
+    const auto rank = static_cast<std::size_t>(
+        std::count_if(values.begin(), values.end(), [noise](double x) { return x > noise; }));
+    if (rank < dimensions_) {
+      throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
+                        ", but the training examples vary in " + std::to_string(rank) +
+                        " direction(s) only");
+    }
+    std::vector<double> result;
+    result.reserve(dimensions_ * width);
+    for (std::size_t i = 0; i < dimensions_; ++i) {
+      const std::size_t column = width - 1 - i;
+      std::size_t largest = 0;
+      for (std::size_t j = 1; j < width; ++j) {
+        if (std::abs(vectors(j, column)) > std::abs(vectors(largest, column))) largest = j;
+      }
+      const double sign = vectors(largest, column) < 0.0 ? -1.0 : 1.0;
+      for (std::size_t j = 0; j < width; ++j) result.push_back(sign * vectors(j, column));
+    }
+    return result;
+  }
+
+  std::size_t dimensions_;
+  Statistic statistic_;
+  std::vector<double> mean_;        ///< [features].
+  std::vector<double> components_;  ///< [dimensions, features], orthonormal rows.
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, Pca>({
+      .name = "pca",
+      .summary = "Projects on the directions in which the training examples vary most.",
+      .reference = "Hong et al., Appendix D, data set (2), after Abadi et al. 2016, section 5.2",
+      .params =
+          {
+              param::integer("dimensions",
+                             "Components to keep; at most the number of features, and less than "
+                             "the number of training examples.")
+                  .at_least(1)
+                  .example(60),
+              privgrad::statistics_param(),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.pca", "0.1.0", register_components)

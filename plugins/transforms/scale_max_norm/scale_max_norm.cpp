@@ -1,0 +1,112 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+using privgrad::Statistic;
+namespace param = privgrad::param;
+
+/// Multiplies all examples by one factor, to / (largest Euclidean norm of a training example).
+///
+/// Test examples get the same factor and may end above `to`. With a public `max_norm` the factor is
+/// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
+/// it: so the bound holds whatever the rows are, and nothing is learnt from them.
+/// Norms are double; the results are rounded to float32, which moves a norm by up to 6e-8 of it.
+class ScaleMaxNorm final : public privgrad::Transform {
+ public:
+  explicit ScaleMaxNorm(const privgrad::Params& params)
+      : to_(params.real("to")),
+        statistic_(privgrad::statistic_from(params)),
+        given_(params.has("max_norm")) {
+    if (!given_) return;
+    statistic_ = Statistic::is_public;
+    max_norm_ = params.real("max_norm");
+  }
+
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+
+  void fit(Dataset& train) override {
+    if (given_) return;
+    double max_norm = 0.0;
+    const auto features = train.features();
+    for (std::size_t row = 0; row < train.rows(); ++row) {
+      max_norm =
+          std::max(max_norm, norm(features.subspan(row * train.row_size(), train.row_size())));
+    }
+    if (max_norm == 0.0) {
+      throw privgrad::IoError(
+          "scale_max_norm: all training examples are 0, so no factor gives them the norm " +
+          privgrad::format_number(to_));
+    }
+    max_norm_ = max_norm;
+  }
+
+  void apply(Dataset& data) const override {
+    if (max_norm_ == 0.0) {
+      throw privgrad::PluginError("scale_max_norm: apply() was called before fit()");
+    }
+    const std::size_t width = data.row_size();
+    const auto features = data.features();
+    std::vector<float> result(features.size());
+    for (std::size_t row = 0; row < data.rows(); ++row) {
+      const auto from = features.subspan(row * width, width);
+      const double longest = given_ ? std::max(max_norm_, norm(from)) : max_norm_;
+      std::transform(from.begin(), from.end(),
+                     result.begin() + static_cast<std::ptrdiff_t>(row * width),
+                     [this, longest](float x) {
+                       return static_cast<float>(static_cast<double>(x) / longest * to_);
+                     });
+    }
+    data.replace_features(data.shape().features, std::move(result));
+  }
+
+  Statistic statistic() const override { return statistic_; }
+
+ private:
+  /// The square of a float32 neither overflows nor vanishes in double.
+  static double norm(std::span<const float> row) {
+    double square = 0.0;
+    for (const float x : row) square += static_cast<double>(x) * static_cast<double>(x);
+    return std::sqrt(square);
+  }
+
+  double to_;
+  Statistic statistic_;
+  bool given_;
+  double max_norm_ = 0.0;  ///< 0: not known yet.
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, ScaleMaxNorm>({
+      .name = "scale_max_norm",
+      .summary = "One factor for all examples, so that the longest training example has norm `to`.",
+      .reference = "Hong et al., Appendix D, setup (the data scale)",
+      .params =
+          {
+              param::real("to", "Largest Euclidean norm of an example afterwards.")
+                  .above(0)
+                  .at_most(1e30)
+                  .example(10.0),
+              param::real("max_norm",
+                          "Public bound on the norm before, to use instead of the largest training "
+                          "norm; longer examples are shortened to it.")
+                  .above(0)
+                  .optional(),
+              privgrad::statistics_param(),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.scale_max_norm", "0.1.0", register_components)

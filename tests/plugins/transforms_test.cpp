@@ -1,0 +1,333 @@
+#include "privgrad/transform.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <vector>
+
+#include "house_plugins.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::DataSource;
+using privgrad::IoError;
+using privgrad::Shape;
+using privgrad::Split;
+using privgrad::Statistic;
+using privgrad::Transform;
+using privgrad::Value;
+
+namespace {
+
+privgrad::ComponentPtr<Transform> transform(const std::string& name, Value::Object params = {}) {
+  return house().create<Transform>(name, Value(std::move(params)));
+}
+
+Dataset rows_of(std::size_t width, const std::vector<float>& features) {
+  return Dataset({{width}, 0}, features, std::vector<float>(features.size() / width));
+}
+
+std::vector<float> values(Dataset& data) {
+  return {data.features().begin(), data.features().end()};
+}
+
+double norm(Dataset& data, std::size_t row) {
+  double square = 0.0;
+  for (const float x : data.features().subspan(row * data.row_size(), data.row_size())) {
+    square += static_cast<double>(x) * static_cast<double>(x);
+  }
+  return std::sqrt(square);
+}
+
+double largest_norm(Dataset& data) {
+  double largest = 0.0;
+  for (std::size_t row = 0; row < data.rows(); ++row) largest = std::max(largest, norm(data, row));
+  return largest;
+}
+
+double column_mean(Dataset& data, std::size_t column) {
+  double sum = 0.0;
+  for (std::size_t row = 0; row < data.rows(); ++row) {
+    sum += static_cast<double>(data.features()[row * data.row_size() + column]);
+  }
+  return sum / static_cast<double>(data.rows());
+}
+
+double column_variance(Dataset& data, std::size_t column) {
+  const double mean = column_mean(data, column);
+  double sum = 0.0;
+  for (std::size_t row = 0; row < data.rows(); ++row) {
+    const double x = static_cast<double>(data.features()[row * data.row_size() + column]) - mean;
+    sum += x * x;
+  }
+  return sum / static_cast<double>(data.rows());
+}
+
+}  // namespace
+
+TEST_CASE("flatten: keeps values and targets, changes the shape", "[transform]") {
+  const auto flatten = transform("flatten");
+  CHECK(flatten->statistic() == Statistic::none);
+  CHECK(flatten->output_shape({{2, 3}, 4}).features == Shape{6});
+  CHECK(flatten->output_shape({{2, 3}, 4}).classes == 4);
+  Dataset data({{1, 2}, 4}, std::vector<std::uint8_t>{0, 51, 102, 255}, 1.0f / 255, {3, 0});
+  flatten->fit(data);
+  flatten->apply(data);
+  CHECK(data.shape().features == Shape{2});
+  CHECK(data.features()[3] == 1.0f);
+  CHECK(data.targets()[0] == 3.0f);
+}
+
+TEST_CASE("standardize: training statistics, applied to every split", "[transform]") {
+  const auto standardize = transform("standardize");
+  CHECK(standardize->statistic() == Statistic::unaccounted);
+  // Columns: 1 3 5 (mean 3, variance 8/3); 0.1 three times, whose sum is not 0.3 in binary.
+  auto train = rows_of(2, {1.0f, 0.1f, 3.0f, 0.1f, 5.0f, 0.1f});
+  auto test = rows_of(2, {7.0f, 5.0f});
+  standardize->fit(train);
+  standardize->apply(train);
+  standardize->apply(test);
+  const double step = 2.0 / std::sqrt(8.0 / 3.0);
+  CHECK_THAT(static_cast<double>(train.features()[0]), WithinRel(-step, 1e-7));
+  CHECK(train.features()[2] == 0.0f);
+  CHECK_THAT(static_cast<double>(train.features()[4]), WithinRel(step, 1e-7));
+  CHECK_THAT(static_cast<double>(test.features()[0]), WithinRel(2.0 * step, 1e-7));
+  for (const std::size_t at : {1u, 3u, 5u}) CHECK(train.features()[at] == 0.0f);
+  CHECK(test.features()[1] == 0.0f);
+}
+
+TEST_CASE("standardize: sums in double", "[transform]") {
+  // In float32 the sum of 100000 values near 1e6 loses all of the +-1 around the mean.
+  std::vector<float> features;
+  for (int i = 0; i < 100000; ++i) features.push_back(i % 2 == 0 ? 999999.0f : 1000001.0f);
+  auto data = rows_of(1, features);
+  const auto standardize = transform("standardize");
+  standardize->fit(data);
+  standardize->apply(data);
+  CHECK_THAT(static_cast<double>(data.features()[0]), WithinAbs(-1.0, 1e-6));
+  CHECK_THAT(static_cast<double>(data.features()[1]), WithinAbs(1.0, 1e-6));
+}
+
+TEST_CASE("standardize: given means and deviations are public and look at no row", "[transform]") {
+  const Value::List mean{1.0, 2.0};
+  const Value::List deviation{2.0, 0.0};
+  const auto standardize = transform("standardize", {{"mean", mean, {}}, {"std", deviation, {}}});
+  CHECK(standardize->statistic() == Statistic::is_public);
+  auto data = rows_of(2, {5.0f, 7.0f});
+  standardize->fit(data);
+  standardize->apply(data);
+  CHECK(values(data) == std::vector<float>{2.0f, 0.0f});
+  CHECK_THROWS_WITH(standardize->output_shape({{3}, 0}), ContainsSubstring("has 3 features"));
+  CHECK_THROWS_WITH(transform("standardize", {{"mean", mean, {}}}),
+                    ContainsSubstring("both or neither"));
+  const Value::List longer{1.0, 1.0, 1.0};
+  CHECK_THROWS_AS(transform("standardize", {{"mean", mean, {}}, {"std", longer, {}}}), ConfigError);
+  const Value::List negative{1.0, -1.0};
+  CHECK_THROWS_AS(transform("standardize", {{"mean", mean, {}}, {"std", negative, {}}}),
+                  ConfigError);
+}
+
+TEST_CASE("transforms: statistics declared public are public", "[transform]") {
+  const Value::Object declared{{"statistics", "public", {}}};
+  CHECK(transform("standardize", declared)->statistic() == Statistic::is_public);
+  CHECK(transform("pca", {{"statistics", "public", {}}, {"dimensions", 1, {}}})->statistic() ==
+        Statistic::is_public);
+  CHECK(transform("pca", {{"dimensions", 1, {}}})->statistic() == Statistic::unaccounted);
+  CHECK(transform("scale_max_norm", {{"statistics", "public", {}}, {"to", 1, {}}})->statistic() ==
+        Statistic::is_public);
+}
+
+TEST_CASE("transforms: what overflows float32 is refused and changes nothing", "[transform]") {
+  const Value::List zero{0.0};
+  const Value::List tiny{1e-30};
+  const auto standardize = transform("standardize", {{"mean", zero, {}}, {"std", tiny, {}}});
+  auto data = rows_of(1, {1.0f, 1e10f});
+  CHECK_THROWS_AS(standardize->apply(data), IoError);
+  CHECK(values(data) == std::vector<float>{1.0f, 1e10f});
+}
+
+TEST_CASE("scale_max_norm: the longest training example gets the norm, others keep the ratio",
+          "[transform]") {
+  const auto scale = transform("scale_max_norm", {{"to", 10, {}}});
+  CHECK(scale->statistic() == Statistic::unaccounted);
+  auto train = rows_of(2, {3.0f, 4.0f, 1.0f, 0.0f, 0.0f, 0.0f});
+  auto test = rows_of(2, {30.0f, -40.0f});
+  scale->fit(train);
+  scale->apply(train);
+  scale->apply(test);
+  CHECK(values(train) == std::vector<float>{6.0f, 8.0f, 2.0f, 0.0f, 0.0f, 0.0f});
+  CHECK(values(test) == std::vector<float>{60.0f, -80.0f});
+}
+
+TEST_CASE("scale_max_norm: values whose squares leave the range of float32", "[transform]") {
+  for (const float size : {1e30f, 1e-30f}) {
+    const auto scale = transform("scale_max_norm", {{"to", 1, {}}});
+    auto data = rows_of(2, {size, size});
+    scale->fit(data);
+    scale->apply(data);
+    CHECK_THAT(norm(data, 0), WithinRel(1.0, 1e-6));
+  }
+}
+
+TEST_CASE("scale_max_norm: a public bound shortens what exceeds it, in every split",
+          "[transform]") {
+  const auto scale = transform("scale_max_norm", {{"to", 10, {}}, {"max_norm", 5, {}}});
+  CHECK(scale->statistic() == Statistic::is_public);
+  auto data = rows_of(2, {0.3f, 0.4f, 3.0f, 4.0f, 30.0f, 40.0f});
+  auto empty = rows_of(2, {0.0f, 0.0f});
+  scale->fit(empty);
+  scale->apply(data);
+  CHECK_THAT(norm(data, 0), WithinRel(1.0, 1e-6));
+  CHECK_THAT(norm(data, 1), WithinRel(10.0, 1e-6));
+  CHECK_THAT(norm(data, 2), WithinRel(10.0, 1e-6));
+}
+
+TEST_CASE("scale_max_norm: data that is all zero, and sizes that are none", "[transform]") {
+  auto zeros = rows_of(2, {0.0f, 0.0f, 0.0f, 0.0f});
+  CHECK_THROWS_WITH(transform("scale_max_norm", {{"to", 1, {}}})->fit(zeros),
+                    ContainsSubstring("all training examples are 0"));
+  CHECK_THROWS_AS(transform("scale_max_norm", {{"to", 0, {}}}), ConfigError);
+  CHECK_THROWS_AS(transform("scale_max_norm"), ConfigError);
+}
+
+TEST_CASE("pca: projects on the directions of largest variance, largest first", "[transform]") {
+  // Points m + s (3, -4)/5 with s = -2, 0, 2, and m + t (4, 3)/5 with t = -1, 1: the components are
+  // (3, -4)/5, variance 8/5, signed so that -4/5 becomes positive, and (4, 3)/5, variance 2/5.
+  const auto point = [](double s, double t) {
+    return std::vector<float>{static_cast<float>(7.0 + 0.6 * s + 0.8 * t),
+                              static_cast<float>(-2.0 - 0.8 * s + 0.6 * t)};
+  };
+  std::vector<float> features;
+  for (const auto& [s, t] :
+       {std::pair{-2.0, 0.0}, {0.0, 0.0}, {2.0, 0.0}, {0.0, -1.0}, {0.0, 1.0}}) {
+    for (const float x : point(s, t)) features.push_back(x);
+  }
+  auto train = rows_of(2, features);
+  auto test = rows_of(2, point(10.0, -3.0));
+  const auto pca = transform("pca", {{"dimensions", 2, {}}});
+  CHECK(pca->output_shape({{2}, 5}).features == Shape{2});
+  CHECK(pca->output_shape({{2}, 5}).classes == 5);
+  pca->fit(train);
+  pca->apply(train);
+  pca->apply(test);
+  const std::vector<double> expected{2, 0, 0, 0, -2, 0, 0, -1, 0, 1};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK_THAT(static_cast<double>(train.features()[i]), WithinAbs(expected[i], 1e-6));
+  }
+  CHECK_THAT(static_cast<double>(test.features()[0]), WithinAbs(-10.0, 1e-5));
+  CHECK_THAT(static_cast<double>(test.features()[1]), WithinAbs(-3.0, 1e-5));
+}
+
+TEST_CASE("pca: more rows than one block, all components: lengths and angles stay", "[transform]") {
+  const auto source = house().create<DataSource>(
+      "synthetic", Value::Object{{"rows", 1300, {}}, {"dimensions", 5, {}}});
+  auto before = source->read(Split::train);
+  auto after = source->read(Split::train);
+  const auto pca = transform("pca", {{"dimensions", 5, {}}});
+  pca->fit(after);
+  pca->apply(after);
+  const auto dot = [](Dataset& data, std::size_t a, std::size_t b,
+                      const std::vector<double>& mean) {
+    double sum = 0.0;
+    for (std::size_t j = 0; j < 5; ++j) {
+      sum += (static_cast<double>(data.features()[a * 5 + j]) - mean[j]) *
+             (static_cast<double>(data.features()[b * 5 + j]) - mean[j]);
+    }
+    return sum;
+  };
+  std::vector<double> mean;
+  for (std::size_t j = 0; j < 5; ++j) mean.push_back(column_mean(before, j));
+  for (const std::size_t row : {0u, 511u, 512u, 1023u, 1024u, 1299u}) {
+    for (const std::size_t other : {0u, 700u, 1299u}) {
+      CHECK_THAT(dot(after, row, other, std::vector<double>(5)),
+                 WithinAbs(dot(before, row, other, mean), 1e-4));
+    }
+  }
+  for (std::size_t j = 1; j < 5; ++j)
+    CHECK(column_variance(after, j) < column_variance(after, j - 1));
+}
+
+TEST_CASE("pca: more dimensions than the data has are refused", "[transform]") {
+  const auto pca = transform("pca", {{"dimensions", 2, {}}});
+  CHECK_THROWS_WITH(pca->output_shape({{1}, 0}), ContainsSubstring("an example has 1 features"));
+  CHECK_THROWS_WITH(pca->output_shape({{100000}, 0}), ContainsSubstring("at most 8192"));
+  auto two_rows = rows_of(2, {1.0f, 2.0f, 3.0f, 5.0f});
+  CHECK_THROWS_WITH(pca->fit(two_rows), ContainsSubstring("number of examples less 1"));
+  auto on_a_line = rows_of(2, {1.0f, 2.0f, 2.0f, 4.0f, 3.0f, 6.0f, 4.0f, 8.0f});
+  CHECK_THROWS_WITH(pca->fit(on_a_line), ContainsSubstring("vary in 1 direction(s) only"));
+  auto constant = rows_of(2, std::vector<float>(8, 0.1f));
+  CHECK_THROWS_WITH(pca->fit(constant), ContainsSubstring("vary in 0 direction(s) only"));
+  CHECK_THROWS_AS(transform("pca", {{"dimensions", 0, {}}}), ConfigError);
+}
+
+namespace {
+
+/// The folder of the shared data sets, or "" where there is none.
+std::filesystem::path mnist35() {
+  const char* given = std::getenv("PRIVGRAD_DATA_DIR");
+  for (const auto& folder : {std::filesystem::path(given != nullptr ? given : ""),
+                             kSource / "../shared/data", kSource / "../../shared/data"}) {
+    const auto data = folder / "mnist35-1k";
+    if (!folder.empty() && std::filesystem::exists(data / "train-images-idx3-ubyte.gz"))
+      return data;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[transform][data]") {
+  const auto folder = mnist35();
+  if (folder.empty()) {
+    WARN("skipped: mnist35-1k is neither in PRIVGRAD_DATA_DIR nor in ../shared/data");
+    return;
+  }
+  const auto files = [&folder](const std::string& prefix) {
+    return Value(
+        Value::Object{{"images", (folder / (prefix + "-images-idx3-ubyte.gz")).string(), {}},
+                      {"labels", (folder / (prefix + "-labels-idx1-ubyte.gz")).string(), {}}});
+  };
+  const auto source = house().create<DataSource>(
+      "idx", Value::Object{{"train", files("train"), {}}, {"test", files("t10k"), {}}});
+  auto train = source->read(Split::train);
+  auto test = source->read(Split::test);
+  REQUIRE(train.rows() == 1000);
+  REQUIRE(test.rows() == 1902);
+
+  std::vector<privgrad::ComponentPtr<Transform>> chain;
+  chain.push_back(transform("pca", {{"dimensions", 60, {}}}));
+  chain.push_back(transform("standardize"));
+  chain.push_back(transform("scale_max_norm", {{"to", 10, {}}}));
+  for (const auto& step : chain) {
+    step->fit(train);
+    step->apply(train);
+    step->apply(test);
+    if (step == chain.front()) {
+      // Variances of the first and last component, from NumPy's SVD of the centred images.
+      CHECK_THAT(column_variance(train, 0), WithinRel(6.259677480316406, 1e-6));
+      CHECK_THAT(column_variance(train, 59), WithinRel(0.10822590921473929, 1e-6));
+    }
+  }
+  CHECK(train.shape().features == Shape{60});
+  CHECK_THAT(largest_norm(train), WithinRel(10.0, 1e-7));
+  const double variance = column_variance(train, 0);
+  CHECK_THAT(variance, WithinRel(0.7813397843606823 * 0.7813397843606823, 1e-6));
+  for (std::size_t j = 0; j < 60; ++j) {
+    REQUIRE_THAT(column_mean(train, j), WithinAbs(0.0, 1e-7));
+    REQUIRE_THAT(column_variance(train, j), WithinRel(variance, 1e-6));
+  }
+  // The same chain in NumPy: SVD of the centred images instead of a covariance's eigenvectors,
+  // signs by the same rule, population standard deviation. Columns 0, 1, 2, 30, 59.
+  const auto agrees = [](Dataset& data, std::size_t row, const std::vector<double>& expected) {
+    const std::size_t columns[] = {0, 1, 2, 30, 59};
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK_THAT(static_cast<double>(data.features()[row * 60 + columns[i]]),
+                 WithinAbs(expected[i], 2e-6));
+    }
+  };
+  agrees(train, 0, {-0.092951136, 0.332396465, 1.076401787, 0.236002369, 0.267888805});
+  agrees(train, 999, {0.393448248, 0.194613439, -0.622331659, 0.176743653, 0.498741326});
+  agrees(test, 0, {-0.721113429, -0.425123864, 0.987528924, 0.074795325, -1.955144086});
+  CHECK_THAT(largest_norm(test), WithinRel(9.593976843232449, 1e-6));
+}
