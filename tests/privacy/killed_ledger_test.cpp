@@ -98,7 +98,7 @@ TEST_CASE("killed at any instant, the ledger never shows less than was released"
     REQUIRE(contents.releases.size() >= released.value());
     REQUIRE_FALSE(contents.status);
     if (!contents.releases.empty()) {
-      REQUIRE(contents.releases.back().epsilon == static_cast<double>(contents.releases.size()));
+      REQUIRE(contents.releases.back().epsilon >= static_cast<double>(contents.releases.size()));
     }
   }
   CHECK(with_releases > 200);  // else the times are wrong and the test saw nothing

@@ -64,26 +64,26 @@ std::string Ledger::next_line(nlohmann::json line) {
 
 std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
-  std::vector<Receipt> receipts;
-  if (exhausted_) return receipts;
+  if (exhausted_ || charges.empty()) return {};
   broken_ = true;  // until everything below has succeeded
-  std::string lines;
-  PrivacyAnswer spent = spent_;
-  for (const Charge& charge : charges) {
-    accountant_.compose(charge.cost, 1);
-    PrivacyAnswer after = accountant_.epsilon(budget_.target_delta);
-    if (budget_.target_epsilon) {
-      if (after.bound == BoundKind::estimate) {
-        throw PrivacyError(
-            "the accountant gives an estimate, not a bound, and cannot guard a budget");
-      }
-      // Written so that a NaN would be refused too.
-      if (!(after.value <= *budget_.target_epsilon)) {
-        exhausted_ = true;
-        break;
-      }
+  for (const Charge& charge : charges) accountant_.compose(charge.cost, 1);
+  PrivacyAnswer spent = accountant_.epsilon(budget_.target_delta);
+  if (budget_.target_epsilon) {
+    if (spent.bound == BoundKind::estimate) {
+      throw PrivacyError(
+          "the accountant gives an estimate, not a bound, and cannot guard a budget");
     }
-    spent = std::move(after);
+    // Written so that a NaN would be refused too.
+    if (!(spent.value <= *budget_.target_epsilon)) {
+      exhausted_ = true;
+      broken_ = false;
+      return {};
+    }
+  }
+  std::string lines;
+  std::vector<Receipt> receipts;
+  receipts.reserve(charges.size());
+  for (const Charge& charge : charges) {
     lines += next_line({{"type", "release"},
                         {"step", charge.step},
                         {"release", to_json(charge.release)},
@@ -93,12 +93,10 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
                         {"bound", to_text(spent.bound)}});
     receipts.push_back(Receipt(charge.step, charge.release));
   }
-  if (!receipts.empty()) {
-    file_.append(lines);
-    file_.flush_to_disk();
-    spent_ = std::move(spent);
-    releases_ += receipts.size();
-  }
+  file_.append(lines);
+  file_.flush_to_disk();
+  spent_ = std::move(spent);
+  releases_ += receipts.size();
   broken_ = false;
   return receipts;
 }

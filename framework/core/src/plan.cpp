@@ -217,36 +217,41 @@ class Planner {
     plan_.event = compose_runs(costs);
   }
 
+  /// How many of the charges, from the first on, the budget pays for.
   std::uint64_t affordable_steps() {
-    const ComponentUse& use = manifest_.accountant;
-    auto accountant = accountant_after(use, manifest_.adjacency, plan_.charges, 0);
-    const auto epsilon = [&] { return accountant->epsilon(manifest_.target_delta); };
-    for (std::uint64_t step = 0; step < plan_.charges.size(); ++step) {
-      use.with_position([&] {
-        if (const auto why = accountant->refuses(plan_.charges[step].cost))
-          throw PrivacyError(*why);
-        accountant->compose(plan_.charges[step].cost, 1);
-      });
-      if (!manifest_.target_epsilon) continue;
-      const PrivacyAnswer spent = epsilon();
-      if (spent.bound == BoundKind::estimate) {
-        use.with_position([&] {
-          throw PrivacyError(
-              "gives an estimate, not a bound, and cannot guard a budget; put it under "
-              "privacy.also");
-        });
-      }
-      if (spent.value <= *manifest_.target_epsilon) continue;
-      if (step == 0) {
-        throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
-                           ": error: privacy.target_epsilon: a budget of " +
-                           format_number(*manifest_.target_epsilon) +
-                           " does not pay for a single step, which costs " +
-                           format_number(spent.value));
-      }
-      return step;
+    const std::uint64_t all = plan_.charges.size();
+    if (!manifest_.target_epsilon || fits(all)) return all;
+    // The budget is a filter, and epsilon does not fall when a charge is added: halve the interval.
+    std::uint64_t fitting = 0;
+    std::uint64_t exceeding = all;
+    while (exceeding - fitting > 1) {
+      const std::uint64_t middle = fitting + (exceeding - fitting) / 2;
+      (fits(middle) ? fitting : exceeding) = middle;
     }
-    return plan_.charges.size();
+    if (fitting == 0) {
+      throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
+                         ": error: privacy.target_epsilon: a budget of " +
+                         format_number(*manifest_.target_epsilon) +
+                         " does not pay for a single step, which costs " +
+                         format_number(epsilon_of(1).value));
+    }
+    return fitting;
+  }
+
+  bool fits(std::uint64_t count) {
+    const PrivacyAnswer spent = epsilon_of(count);
+    if (spent.bound == BoundKind::estimate) {
+      manifest_.accountant.with_position([] {
+        throw PrivacyError(
+            "gives an estimate, not a bound, and cannot guard a budget; put it under privacy.also");
+      });
+    }
+    return spent.value <= *manifest_.target_epsilon;
+  }
+
+  PrivacyAnswer epsilon_of(std::uint64_t count) {
+    return accountant_after(manifest_.accountant, manifest_.adjacency, plan_.charges, count)
+        ->epsilon(manifest_.target_delta);
   }
 
   void list_unaccounted() {

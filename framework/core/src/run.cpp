@@ -18,9 +18,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Steps that are paid for by one flush to the disk. A run that is cut off may have paid for up to
-/// so many steps that it never made; the other way round cannot happen.
-constexpr std::uint64_t kStepsPerFlush = 8;
+/// Steps that are paid for together: one answer of the accountant, one flush to the disk. At most
+/// 64 times a run, so that neither a slow accountant nor a slow disk holds up the steps. A run that
+/// is cut off may have paid for steps that it never made; the other way round cannot happen.
+std::uint64_t steps_per_payment(std::uint64_t steps) {
+  return std::max<std::uint64_t>(1, (steps + 63) / 64);
+}
 
 std::string version() {
   return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
@@ -154,7 +157,10 @@ class Training {
   /// \returns whether the step is paid for. The data has not been touched when it is not.
   bool pay_for(std::uint64_t step) {
     if (!ledger_ || !receipts_.empty()) return true;
-    const std::uint64_t count = std::min(kStepsPerFlush, plan_.charges.size() - step);
+    // A block ends where the plan says that the budget does; the ledger checks it all the same.
+    const std::uint64_t limit =
+        step < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
+    const std::uint64_t count = std::min(steps_per_payment(plan_.charges.size()), limit - step);
     for (Receipt& receipt : ledger_->charge(std::span(plan_.charges).subspan(step, count))) {
       receipts_.push_back(std::move(receipt));
     }

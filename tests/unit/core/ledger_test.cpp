@@ -56,7 +56,8 @@ extern "C" int fdatasync(int descriptor) {
 
 TEST_CASE("each release is a line with running totals, and the file reads back", "[ledger]") {
   Book book;
-  CHECK(book.ledger.charge(gaussians(0, 3, 1.0)).size() == 3);
+  CHECK(book.ledger.charge(gaussians(0, 1, 1.0)).size() == 1);
+  CHECK(book.ledger.charge(gaussians(1, 2, 1.0)).size() == 2);
   CHECK(book.ledger.charge(gaussians(3, 1, 0.5)).size() == 1);
   book.ledger.close("completed", 4);
   const auto contents = read_ledger(book.file);
@@ -64,7 +65,9 @@ TEST_CASE("each release is a line with running totals, and the file reads back",
   CHECK(contents.facts.at("accountant") == "test:counting");
   REQUIRE(contents.releases.size() == 4);
   CHECK(contents.releases[1].step == 1);
-  CHECK(contents.releases[1].epsilon == 2.0);
+  CHECK(contents.releases[0].epsilon == 1.0);
+  CHECK(contents.releases[1].epsilon == 3.0);  // paid together with the next
+  CHECK(contents.releases[2].epsilon == 3.0);
   CHECK(contents.releases[3].epsilon == 7.0);  // 1 + 1 + 1 + 1/0.25
   CHECK(contents.releases[3].event.at("noise_multiplier") == 0.5);
   CHECK(contents.status == "completed");
@@ -90,15 +93,22 @@ TEST_CASE("what cannot be brought to the disk is not paid for", "[ledger][privac
   CHECK_THROWS_AS(book.ledger.charge(gaussians(0, 1, 1.0)), IoError);
 }
 
-TEST_CASE("the budget is a filter: the release that would exceed it is not made",
-          "[ledger][privacy]") {
+TEST_CASE("the budget is a filter: what would exceed it is not paid for", "[ledger][privacy]") {
   Book book({.target_epsilon = 3.0, .target_delta = 1e-5});
-  CHECK(book.ledger.charge(gaussians(0, 5, 1.0)).size() == 3);
+  CHECK(book.ledger.charge(gaussians(0, 3, 1.0)).size() == 3);  // 3 is within 3
+  CHECK(book.ledger.charge(gaussians(3, 2, 1.5)).empty());
   CHECK(book.ledger.exhausted());
   CHECK(book.ledger.spent().value == 3.0);
   CHECK(read_ledger(book.file).releases.size() == 3);
   // Also not a smaller one afterwards: the order of charges was the plan's.
   CHECK(book.ledger.charge(gaussians(3, 1, 1e6)).empty());
+}
+
+TEST_CASE("charges are paid all together or not at all", "[ledger][privacy]") {
+  Book book({.target_epsilon = 3.0, .target_delta = 1e-5});
+  CHECK(book.ledger.charge(gaussians(0, 5, 1.0)).empty());
+  CHECK(book.ledger.spent().value == 0.0);
+  CHECK(read_ledger(book.file).releases.empty());
 }
 
 TEST_CASE("without a target everything is allowed and still charged", "[ledger]") {
@@ -144,10 +154,10 @@ TEST_CASE("a ledger that was tampered with says where", "[ledger][privacy]") {
 
   SECTION("a number changed") {
     auto changed = text;
-    changed.replace(changed.find("\"epsilon\":2.0"), 13, "\"epsilon\":1.0");
+    changed.replace(changed.find("\"epsilon\":3.0"), 13, "\"epsilon\":1.0");
     write_file(book.file, changed);
     CHECK_THROWS_WITH(read_ledger(book.file),
-                      ContainsSubstring(":3: ") && ContainsSubstring("was changed"));
+                      ContainsSubstring(":2: ") && ContainsSubstring("was changed"));
   }
   SECTION("a line dropped") {
     lines.erase(lines.begin() + 2);

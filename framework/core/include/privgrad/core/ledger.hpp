@@ -66,11 +66,11 @@ class Ledger {
   Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
          std::string accountant_name, const nlohmann::json& facts);
 
-  /// Pays for as many of `charges`, in order, as fit in the budget: the accountant answers before
-  /// any value is made. After the first one that does not fit, the ledger accepts no further
-  /// charge. \returns a receipt for each that was paid; fewer than asked means that the budget is
-  /// exhausted. \throws PrivacyError if the accountant refuses an event or is an estimate; IoError
-  /// if the lines
+  /// Pays for all of `charges` together, or for none of them: the accountant answers before any
+  /// value is made. They are paid at once, so each of their lines shows the total with all of them.
+  /// After a refusal the ledger accepts no further charge. \returns a receipt for each charge, in
+  /// order; nothing if they do not fit in the budget. \throws PrivacyError if the accountant
+  /// refuses an event or is an estimate; IoError if the lines
   ///   cannot be brought to the disk. Nothing is paid then, and the ledger accepts no further
   ///   charge.
   std::vector<Receipt> charge(std::span<const Charge> charges);
