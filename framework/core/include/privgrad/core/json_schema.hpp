@@ -1,0 +1,23 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::core {
+
+/// A JSON Schema (draft 2020-12) for manifests, made from the declarations of the loaded
+/// components, third parties' included: editors complete and check manifests with it.
+///
+/// What it accepts is what load_manifest() accepts, but for what a schema cannot say: that files
+/// exist, what release mode refuses, and that a manifest without a target needs a noise_multiplier.
+nlohmann::json manifest_schema(const Catalog& catalog);
+
+/// The schema of one parameter: type, bounds, choices, default, description with the unit.
+nlohmann::json param_schema(const ParamSpec& spec);
+
+/// A value as JSON. \throws ConfigError for NaN and infinities, which JSON lacks.
+nlohmann::json value_to_json(const Value& value);
+
+}  // namespace privgrad::core
