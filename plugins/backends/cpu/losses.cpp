@@ -1,0 +1,100 @@
+#include "losses.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace privgrad::cpu {
+namespace {
+
+/// \returns whether `target` is one of 0, 1, .., classes - 1.
+bool is_class(float target, std::size_t classes) {
+  return target >= 0 && target < static_cast<float>(classes) && std::floor(target) == target;
+}
+
+std::size_t largest(std::span<const float> outputs) {
+  return static_cast<std::size_t>(std::max_element(outputs.begin(), outputs.end()) -
+                                  outputs.begin());
+}
+
+double squared_loss(std::span<const float> outputs, std::size_t hot, double value) {
+  double sum = 0.0;
+  for (std::size_t j = 0; j < outputs.size(); ++j) {
+    const double difference = outputs[j] - (j == hot ? value : 0.0);
+    sum += difference * difference;
+  }
+  return sum / 2;
+}
+
+/// ln(sum_j exp(o_j)) - o_t, from the largest output: no exponential exceeds 1, and a loss near 0
+/// keeps its digits.
+double cross_entropy(std::span<const float> outputs, std::size_t target) {
+  const std::size_t top = largest(outputs);
+  double others = 0.0;
+  for (std::size_t j = 0; j < outputs.size(); ++j) {
+    if (j != top) others += std::exp(static_cast<double>(outputs[j]) - outputs[top]);
+  }
+  return std::log1p(others) + (static_cast<double>(outputs[top]) - outputs[target]);
+}
+
+/// softmax(outputs) - onehot(target).
+void cross_entropy_gradient(std::span<const float> outputs, std::size_t target,
+                            std::span<float> gradient) {
+  const double top = outputs[largest(outputs)];
+  double sum = 0.0;
+  for (const float output : outputs) sum += std::exp(output - top);
+  for (std::size_t j = 0; j < outputs.size(); ++j) {
+    const double probability = std::exp(outputs[j] - top) / sum;
+    gradient[j] = static_cast<float>(probability - (j == target ? 1.0 : 0.0));
+  }
+}
+
+double logistic_loss(double margin) {
+  return std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)));
+}
+
+/// d/dm ln(1 + exp(-m)) = -1 / (1 + exp(m)).
+double logistic_slope(double margin) {
+  const double small = std::exp(-std::abs(margin));
+  return -(margin > 0 ? small : 1.0) / (1.0 + small);
+}
+
+}  // namespace
+
+Judgement judge(const Network& network, std::span<const float> outputs, float target) {
+  const std::size_t classes = network.input.classes;
+  if (classes == 0) return {squared_loss(outputs, 0, target), false};
+  if (!is_class(target, classes)) return {};
+  const auto label = static_cast<std::size_t>(target);
+  if (network.loss == Loss::logistic) {
+    const double loss = logistic_loss(label == 1 ? outputs[0] : -outputs[0]);
+    return {loss, std::isfinite(loss) && (outputs[0] > 0) == (label == 1)};
+  }
+  const double loss = network.loss == Loss::squared ? squared_loss(outputs, label, 1.0)
+                                                    : cross_entropy(outputs, label);
+  return {loss, std::isfinite(loss) && largest(outputs) == label};
+}
+
+void loss_gradient(const Network& network, std::span<const float> outputs, float target,
+                   std::span<float> gradient) {
+  const std::size_t classes = network.input.classes;
+  if (classes != 0 && !is_class(target, classes)) {
+    std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  const std::size_t label = classes == 0 ? 0 : static_cast<std::size_t>(target);
+  switch (network.loss) {
+    case Loss::cross_entropy:
+      return cross_entropy_gradient(outputs, label, gradient);
+    case Loss::squared:
+      std::copy(outputs.begin(), outputs.end(), gradient.begin());
+      gradient[label] -= classes == 0 ? target : 1.0f;
+      return;
+    case Loss::logistic: {
+      const double sign = label == 1 ? 1.0 : -1.0;
+      gradient[0] = static_cast<float>(sign * logistic_slope(sign * outputs[0]));
+      return;
+    }
+  }
+}
+
+}  // namespace privgrad::cpu

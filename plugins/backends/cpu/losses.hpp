@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <span>
+
+#include "privgrad/network.hpp"
+
+namespace privgrad::cpu {
+
+/// The loss of one example and whether the outputs name its class.
+struct Judgement {
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  bool correct = false;
+};
+
+/// Judges one example's outputs. Computed in double, without overflow for finite outputs.
+/// \param outputs   [output_count(network)].
+/// \param target    as in a Batch. One that is no class index gives NaN: such an example can only
+///                  come from corrupted memory, and must not stop the others.
+/// \returns correct for the largest output at the target's class; ties count for the lowest class,
+///          non-finite losses and real targets for none.
+Judgement judge(const Network& network, std::span<const float> outputs, float target);
+
+/// The derivative of the loss with respect to the outputs. \param gradient  out: like outputs.
+void loss_gradient(const Network& network, std::span<const float> outputs, float target,
+                   std::span<float> gradient);
+
+}  // namespace privgrad::cpu

@@ -1,0 +1,69 @@
+#include "dense_models.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::dense_models {
+namespace {
+
+double variance(std::string_view rule, const ParameterBlock& block) {
+  const auto fan_in = static_cast<double>(block.fan_in);
+  const auto fan_out = static_cast<double>(block.shape.front());
+  if (rule.starts_with("he_")) return 2 / fan_in;
+  if (rule.starts_with("lecun_")) return 1 / fan_in;
+  return 2 / (fan_in + fan_out);
+}
+
+}  // namespace
+
+ParamSpec loss_parameter() {
+  return param::text("loss",
+                     "What training makes small, per example. When not given: cross_entropy for "
+                     "classes, squared for real targets.")
+      .one_of({"cross_entropy", "squared", "logistic"})
+      .optional();
+}
+
+Loss choose_loss(const Params& params, const ExampleShape& input) {
+  if (params.has("loss")) return loss_from_text(params.text("loss"));
+  return input.classes == 0 ? Loss::squared : Loss::cross_entropy;
+}
+
+std::size_t outputs_for(Loss loss, const ExampleShape& input) {
+  if (loss == Loss::logistic || input.classes == 0) return 1;
+  return input.classes;
+}
+
+std::vector<std::string> random_rules() {
+  return {"he_normal",      "he_uniform",   "glorot_normal",
+          "glorot_uniform", "lecun_normal", "lecun_uniform"};
+}
+
+void initialise(std::string_view rule, const Network& network, RandomStream& random,
+                std::span<float> parameters) {
+  if (parameters.size() != parameter_count(network)) {
+    throw ConfigError("the parameter vector has " + std::to_string(parameters.size()) +
+                      " elements, the network has " + std::to_string(parameter_count(network)));
+  }
+  std::fill(parameters.begin(), parameters.end(), 0.0f);
+  if (rule == "zeros") return;
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    if (block.fan_in == 0) continue;
+    const auto weights = parameters.subspan(block.offset, element_count(block.shape));
+    if (rule.ends_with("_normal")) {
+      const double deviation = std::sqrt(variance(rule, block));
+      random.fill_normal(weights);
+      for (float& weight : weights) weight = static_cast<float>(weight * deviation);
+    } else {
+      const double limit = std::sqrt(3 * variance(rule, block));  // of a uniform on +-limit
+      for (float& weight : weights) {
+        weight = static_cast<float>(limit * (2 * random.uniform() - 1));
+      }
+    }
+  }
+}
+
+}  // namespace privgrad::dense_models

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/model.hpp"
+#include "privgrad/params.hpp"
+
+// What the models made of dense layers share.
+namespace privgrad::dense_models {
+
+/// The parameter `loss`.
+ParamSpec loss_parameter();
+
+/// \returns the loss that was asked for, or what suits the targets.
+Loss choose_loss(const Params& params, const ExampleShape& input);
+
+/// \returns the number of outputs that the loss needs for these targets.
+std::size_t outputs_for(Loss loss, const ExampleShape& input);
+
+/// The rules that `initialise` knows, without `zeros`.
+std::vector<std::string> random_rules();
+
+/// Fills the weights by `rule`; biases become 0.
+///
+/// With fan_in inputs and fan_out units, each weight is independent, of mean 0 and variance
+///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),
+/// normal or uniform; `zeros` draws nothing.
+/// \param rule  "zeros" or one of random_rules().
+/// Source: He et al. 2015, section 2.2; LeCun et al. 1998, section 4.6; Glorot and Bengio 2010,
+/// Eq. 16.
+void initialise(std::string_view rule, const Network& network, RandomStream& random,
+                std::span<float> parameters);
+
+}  // namespace privgrad::dense_models

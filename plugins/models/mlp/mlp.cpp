@@ -1,0 +1,72 @@
+#include "dense_models.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+namespace dense_models = privgrad::dense_models;
+
+/// Dense layers with an activation between them.
+class Mlp final : public privgrad::Model {
+ public:
+  explicit Mlp(const privgrad::Params& params)
+      : params_(params),
+        activation_(privgrad::activation_from_text(params.text("activation"))),
+        rule_(params.has("initialisation")                    ? params.text("initialisation")
+              : activation_ == privgrad::ActivationKind::relu ? "he_normal"
+                                                              : "glorot_uniform") {}
+
+  privgrad::Network network(const privgrad::ExampleShape& input) const override {
+    const privgrad::Loss loss = dense_models::choose_loss(params_, input);
+    privgrad::Network network{input, {}, loss};
+    for (const std::int64_t units : params_.integers("hidden")) {
+      network.layers.push_back(privgrad::Dense{static_cast<std::size_t>(units)});
+      network.layers.push_back(privgrad::Activation{activation_});
+    }
+    network.layers.push_back(privgrad::Dense{dense_models::outputs_for(loss, input)});
+    check_network(network);
+    return network;
+  }
+
+  void initialise(const privgrad::Network& network, privgrad::RandomStream& random,
+                  std::span<float> parameters) const override {
+    dense_models::initialise(rule_, network, random, parameters);
+  }
+
+ private:
+  privgrad::Params params_;
+  privgrad::ActivationKind activation_;
+  std::string rule_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using privgrad::Value;
+  namespace param = privgrad::param;
+  registrar.add<privgrad::Model, Mlp>({
+      .name = "mlp",
+      .summary = "A multilayer perceptron: dense layers with an activation between them.",
+      .reference =
+          "none: a definition; initialisation after He et al. 2015, Glorot and Bengio 2010",
+      .params =
+          {
+              param::list("hidden", "Units of each hidden layer, from the input on.",
+                          param::integer("units", "Units of one hidden layer.").at_least(1))
+                  .at_least_items(1)
+                  .defaults_to(Value::List{1000}),
+              param::text("activation", "After every hidden layer.")
+                  .one_of({"relu", "tanh", "sigmoid"})
+                  .defaults_to("relu"),
+              dense_models::loss_parameter(),
+              param::text(
+                  "initialisation",
+                  "How the weights begin; biases begin at 0. When not given: he_normal for "
+                  "relu, glorot_uniform for the others. Zeros are not offered: every unit of "
+                  "a layer would learn the same.")
+                  .one_of(dense_models::random_rules())
+                  .optional(),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.mlp", "0.1.0", register_components)

@@ -1,0 +1,187 @@
+#include "privgrad/model.hpp"
+
+#include <cmath>
+#include <random>
+
+#include "house_plugins.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+ComponentPtr<Model> model(const char* name, Value::Object params = {}) {
+  return house().create<Model>(name, std::move(params));
+}
+
+Value::Object given(const char* key, Value value) { return {{key, std::move(value), {}}}; }
+
+class SeededStream final : public RandomStream {
+ public:
+  explicit SeededStream(std::uint64_t seed) : generator_(seed) {}
+  std::uint64_t uniform_below(std::uint64_t bound) override { return generator_() % bound; }
+  double uniform() override { return static_cast<double>(generator_() >> 11) * 0x1p-53; }
+  void fill_normal(std::span<float> out) override {
+    std::normal_distribution<double> normal;
+    for (float& value : out) value = static_cast<float>(normal(generator_));
+  }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+/// For what must not draw.
+class NoStream final : public RandomStream {
+ public:
+  std::uint64_t uniform_below(std::uint64_t) override { throw std::logic_error("drew"); }
+  double uniform() override { throw std::logic_error("drew"); }
+  void fill_normal(std::span<float>) override { throw std::logic_error("drew"); }
+};
+
+std::vector<float> initial(const Model& model, const Network& network, std::uint64_t seed = 1) {
+  std::vector<float> parameters(parameter_count(network), 99.0f);
+  SeededStream stream(seed);
+  model.initialise(network, stream, parameters);
+  return parameters;
+}
+
+struct Moments {
+  double mean = 0, variance = 0, largest = 0;
+};
+
+Moments moments(std::span<const float> values) {
+  Moments m;
+  for (const double x : values) {
+    m.mean += x / static_cast<double>(values.size());
+    m.largest = std::max(m.largest, std::abs(x));
+  }
+  for (const double x : values) {
+    m.variance += (x - m.mean) * (x - m.mean) / static_cast<double>(values.size());
+  }
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("mlp: layers and layout", "[model]") {
+  const ExampleShape mnist{{28, 28}, 10};
+  const auto mlp =
+      model("mlp", {{"hidden", Value::List{300, 100}, {}}, {"activation", "tanh", {}}});
+  const Network network = mlp->network(mnist);
+  REQUIRE(network.layers.size() == 5);
+  CHECK(std::get<Activation>(network.layers[1]).kind == ActivationKind::tanh);
+  CHECK(network.loss == Loss::cross_entropy);
+  const auto blocks = parameter_blocks(network);
+  REQUIRE(blocks.size() == 6);
+  CHECK(blocks[0].name == "layers.0.weight");
+  CHECK(blocks[0].shape == Shape{300, 784});
+  CHECK(blocks[1].name == "layers.0.bias");
+  CHECK(blocks[2].name == "layers.2.weight");
+  CHECK(blocks[2].shape == Shape{100, 300});
+  CHECK(blocks[4].name == "layers.4.weight");
+  CHECK(blocks[5].shape == Shape{10});
+  CHECK(parameter_count(network) == 784 * 300 + 300 + 300 * 100 + 100 + 100 * 10 + 10);
+}
+
+TEST_CASE("mlp: one hidden layer of 1000 relu units unless told otherwise", "[model]") {
+  const Network network = model("mlp")->network({{60}, 2});
+  REQUIRE(network.layers.size() == 3);
+  CHECK(std::get<Dense>(network.layers[0]).units == 1000);
+  CHECK(std::get<Activation>(network.layers[1]).kind == ActivationKind::relu);
+  CHECK(parameter_count(network) == 63002);
+}
+
+TEST_CASE("models: the loss follows the targets, or the manifest", "[model]") {
+  const std::string name = GENERATE("linear", "mlp");
+  const auto by_data = model(name.c_str());
+  CHECK(by_data->network({{4}, 3}).loss == Loss::cross_entropy);
+  CHECK(output_count(by_data->network({{4}, 3})) == 3);
+  CHECK(by_data->network({{4}, 0}).loss == Loss::squared);
+  CHECK(output_count(by_data->network({{4}, 0})) == 1);
+
+  const auto squared = model(name.c_str(), given("loss", "squared"));
+  CHECK(squared->network({{4}, 3}).loss == Loss::squared);
+  CHECK(output_count(squared->network({{4}, 3})) == 3);
+  const auto logistic = model(name.c_str(), given("loss", "logistic"));
+  CHECK(output_count(logistic->network({{4}, 2})) == 1);
+}
+
+TEST_CASE("models: a loss that does not fit the targets is refused with the reason", "[model]") {
+  const std::string name = GENERATE("linear", "mlp");
+  const auto logistic = model(name.c_str(), given("loss", "logistic"));
+  CHECK_THROWS_WITH(logistic->network({{4}, 3}),
+                    ContainsSubstring("needs two classes") && ContainsSubstring("3 classes"));
+  CHECK_THROWS_WITH(logistic->network({{4}, 0}), ContainsSubstring("real targets"));
+  const auto entropy = model(name.c_str(), given("loss", "cross_entropy"));
+  CHECK_THROWS_WITH(entropy->network({{4}, 0}), ContainsSubstring("one output per class"));
+  CHECK_THROWS_WITH(entropy->network({{4}, 1}), ContainsSubstring("at least two classes"));
+  CHECK_THROWS_WITH(model(name.c_str(), given("loss", "logistics")),
+                    ContainsSubstring("did you mean 'logistic'"));
+}
+
+TEST_CASE("mlp: parameters out of range are refused", "[model]") {
+  CHECK_THROWS_WITH(model("mlp", given("hidden", Value::List{})), ContainsSubstring("hidden"));
+  CHECK_THROWS_WITH(model("mlp", given("hidden", Value::List{5, 0})),
+                    ContainsSubstring("hidden.1"));
+  CHECK_THROWS_WITH(model("mlp", given("activation", "rely")), ContainsSubstring("'relu'"));
+  // Zeros would keep all units of a layer equal for ever.
+  CHECK_THROWS_AS(model("mlp", given("initialisation", "zeros")), ConfigError);
+  // A product that no memory could hold must not wrap round to a small one.
+  const auto huge = model("mlp", given("hidden", Value::List{std::int64_t{1} << 62}));
+  CHECK_THROWS_AS(huge->network({{784}, 10}), ConfigError);
+}
+
+TEST_CASE("linear: begins at zero without drawing", "[model]") {
+  const auto linear = model("linear");
+  const Network network = linear->network({{5}, 3});
+  std::vector<float> parameters(parameter_count(network), 99.0f);
+  NoStream stream;
+  linear->initialise(network, stream, parameters);
+  CHECK(parameters == std::vector<float>(18, 0.0f));
+}
+
+TEST_CASE("models: initial weights have the moments of their rule", "[model]") {
+  struct Rule {
+    const char* name;
+    double variance;
+    double kurtosis;  // fourth moment over squared variance: 3 normal, 9/5 uniform
+  };
+  constexpr double kIn = 300, kOut = 200, kCount = kIn * kOut;
+  const auto rule = GENERATE(Rule{"he_normal", 2 / kIn, 3}, Rule{"he_uniform", 2 / kIn, 1.8},
+                             Rule{"glorot_normal", 2 / (kIn + kOut), 3},
+                             Rule{"glorot_uniform", 2 / (kIn + kOut), 1.8},
+                             Rule{"lecun_normal", 1 / kIn, 3}, Rule{"lecun_uniform", 1 / kIn, 1.8});
+  const auto linear = model("linear", given("initialisation", rule.name));
+  const Network network = linear->network({{300}, 200});
+  const auto parameters = initial(*linear, network);
+  const Moments m = moments(std::span(parameters).first(300 * 200));
+  // Five standard errors: with another seed each check would fail once in 1.7 million times.
+  CHECK(std::abs(m.mean) < 5 * std::sqrt(rule.variance / kCount));
+  CHECK(std::abs(m.variance / rule.variance - 1) < 5 * std::sqrt((rule.kurtosis - 1) / kCount));
+  if (rule.kurtosis < 2) {
+    CHECK(m.largest <= std::sqrt(3 * rule.variance) * (1 + 1e-6));
+  } else {
+    // The largest of 60000 normals is below 3.5 deviations once in 10^12 times.
+    CHECK(m.largest > 3.5 * std::sqrt(rule.variance));
+  }
+  CHECK(std::vector<float>(parameters.end() - 200, parameters.end()) ==
+        std::vector<float>(200, 0.0f));
+  CHECK(initial(*linear, network, 1) == parameters);
+  CHECK(initial(*linear, network, 2) != parameters);
+}
+
+TEST_CASE("mlp: the initial weights suit the activation", "[model]") {
+  const auto first_layer = [](const char* activation) {
+    const auto mlp =
+        model("mlp", {{"hidden", Value::List{200}, {}}, {"activation", activation, {}}});
+    const Network network = mlp->network({{300}, 2});
+    const auto parameters = initial(*mlp, network);
+    return moments(std::span(parameters).first(300 * 200));
+  };
+  // he_normal: variance 2/300, unbounded; glorot_uniform: 2/500, bounded. Tolerances as above.
+  CHECK_THAT(first_layer("relu").variance * 150, WithinAbs(1, 5 * std::sqrt(2 / 60000.0)));
+  for (const char* activation : {"tanh", "sigmoid"}) {
+    const Moments m = first_layer(activation);
+    CHECK_THAT(m.variance * 250, WithinAbs(1, 5 * std::sqrt(0.8 / 60000.0)));
+    CHECK(m.largest <= std::sqrt(3.0 / 250) * (1 + 1e-6));
+  }
+}
