@@ -134,6 +134,11 @@ TEST_CASE("momentum, adam: a restored run continues as if never stopped", "[opti
     }
     CHECK(other == w);
 
+    const auto fresh = house().create<Optimizer>(name, Value::Object{});
+    auto* unstarted = dynamic_cast<privgrad::Checkpointable*>(fresh.get());
+    CHECK(unstarted->state().empty());
+    CHECK_THROWS_AS(unstarted->restore({}), privgrad::ConfigError);
+
     const std::vector<float> before(restored->state().begin(), restored->state().end());
     std::vector<float> bad = before;
     bad.pop_back();

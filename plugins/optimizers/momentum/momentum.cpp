@@ -49,7 +49,7 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
   std::span<const float> state() const override { return state_; }
 
   void restore(std::span<const float> state) override {
-    if (state.size() != state_.size()) {
+    if (state_.empty() || state.size() != state_.size()) {
       throw privgrad::ConfigError("momentum: the state has " + std::to_string(state.size()) +
                                   " values, expected " + std::to_string(state_.size()));
     }
@@ -81,7 +81,7 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
 
   void check(std::span<const float> parameters, std::span<const float> gradient,
              double learning_rate) const {
-    if (parameters.size() != size_ || gradient.size() != size_) {
+    if (size_ == 0 || parameters.size() != size_ || gradient.size() != size_) {
       throw privgrad::PluginError("momentum: got " + std::to_string(parameters.size()) +
                                   " parameters and " + std::to_string(gradient.size()) +
                                   " gradient values, started for " + std::to_string(size_));

@@ -49,9 +49,8 @@ Event most_expensive(std::span<const Event> releases) {
 /// other step has the same output distribution for both, so the epoch costs one release, at most
 /// the most expensive one; which step it is was fixed in advance. Epochs compose. Mixing over the
 /// permutations, with the same weights for both neighbours, raises neither hockey-stick nor Renyi
-/// divergences (joint quasi-convexity: van Erven and Harremoes 2014,
-/// Theorem 13). Every prefix is covered,
-/// because the charge comes at the epoch's start.
+/// divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). Every prefix is
+/// covered, because the charge comes at the epoch's start.
 ///
 /// Refused under add_or_remove_one: with one row more all later batches shift, so neighbours differ
 /// in every one of them.
