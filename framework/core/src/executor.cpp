@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "hand_over.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {
@@ -19,9 +20,14 @@ class TbbExecutor final : public Executor {
         arena_(threads) {}
 
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
+    HandOver hand_over;
     arena_.execute([&] {
       tbb::parallel_for(
-          std::size_t{0}, chunks, [&](std::size_t chunk) { body(chunk); },
+          std::size_t{0}, chunks,
+          [&](std::size_t chunk) {
+            const HandOver::Chunk scope(hand_over);
+            body(chunk);
+          },
           tbb::simple_partitioner());
     });
   }

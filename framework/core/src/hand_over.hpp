@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace privgrad::core {
+
+/// Orders the caller's work before the chunks of one parallel loop, and the chunks before the
+/// caller's next work. TBB does so itself, but in a library that the thread sanitizer cannot see
+/// into; said once more where it can see it, what it reports are races of ours.
+///
+/// Not inline: executor.cpp, with TBB's code in it, is compiled without that sanitizer.
+class HandOver {
+ public:
+  HandOver();
+  HandOver(const HandOver&) = delete;
+  HandOver& operator=(const HandOver&) = delete;
+  ~HandOver();
+
+  /// Around the work of one chunk, also when it throws.
+  class Chunk {
+   public:
+    explicit Chunk(HandOver& all);
+    Chunk(const Chunk&) = delete;
+    Chunk& operator=(const Chunk&) = delete;
+    ~Chunk();
+
+   private:
+    HandOver& all_;
+  };
+
+ private:
+  std::atomic<std::size_t> done_;
+};
+
+}  // namespace privgrad::core
