@@ -1,0 +1,84 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/value.hpp"
+
+/// What the targets of a table are: reals, or class indices 0, 1, ... below a number of classes
+/// that the manifest states or, failing that, the largest training target tells.
+class TargetTask {
+ public:
+  static constexpr std::size_t kMostClasses = 100'000;
+
+  static std::vector<privgrad::ParamSpec> params() {
+    return {privgrad::param::text("task", "Whether targets are class indices 0, 1, ... or reals.")
+                .one_of({"classification", "regression"})
+                .defaults_to("classification"),
+            privgrad::param::integer("classes",
+                                     "Classification: number of classes. Without it it is read off "
+                                     "the training targets, and listed as unaccounted.")
+                .at_least(2)
+                .at_most(static_cast<double>(kMostClasses))
+                .optional()};
+  }
+
+  TargetTask(std::string_view component, const privgrad::Params& params)
+      : regression_(params.text("task") == "regression") {
+    if (!params.has("classes")) return;
+    if (regression_) {
+      throw privgrad::ConfigError(std::string(component) +
+                                  ": classes is given, but the task is regression");
+    }
+    classes_ = static_cast<std::size_t>(params.integer("classes"));
+    stated_ = true;
+  }
+
+  /// \returns what is wrong with a target, e.g. "is 2.5, expected a class below 10"; "" if nothing.
+  std::string problem(double target) const {
+    const bool fine = regression_ ? std::isfinite(static_cast<float>(target))
+                                  : target >= 0.0 && target < static_cast<double>(limit()) &&
+                                        target == std::floor(target);
+    if (fine) return "";
+    return "is " + privgrad::format_number(target) +
+           (regression_
+                ? ", expected a finite number"
+                : ", expected a class index: a whole number in 0.." + std::to_string(limit() - 1));
+  }
+
+  /// Reads the number of classes off accepted training targets, unless it was stated. Afterwards
+  /// problem() holds other splits to it.
+  /// \returns what is wrong with all of them together; "" if nothing.
+  std::string learn(std::span<const float> train_targets) {
+    if (regression_ || stated_ || train_targets.empty()) return "";
+    const auto [least, most] = std::minmax_element(train_targets.begin(), train_targets.end());
+    if (*least == *most) {
+      return "all targets are " + privgrad::format_number(static_cast<double>(*most)) +
+             ", expected at least two classes; say classes: N if that is meant";
+    }
+    classes_ = static_cast<std::size_t>(*most) + 1;
+    return "";
+  }
+
+  /// \returns the number of classes, 0 for regression; known once stated or learnt.
+  std::size_t classes() const { return regression_ ? 0 : classes_.value_or(0); }
+
+  std::vector<std::string> unaccounted() const {
+    return regression_ || stated_ ? std::vector<std::string>{}
+                                  : std::vector<std::string>{"number of classes"};
+  }
+
+ private:
+  std::size_t limit() const { return classes_.value_or(kMostClasses); }
+
+  bool regression_;
+  bool stated_ = false;
+  std::optional<std::size_t> classes_;
+};

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../files/target_task.hpp"
+#include "npy_file.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+using privgrad::DataInfo;
+using privgrad::Dataset;
+using privgrad::IoError;
+using privgrad::Shape;
+using privgrad::Split;
+namespace param = privgrad::param;
+
+struct Files {
+  std::filesystem::path features;
+  std::filesystem::path targets;
+};
+
+Files files_of(const privgrad::Params& params) {
+  return {params.path("features"), params.path("targets")};
+}
+
+/// One split, as far as info() needs it.
+struct Outline {
+  Shape features;              ///< Of one example.
+  std::vector<float> targets;  ///< [rows].
+};
+
+class Npy final : public privgrad::DataSource {
+ public:
+  explicit Npy(const privgrad::Params& params)
+      : train_(files_of(params.object("train"))), task_("npy", params) {
+    if (params.has("test")) test_ = files_of(params.object("test"));
+  }
+
+  DataInfo info() override {
+    load();
+    return {{train_outline_->features, task_.classes()},
+            train_outline_->targets.size(),
+            test_outline_ ? test_outline_->targets.size() : 0,
+            task_.unaccounted()};
+  }
+
+  Dataset read(Split split) override {
+    load();
+    if (split == Split::train) return read(train_, *train_outline_);
+    if (test_) return read(*test_, *test_outline_);
+    return Dataset(info().shape, std::vector<float>{}, {});
+  }
+
+ private:
+  /// Reads the headers and targets, once.
+  void load() {
+    if (train_outline_) return;
+    Outline train = outline_of(train_);
+    if (const std::string wrong = task_.learn(train.targets); !wrong.empty()) {
+      throw IoError(train_.targets.string() + ": " + wrong);
+    }
+    if (test_) {
+      Outline test = outline_of(*test_);
+      if (test.features != train.features) {
+        throw IoError(test_->features.string() + ": holds examples of " +
+                      privgrad::to_text(test.features) + ", expected " +
+                      privgrad::to_text(train.features) + " as in " + train_.features.string());
+      }
+      test_outline_ = std::move(test);
+    }
+    train_outline_ = std::move(train);
+  }
+
+  Outline outline_of(const Files& files) const {
+    const NpyFile features(files.features);
+    check_features(features);
+    NpyFile targets(files.targets);
+    if (targets.shape().size() != 1) {
+      targets.fail("has the shape (" + shape_text(targets) + "), expected targets of shape (rows)");
+    }
+    if (features.shape().front() != targets.shape().front()) {
+      features.fail("has " + std::to_string(features.shape().front()) + " examples, but " +
+                    files.targets.string() + " has " + std::to_string(targets.shape().front()) +
+                    " targets");
+    }
+    Outline outline;
+    outline.features.assign(features.shape().begin() + 1, features.shape().end());
+    outline.targets = targets.reals();
+    for (std::size_t row = 0; row < outline.targets.size(); ++row) {
+      const std::string wrong = task_.problem(static_cast<double>(outline.targets[row]));
+      if (!wrong.empty()) targets.fail("target " + std::to_string(row) + " " + wrong);
+    }
+    return outline;
+  }
+
+  Dataset read(const Files& files, const Outline& outline) {
+    NpyFile features(files.features);
+    check_features(features);
+    const Shape& shape = features.shape();
+    if (shape.front() != outline.targets.size() ||
+        !std::equal(outline.features.begin(), outline.features.end(), shape.begin() + 1,
+                    shape.end())) {
+      features.fail("has changed since its header was read");
+    }
+    const privgrad::ExampleShape example{outline.features, task_.classes()};
+    if (features.type() == NpyFile::Type::u1) {
+      return Dataset(example, features.bytes(), 1.0f, outline.targets);
+    }
+    return Dataset(example, features.reals(), outline.targets);
+  }
+
+  static void check_features(const NpyFile& features) {
+    if (features.shape().size() < 2) {
+      features.fail("has the shape (" + shape_text(features) +
+                    "), expected features of shape (rows x extents...)");
+    }
+  }
+
+  static std::string shape_text(const NpyFile& file) {
+    return file.shape().empty() ? "" : privgrad::to_text(file.shape());
+  }
+
+  Files train_;
+  std::optional<Files> test_;
+  TargetTask task_;
+  std::optional<Outline> train_outline_;
+  std::optional<Outline> test_outline_;
+};
+
+std::vector<privgrad::ParamSpec> file_params() {
+  return {
+      param::path("features",
+                  "Array file [rows, extents...] of |u1, <i4, <i8, <f4 or <f8 in C order; kept "
+                  "as float32, without scaling.")
+          .example("train-features.npy"),
+      param::path("targets", "Array file [rows] of the same types.").example("train-targets.npy")};
+}
+
+void register_components(privgrad::Registrar& registrar) {
+  std::vector<privgrad::ParamSpec> params = {
+      param::object("train", "The training files.", file_params()),
+      param::object("test", "The test files; without them there is no test split.", file_params())
+          .optional(),
+  };
+  for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+  registrar.add<privgrad::DataSource, Npy>({
+      .name = "npy",
+      .summary = "Features and targets from NumPy array files (.npy).",
+      .reference = "NEP 1, a simple file format for NumPy arrays; versions 1.0 and 2.0",
+      .params = std::move(params),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.npy", "0.1.0", register_components)

@@ -1,0 +1,278 @@
+#include <cstring>
+#include <limits>
+
+#include "data_sources_files.hpp"
+#include "privgrad/data_source.hpp"
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::DataSource;
+using privgrad::Shape;
+using privgrad::Split;
+using privgrad::Value;
+
+namespace {
+
+template <class T>
+std::string raw(const std::vector<T>& elements) {
+  std::string bytes(elements.size() * sizeof(T), '\0');
+  std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return bytes;
+}
+
+/// A file with this text for a header, padded as NumPy does.
+std::string npy_with(std::string header, const std::string& data, char version = 1) {
+  const std::size_t fixed = version == 1 ? 10 : 12;
+  header.append(63 - (fixed + header.size()) % 64, ' ');
+  header += '\n';
+  std::string bytes = "\x93NUMPY";
+  bytes += version;
+  bytes += '\0';
+  for (std::size_t i = 0; i < fixed - 8; ++i) bytes += static_cast<char>(header.size() >> 8 * i);
+  return bytes + header + data;
+}
+
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                char version = 1) {
+  return npy_with("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }",
+                  data, version);
+}
+
+struct Files {
+  TempDir dir;
+  std::filesystem::path features = dir.path() / "train-features.npy";
+  std::filesystem::path targets = dir.path() / "train-targets.npy";
+  std::filesystem::path test_features = dir.path() / "test-features.npy";
+  std::filesystem::path test_targets = dir.path() / "test-targets.npy";
+
+  Files() {
+    write_file(features, npy("<f4", "(3, 2)", raw<float>({1, 2, 3, 4, 5, 6})));
+    write_file(targets, npy("<i8", "(3,)", raw<std::int64_t>({0, 2, 1})));
+    write_file(test_features, npy("<f8", "(1, 2)", raw<double>({7, 8})));
+    write_file(test_targets, npy("|u1", "(1,)", raw<std::uint8_t>({2})));
+  }
+
+  privgrad::ComponentPtr<DataSource> open(Value::Object extra = {}) const {
+    const auto pair = [](const auto& feature_file, const auto& target_file) {
+      return Value(Value::Object{{"features", feature_file.string(), {}},
+                                 {"targets", target_file.string(), {}}});
+    };
+    Value params(std::move(extra));
+    params.set("train", pair(features, targets));
+    params.set("test", pair(test_features, test_targets));
+    return house().create<DataSource>("npy", params);
+  }
+
+  std::string refusal(const std::filesystem::path& file, const std::string& bytes,
+                      Value::Object extra = {}) const {
+    replace_file(file, bytes);
+    return io_error(file, [&] {
+      const auto source = open(extra);
+      source->read(Split::train);
+      source->read(Split::test);
+    });
+  }
+};
+
+std::vector<float> values(Dataset data) { return {data.features().begin(), data.features().end()}; }
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("npy: features, targets and splits", "[data_source]") {
+  const Files files;
+  const auto source = files.open();
+  const auto info = source->info();
+  CHECK(info.shape.features == Shape{2});
+  CHECK(info.shape.classes == 3);
+  CHECK(info.unaccounted == std::vector<std::string>{"number of classes"});
+  CHECK(info.train_rows == 3);
+  CHECK(info.test_rows == 1);
+  const auto train = source->read(Split::train);
+  CHECK(values(train) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(train.targets()[1] == 2.0f);
+  CHECK(values(source->read(Split::test)) == std::vector<float>{7, 8});
+}
+
+TEST_CASE("npy: every type of element, and both versions", "[data_source]") {
+  const Files files;
+  const auto check = [&files](const std::string& bytes) {
+    replace_file(files.features, bytes);
+    CHECK(values(files.open()->read(Split::train)) == std::vector<float>{9, 2, 3, 4, 5, 6});
+  };
+  const char version = GENERATE(char{1}, char{2});
+  check(npy("|u1", "(3, 2)", raw<std::uint8_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<i4", "(3, 2)", raw<std::int32_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<i8", "(3, 2)", raw<std::int64_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<f4", "(3, 2)", raw<float>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<f8", "(3, 2)", raw<double>({9, 2, 3, 4, 5, 6}), version));
+}
+
+TEST_CASE("npy: reads what NumPy wrote", "[data_source]") {
+  const Files files;
+  // numpy.save of numpy.array([[1.5, -2], [3, 4e10], [0, 7]], dtype='<f8'), NumPy 2.4.
+  write_file(
+      files.features,
+      from_hex("934e554d5059010076007b276465736372273a20273c6638272c2027666f727472616e5f6f726465"
+               "72273a2046616c73652c20277368617065273a2028332c2032292c207d2020202020202020202020"
+               "20202020202020202020202020202020202020202020202020202020202020202020202020202020"
+               "202020202020200a000000000000f83f00000000000000c00000000000000840000000205fa02242"
+               "00000000000000000000000000001c40"));
+  CHECK(values(files.open()->read(Split::train)) == std::vector<float>{1.5f, -2, 3, 4e10f, 0, 7});
+}
+
+TEST_CASE("npy: more than two extents keep their shape", "[data_source]") {
+  const Files files;
+  write_file(files.features, npy("|u1", "(3, 1, 2)", raw<std::uint8_t>({1, 2, 3, 4, 5, 255})));
+  write_file(files.test_features, npy("|u1", "(1, 1, 2)", raw<std::uint8_t>({1, 2})));
+  const auto source = files.open();
+  CHECK(source->info().shape.features == Shape{1, 2});
+  CHECK(values(source->read(Split::train))[5] == 255.0f);  // bytes are not scaled
+}
+
+TEST_CASE("npy: regression and stated classes", "[data_source]") {
+  const Files files;
+  CHECK(files.open({{"classes", 5, {}}})->info().shape.classes == 5);
+  CHECK(files.open({{"classes", 5, {}}})->info().unaccounted.empty());
+  CHECK_THAT(io_error(files.targets,
+                      [&] {
+                        files.open({{"classes", 2, {}}})->info();
+                      }),
+             ContainsSubstring("target 1 is 2, expected a class index: a whole number in 0..1"));
+  write_file(files.targets, npy("<f8", "(3,)", raw<double>({0.5, -1, 2})));
+  const auto source = files.open({{"task", "regression", {}}});
+  CHECK(source->info().shape.classes == 0);
+  CHECK(source->read(Split::train).targets()[0] == 0.5f);
+  CHECK_THAT(io_error(files.targets, [&] { files.open()->info(); }),
+             ContainsSubstring("target 0 is 0.5, expected a class index"));
+}
+
+TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]") {
+  const Files files;
+  const std::string good = read_file(files.features);
+  const std::string data = raw<float>({1, 2, 3, 4, 5, 6});
+  const auto says = [&files](const std::string& bytes, const std::string& reason) {
+    CHECK_THAT(files.refusal(files.features, bytes), ContainsSubstring(reason));
+  };
+  const auto header = [&](const std::string& text, const std::string& reason) {
+    says(npy_with(text, data), reason);
+  };
+
+  SECTION("not the format") {
+    says("", "is empty");
+    says("PK\x03\x04 a .npz file", "is no NumPy file");
+    says("\x93NUMP", "is no NumPy file");
+    says(npy("<f4", "(3, 2)", data, 3), "has format version 3.0, expected 1.0 or 2.0");
+    says(gzip(good), "is compressed with gzip");
+  }
+  SECTION("types") {
+    says(npy("|O", "(3, 2)", data), "Python objects, which could run code");
+    for (const std::string type : {">f4", "<f2", "<c8", "|b1", "<U3", "|i1", "f4", ""}) {
+      says(npy(type, "(3, 2)", data), "has elements of type '" + type + "', expected |u1, <i4");
+    }
+    header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3, 2), }",
+           "has elements of type [('a', '<f4')]");
+  }
+  SECTION("order") {
+    header("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }",
+           "is in Fortran order, where an example's features lie apart");
+    header("{'descr': '<f4', 'fortran_order': 1, 'shape': (3, 2), }", "says fortran_order 1");
+  }
+  SECTION("malformed headers") {
+    for (const std::string text :
+         {"", "{", "{}", "'descr'", "{'descr': '<f4'}", "{'descr': '<f4', 'fortran_order': False}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), 'shape': (3, 2)}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), 'more': 1}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3 2)}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (-3, 2)}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2.0)}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': ((3, 2))}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': 6}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)} x",
+          "{'descr': '<f4, 'fortran_order': False, 'shape': (3, 2)}",
+          "{descr: '<f4', 'fortran_order': False, 'shape': (3, 2)}",
+          "{'descr': '<f4' 'fortran_order': False, 'shape': (3, 2)}"}) {
+      header(text, "has a malformed header");
+    }
+  }
+  SECTION("sizes") {
+    for (std::size_t size = 1; size < good.size(); ++size) {
+      const std::string message = files.refusal(files.features, good.substr(0, size));
+      if (size >= 8) CHECK_THAT(message, ContainsSubstring("truncated"));
+    }
+    says(good + "x", "has trailing bytes");
+    says(npy("<f4", "(4294967296, 4294967296)", data), "is oversized");
+    says(npy("<f4", "(99999999999999999999, 2)", data), "is oversized");
+    says(npy("<f4", "(1000000000, 2)", data), "is truncated");
+    says(npy("<f4", "(0, 2)", ""), "holds zero elements");
+    says(npy("<f4", "(3, 0)", ""), "holds zero elements");
+    std::string long_header = "\x93NUMPY";
+    long_header += '\2';
+    says(long_header + std::string(1, '\0') + "\xff\xff\xff\xff{", "is oversized: its header has");
+  }
+  SECTION("shapes") {
+    says(npy("<f4", "(6,)", data), "has the shape (6), expected features of shape");
+    says(npy("<f4", "()", raw<float>({1})), "has the shape (), expected features");
+    says(npy("<f4", "(2, 3)", data), "has 2 examples, but");
+    CHECK_THAT(files.refusal(files.targets, npy("<i4", "(3, 1)", raw<std::int32_t>({0, 1, 2}))),
+               ContainsSubstring("has the shape (3 x 1), expected targets of shape (rows)"));
+    replace_file(files.features, good);
+    CHECK_THAT(files.refusal(files.targets, npy("<i4", "(2,)", raw<std::int32_t>({0, 1}))),
+               ContainsSubstring("has 2 targets"));
+    replace_file(files.targets, npy("<i4", "(3,)", raw<std::int32_t>({0, 1, 2})));
+    CHECK_THAT(files.refusal(files.test_features, npy("<f4", "(1, 3)", raw<float>({1, 2, 3}))),
+               ContainsSubstring("holds examples of 3, expected 2"));
+  }
+  SECTION("elements") {
+    const float inf = std::numeric_limits<float>::infinity();
+    says(npy("<f4", "(3, 2)", raw<float>({1, 2, 3, 4, 5, inf})), "element 5 is inf");
+    says(npy("<f4", "(3, 2)", raw<float>({1, 2, 3, inf - inf, 5, 6})), "element 3 is");
+    says(npy("<f8", "(3, 2)", raw<double>({1, 2, 1e39, 4, 5, 6})),
+         "element 2 is 1e+39, expected a finite number within float32");
+  }
+  SECTION("targets") {
+    CHECK_THAT(files.refusal(files.targets, npy("<i8", "(3,)", raw<std::int64_t>({1, -1, 0}))),
+               ContainsSubstring("target 1 is -1"));
+    CHECK_THAT(files.refusal(files.targets, npy("<i4", "(3,)", raw<std::int32_t>({1, 1, 1}))),
+               ContainsSubstring("all targets are 1"));
+  }
+}
+
+TEST_CASE("npy: files that are not there, not files, or that change", "[data_source]") {
+  const Files files;
+  const auto source = files.open();
+  source->info();
+  replace_file(files.features, npy("<f4", "(3, 1)", raw<float>({1, 2, 3})));
+  CHECK_THAT(io_error(files.features, [&] { source->read(Split::train); }),
+             ContainsSubstring("has changed"));
+  std::filesystem::remove(files.features);
+  CHECK_THAT(io_error(files.features, [&] { files.open()->info(); }),
+             ContainsSubstring("No such file"));
+  std::filesystem::create_directory(files.features);
+  CHECK_THAT(io_error(files.features, [&] { files.open()->info(); }),
+             ContainsSubstring("is a directory"));
+}
+
+TEST_CASE("npy: mutated files are read or refused, nothing else", "[data_source]") {
+  const Files files;
+  const auto attempt = [&files](const std::filesystem::path& file) {
+    return [&files, &file](const std::string& bytes) {
+      replace_file(file, bytes);
+      const auto source = files.open();
+      source->read(Split::train);
+      source->read(Split::test);
+    };
+  };
+  const std::string features = read_file(files.features);
+  fuzz(features, 21, 3000, attempt(files.features));
+  write_file(files.features, features);
+  fuzz(read_file(files.targets), 22, 3000, attempt(files.targets));
+}
