@@ -37,7 +37,7 @@ class PRIVGRAD_API Schedule {
   virtual void start(const Horizon& horizon) = 0;
 
   /// \param step  0-based, below the horizon's steps.
-  /// \returns a finite value; the same for the same step, on every call and thread.
+  /// \returns a finite value >= 0; the same for the same step, on every call and thread.
   virtual double value(std::uint64_t step) const = 0;
 
   /// True if only the proportions of the values are meant; every value is then positive.

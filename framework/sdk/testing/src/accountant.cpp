@@ -1,0 +1,515 @@
+#include "privgrad/accountant.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numbers>
+
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
+                                      Adjacency::zero_out};
+constexpr double kDeltas[] = {1e-12, 1e-8, 1e-5, 1e-2, 0.5, 0.9};
+constexpr double kEpsilons[] = {0.0, 0.1, 1.0, 3.0, 10.0, 50.0};
+
+/// What answers of one accountant may differ by where its promise is equality or order: discretised
+/// methods are not monotone in the last digits.
+constexpr double kSlack = 1e-6;
+
+const double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<Event> sample_events() {
+  const Event gaussian = Event::gaussian(1.0);
+  return {gaussian,
+          Event::gaussian(4.0),
+          Event::laplace(2.0),
+          Event::discrete_gaussian(3.0, 1),
+          Event::zcdp(0.1),
+          Event::poisson_sampled(0.01, Event::gaussian(1.1)),
+          Event::sampled_without_replacement(1000, 10, gaussian),
+          Event::composed({gaussian, Event::gaussian(2.0)}),
+          Event::self_composed(5, gaussian),
+          Event::self_composed(3, Event::poisson_sampled(0.1, gaussian)),
+          Event::nothing(),
+          Event::non_private()};
+}
+
+std::vector<Event> unsupported_events() {
+  const Event unknown = Event::unsupported("nobody has proved anything about it");
+  return {unknown, Event::composed({Event::gaussian(1.0), unknown}),
+          Event::self_composed(2, unknown), Event::poisson_sampled(0.5, unknown),
+          Event::sampled_without_replacement(10, 5, unknown)};
+}
+
+std::string text_of(const Event& event, Adjacency adjacency) {
+  return std::string(event.name()) + " under " + std::string(to_text(adjacency));
+}
+
+ComponentPtr<Accountant> started(const Checker& checker, Adjacency adjacency) {
+  auto accountant = checker.make<Accountant>();
+  accountant->start(adjacency);
+  return accountant;
+}
+
+/// An accountant under this adjacency that has composed each event so many times, in order.
+struct Spending {
+  Event event;
+  std::uint64_t count = 1;
+};
+ComponentPtr<Accountant> after(const Checker& checker, Adjacency adjacency,
+                               const std::vector<Spending>& spent) {
+  auto accountant = started(checker, adjacency);
+  for (const auto& [event, count] : spent) accountant->compose(event, count);
+  return accountant;
+}
+
+/// Everything that an accountant answers, for comparing two of them.
+struct Answers {
+  std::vector<double> epsilons;
+  std::vector<double> deltas;
+};
+
+Answers answers(const Accountant& accountant) {
+  Answers all;
+  for (const double delta : kDeltas) all.epsilons.push_back(accountant.epsilon(delta).value);
+  for (const double epsilon : kEpsilons) all.deltas.push_back(accountant.delta(epsilon).value);
+  return all;
+}
+
+bool same(const Answers& a, const Answers& b) {
+  return same_bits(a.epsilons, b.epsilons) && same_bits(a.deltas, b.deltas);
+}
+
+bool alike(const Answers& a, const Answers& b) {
+  const auto near = [](double x, double y) { return close(x, y, kSlack, 1e-15); };
+  return std::equal(a.epsilons.begin(), a.epsilons.end(), b.epsilons.begin(), near) &&
+         std::equal(a.deltas.begin(), a.deltas.end(), b.deltas.begin(), near);
+}
+
+/// No answer of `less` is above that of `more`.
+bool ordered(const Answers& less, const Answers& more) {
+  const auto below = [](double x, double y) { return x <= y || close(x, y, kSlack, 1e-15); };
+  return std::equal(less.epsilons.begin(), less.epsilons.end(), more.epsilons.begin(), below) &&
+         std::equal(less.deltas.begin(), less.deltas.end(), more.deltas.begin(), below);
+}
+
+std::string first_difference(const Answers& a, const Answers& b) {
+  for (std::size_t i = 0; i < a.epsilons.size(); ++i) {
+    if (!close(a.epsilons[i], b.epsilons[i], kSlack)) {
+      return "epsilon(" + format_number(kDeltas[i]) + ") is " + format_number(a.epsilons[i]) +
+             " and " + format_number(b.epsilons[i]);
+    }
+  }
+  for (std::size_t i = 0; i < a.deltas.size(); ++i) {
+    if (!close(a.deltas[i], b.deltas[i], kSlack)) {
+      return "delta(" + format_number(kEpsilons[i]) + ") is " + format_number(a.deltas[i]) +
+             " and " + format_number(b.deltas[i]);
+    }
+  }
+  return "they differ by rounding";
+}
+
+void require_well_formed(const PrivacyAnswer& answer, const std::string& what, double most) {
+  require(!std::isnan(answer.value), what + " is NaN");
+  require(answer.value >= 0.0, what + " is " + format_number(answer.value) + ", below 0");
+  require(answer.value <= most,
+          what + " is " + format_number(answer.value) + ", above " + format_number(most));
+  require(answer.bound == BoundKind::exact || answer.bound == BoundKind::upper ||
+              answer.bound == BoundKind::estimate,
+          what + " does not say what kind of bound it is");
+  if (answer.lower) {
+    require(*answer.lower >= 0.0 && *answer.lower <= answer.value,
+            what + " has the lower bound " + format_number(*answer.lower) + ", above its value " +
+                format_number(answer.value) + " or below 0");
+  }
+}
+
+void require_well_formed(const Accountant& accountant, const std::string& when) {
+  for (const double delta : kDeltas) {
+    require_well_formed(accountant.epsilon(delta), "epsilon(" + format_number(delta) + ") " + when,
+                        kInfinity);
+  }
+  for (const double epsilon : kEpsilons) {
+    require_well_formed(accountant.delta(epsilon), "delta(" + format_number(epsilon) + ") " + when,
+                        1.0);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// True values, where the literature has them in closed form.
+
+/// P(N(0, 1) > x).
+double upper_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
+
+/// delta(epsilon) of a Gaussian whose sensitivity is `mu` standard deviations (Balle and Wang 2018,
+/// Theorem 5): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+double gaussian_delta(double epsilon, double mu) {
+  return upper_tail(epsilon / mu - mu / 2.0) -
+         std::exp(epsilon) * upper_tail(epsilon / mu + mu / 2.0);
+}
+
+/// delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of
+/// (p - e^epsilon q)+ over the real line for p, q Laplace densities a sensitivity apart.
+double laplace_delta(double epsilon, double pure) {
+  return epsilon >= pure ? 0.0 : -std::expm1((epsilon - pure) / 2.0);
+}
+
+/// A spending whose true privacy is known.
+struct KnownCase {
+  std::string what;
+  std::vector<Spending> spent;
+  std::function<double(double epsilon)> delta;
+};
+
+std::vector<KnownCase> known_cases(Adjacency adjacency) {
+  const double sensitivity = sensitivity_of_unit_bound(adjacency);
+  std::vector<KnownCase> cases;
+  for (const double sigma : {0.7, 2.0, 10.0}) {
+    for (const std::uint64_t count : {1u, 16u}) {
+      // k Gaussians are one whose sensitivity is sqrt(k) times as large (Dong, Roth, Su 2022).
+      const double mu = sensitivity / sigma * std::sqrt(static_cast<double>(count));
+      cases.push_back({std::to_string(count) + " x gaussian(" + format_number(sigma) + ")",
+                       {{Event::gaussian(sigma), count}},
+                       [mu](double epsilon) { return gaussian_delta(epsilon, mu); }});
+    }
+  }
+  cases.push_back({"laplace(2)", {{Event::laplace(2.0), 1}}, [sensitivity](double epsilon) {
+                     return laplace_delta(epsilon, sensitivity / 2.0);
+                   }});
+  if (adjacency != Adjacency::replace_one) {
+    // Balle, Barthe and Gaboardi 2018, Theorem 8, which is tight for the Gaussian.
+    const double q = 0.1;
+    cases.push_back({"poisson_sampled(0.1, gaussian(1))",
+                     {{Event::poisson_sampled(q, Event::gaussian(1.0)), 1}},
+                     [q](double epsilon) {
+                       return q * gaussian_delta(std::log1p(std::expm1(epsilon) / q), 1.0);
+                     }});
+  }
+  return cases;
+}
+
+/// Compares a delta that was claimed with the true one for the same epsilon.
+void require_sound(const PrivacyAnswer& answer, double claimed, double truth,
+                   const std::string& what) {
+  if (answer.bound == BoundKind::estimate) return;
+  // Differences of two tails lose digits: those digits are ours, not the accountant's.
+  require(claimed >= truth * (1.0 - 1e-9) - 1e-14,
+          what + " proves delta = " + format_number(claimed) + ", but the true value is " +
+              format_number(truth));
+  if (answer.bound == BoundKind::exact) {
+    require(close(claimed, truth, 1e-6, 1e-13),
+            what + " says that delta = " + format_number(claimed) +
+                " is exact, but the true value is " + format_number(truth));
+  }
+}
+
+bool supported(const Accountant& accountant, const std::vector<Spending>& spent) {
+  return std::none_of(spent.begin(), spent.end(), [&](const Spending& spending) {
+    return accountant.refuses(spending.event).has_value();
+  });
+}
+
+void check_known_values(Checker& checker) {
+  checker.rule("never_below_the_true_value", [&] {
+    bool any = false;
+    for (const Adjacency adjacency : kAdjacencies) {
+      for (const KnownCase& known : known_cases(adjacency)) {
+        if (!supported(*started(checker, adjacency), known.spent)) continue;
+        any = true;
+        const auto accountant = after(checker, adjacency, known.spent);
+        const std::string where = known.what + " under " + std::string(to_text(adjacency));
+        for (const double epsilon : {0.0, 0.25, 1.0, 4.0}) {
+          const PrivacyAnswer answer = accountant->delta(epsilon);
+          const double truth = known.delta(epsilon);
+          require_sound(answer, answer.value, truth,
+                        "delta(" + format_number(epsilon) + ") of " + where);
+          if (answer.lower) {
+            require(*answer.lower <= truth * (1.0 + 1e-9) + 1e-14,
+                    "the lower bound of delta(" + format_number(epsilon) + ") of " + where +
+                        " is above the true value");
+          }
+        }
+        for (const double delta : {1e-6, 1e-3, 0.1}) {
+          const PrivacyAnswer answer = accountant->epsilon(delta);
+          // The claim is (value, delta): the true delta of that epsilon must not be above it.
+          const double truth = std::isinf(answer.value) ? 0.0 : known.delta(answer.value);
+          // An exact epsilon of 0 leaves delta unused.
+          const bool slack = answer.bound == BoundKind::exact && answer.value == 0.0;
+          require_sound({.value = delta,
+                         .bound = slack ? BoundKind::upper : answer.bound,
+                         .lower = {},
+                         .note = {}},
+                        delta, truth, "epsilon(" + format_number(delta) + ") of " + where);
+        }
+      }
+    }
+    if (!any) throw NotChecked{"it supports no event whose true value is known in closed form"};
+  });
+}
+
+// ---------------------------------------------------------------------------------------------
+
+void check_refusals(Checker& checker) {
+  checker.rule("refuses_agrees_with_compose", [&] {
+    for (const Adjacency adjacency : kAdjacencies) {
+      std::vector<Event> events = sample_events();
+      for (Event& event : unsupported_events()) events.push_back(std::move(event));
+      for (const Event& event : events) {
+        const auto accountant = started(checker, adjacency);
+        const Answers before = answers(*accountant);
+        const auto reason = accountant->refuses(event);
+        require(same(before, answers(*accountant)),
+                "refuses() changed what was spent, for " + text_of(event, adjacency));
+        if (!reason) {
+          accountant->compose(event, 1);
+          continue;
+        }
+        require(!reason->empty(), "refuses() gives no reason for " + text_of(event, adjacency));
+        require_throws(Thrown::privacy, "compose() of " + text_of(event, adjacency),
+                       [&] { accountant->compose(event, 1); });
+        require(same(before, answers(*accountant)),
+                "compose() refused " + text_of(event, adjacency) + " but changed what was spent");
+      }
+    }
+  });
+  checker.rule("refuses_what_nothing_is_proved_about", [&] {
+    for (const Adjacency adjacency : kAdjacencies) {
+      for (const Event& event : unsupported_events()) {
+        require(started(checker, adjacency)->refuses(event).has_value(),
+                "an unsupported event inside " + text_of(event, adjacency) + " is not refused");
+      }
+    }
+  });
+  checker.rule("gives_no_finite_epsilon_without_noise", [&] {
+    for (const Adjacency adjacency : kAdjacencies) {
+      const auto accountant = started(checker, adjacency);
+      if (accountant->refuses(Event::non_private())) continue;
+      accountant->compose(Event::non_private(), 1);
+      for (const double delta : kDeltas) {
+        require(accountant->epsilon(delta).value == kInfinity,
+                "epsilon(" + format_number(delta) + ") after non_private is " +
+                    format_number(accountant->epsilon(delta).value) + ", not infinity");
+      }
+      for (const double epsilon : kEpsilons) {
+        require(accountant->delta(epsilon).value >= 1.0 - 1e-12,
+                "delta(" + format_number(epsilon) + ") after non_private is " +
+                    format_number(accountant->delta(epsilon).value) + ", not 1");
+      }
+    }
+  });
+}
+
+void check_ranges(Checker& checker) {
+  checker.rule("refuses_impossible_questions", [&] {
+    const auto accountant = started(checker, Adjacency::zero_out);
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    for (const double delta : {0.0, 1.0, -0.1, 1.5, nan, kInfinity, -kInfinity}) {
+      require_throws(Thrown::config, "epsilon(" + format_number(delta) + ")",
+                     [&] { static_cast<void>(accountant->epsilon(delta)); });
+    }
+    for (const double epsilon : {-1e-9, -1.0, nan, -kInfinity}) {
+      require_throws(Thrown::config, "delta(" + format_number(epsilon) + ")",
+                     [&] { static_cast<void>(accountant->delta(epsilon)); });
+    }
+  });
+}
+
+/// A supported event under some adjacency, with noise to vary if there is one.
+struct Supported {
+  Adjacency adjacency;
+  Event event;
+};
+
+std::vector<Supported> supported_events(const Checker& checker) {
+  std::vector<Supported> found;
+  for (const Adjacency adjacency : kAdjacencies) {
+    const auto accountant = started(checker, adjacency);
+    for (const Event& event : sample_events()) {
+      if (!accountant->refuses(event)) found.push_back({adjacency, event});
+    }
+  }
+  return found;
+}
+
+void check_answers(Checker& checker, const std::vector<Supported>& events) {
+  checker.rule("answers_are_well_formed", [&] {
+    for (const Adjacency adjacency : kAdjacencies) {
+      require_well_formed(*started(checker, adjacency), "before anything was spent");
+    }
+    for (const auto& [adjacency, event] : events) {
+      for (const std::uint64_t count : {1u, 1000u}) {
+        require_well_formed(*after(checker, adjacency, {{event, count}}),
+                            "after " + std::to_string(count) + " x " + text_of(event, adjacency));
+      }
+    }
+  });
+  checker.rule("answers_fall_as_the_other_number_grows", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const Answers all = answers(*after(checker, adjacency, {{event, 3}}));
+      for (const auto* values : {&all.epsilons, &all.deltas}) {
+        for (std::size_t i = 1; i < values->size(); ++i) {
+          require((*values)[i] <= (*values)[i - 1] * (1.0 + kSlack) + 1e-15,
+                  std::string(values == &all.epsilons ? "epsilon grows with delta"
+                                                      : "delta grows with epsilon") +
+                      " for " + text_of(event, adjacency));
+        }
+      }
+    }
+  });
+  checker.rule("more_releases_cost_no_less", [&] {
+    for (const auto& [adjacency, event] : events) {
+      Answers less = answers(*started(checker, adjacency));
+      for (const std::uint64_t count : {1u, 2u, 10u, 1000u}) {
+        const Answers more = answers(*after(checker, adjacency, {{event, count}}));
+        require(ordered(less, more), std::to_string(count) + " x " + text_of(event, adjacency) +
+                                         " cost less than fewer: " + first_difference(less, more));
+        less = more;
+      }
+    }
+  });
+  checker.rule("epsilon_and_delta_agree", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const auto accountant = after(checker, adjacency, {{event, 2}});
+      for (const double delta : kDeltas) {
+        const double epsilon = accountant->epsilon(delta).value;
+        if (std::isinf(epsilon)) continue;
+        const double back = accountant->delta(epsilon).value;
+        require(back <= delta * (1.0 + kSlack) + 1e-15,
+                "epsilon(" + format_number(delta) + ") is " + format_number(epsilon) +
+                    ", but delta() of that is " + format_number(back) + " for " +
+                    text_of(event, adjacency));
+      }
+    }
+  });
+  checker.rule("answers_are_the_same_on_every_thread", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const auto accountant = after(checker, adjacency, {{event, 4}});
+      const Answers alone = answers(*accountant);
+      for (const Answers& result : on_two_threads([&] { return answers(*accountant); })) {
+        require(same(alone, result), "on two threads, the answers differ");
+      }
+    }
+  });
+}
+
+void check_composition(Checker& checker, const std::vector<Supported>& events) {
+  checker.rule("counting_is_repeating", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const Answers at_once = answers(*after(checker, adjacency, {{event, 3}}));
+      const Answers repeated =
+          answers(*after(checker, adjacency, {{event, 1}, {event, 1}, {event, 1}}));
+      require(alike(at_once, repeated),
+              "3 x " + text_of(event, adjacency) +
+                  " differs from one after the other: " + first_difference(at_once, repeated));
+      const Event nested = Event::self_composed(3, event);
+      if (started(checker, adjacency)->refuses(nested)) continue;
+      const Answers inside = answers(*after(checker, adjacency, {{nested, 1}}));
+      require(alike(at_once, inside),
+              "3 x " + text_of(event, adjacency) +
+                  " differs from self_composed(3, ...): " + first_difference(at_once, inside));
+    }
+  });
+  checker.rule("order_does_not_matter", [&] {
+    for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+      const auto& [adjacency, first] = events[i];
+      const auto& [other_adjacency, second] = events[i + 1];
+      if (adjacency != other_adjacency) continue;
+      const Answers one = answers(*after(checker, adjacency, {{first, 2}, {second, 1}}));
+      const Answers two = answers(*after(checker, adjacency, {{second, 1}, {first, 2}}));
+      require(alike(one, two), text_of(first, adjacency) + " and " + std::string(second.name()) +
+                                   " in the other order differ: " + first_difference(one, two));
+    }
+  });
+  checker.rule("nothing_costs_nothing", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const auto accountant = after(checker, adjacency, {{event, 2}});
+      const Answers before = answers(*accountant);
+      accountant->compose(event, 0);
+      require(alike(before, answers(*accountant)),
+              "composing " + text_of(event, adjacency) + " zero times changed what was spent");
+      if (accountant->refuses(Event::nothing())) continue;
+      accountant->compose(Event::nothing(), 5);
+      require(alike(before, answers(*accountant)),
+              "composing the empty composition changed what was spent after " +
+                  text_of(event, adjacency));
+    }
+  });
+  checker.rule("more_noise_costs_no_more", [&] {
+    bool any = false;
+    for (const Adjacency adjacency : kAdjacencies) {
+      const auto vary = [&](const std::function<Event(double)>& make) {
+        if (started(checker, adjacency)->refuses(make(1.0))) return;
+        any = true;
+        Answers more = answers(*after(checker, adjacency, {{make(0.5), 2}}));
+        for (const double noise : {1.0, 2.0, 8.0}) {
+          const Answers less = answers(*after(checker, adjacency, {{make(noise), 2}}));
+          require(ordered(less, more),
+                  "with noise " + format_number(noise) + ", " + text_of(make(noise), adjacency) +
+                      " costs more than with less noise: " + first_difference(more, less));
+          more = less;
+        }
+      };
+      vary([](double noise) { return Event::gaussian(noise); });
+      vary([](double noise) { return Event::laplace(noise); });
+      vary([](double noise) { return Event::poisson_sampled(0.05, Event::gaussian(noise)); });
+      vary([](double noise) {
+        return Event::sampled_without_replacement(1000, 50, Event::gaussian(noise));
+      });
+    }
+    if (!any) throw NotChecked{"it supports no event with noise to vary"};
+  });
+  checker.rule("start_forgets", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const auto accountant = after(checker, Adjacency::replace_one, {});
+      if (!accountant->refuses(event)) accountant->compose(event, 7);
+      accountant->start(adjacency);
+      accountant->compose(event, 1);
+      require(
+          same(answers(*accountant), answers(*after(checker, adjacency, {{event, 1}}))),
+          "started again, it still knows what was spent before, for " + text_of(event, adjacency));
+    }
+  });
+  checker.rule("instances_are_independent", [&] {
+    for (const auto& [adjacency, event] : events) {
+      const auto one = after(checker, adjacency, {{event, 1}});
+      const Answers before = answers(*one);
+      const auto two = after(checker, adjacency, {{event, 50}});
+      require(same(before, answers(*one)), "spending in another instance changed the answers");
+    }
+  });
+}
+
+}  // namespace
+
+void check_accountant(Checker& checker) {
+  check_refusals(checker);
+  check_ranges(checker);
+  std::vector<Supported> events;
+  if (!checker.rule("supports_an_event", [&] {
+        events = supported_events(checker);
+        const auto noised = [](const Supported& supported) {
+          return supported.event != Event::nothing() && supported.event != Event::non_private();
+        };
+        require(std::any_of(events.begin(), events.end(), noised),
+                "it refuses gaussian, laplace, discrete_gaussian, zcdp, poisson_sampled and "
+                "sampled_without_replacement under every adjacency");
+      })) {
+    return;
+  }
+  check_answers(checker, events);
+  check_composition(checker, events);
+  check_known_values(checker);
+  check_range_ends(checker, [&](const Params& params) {
+    const auto accountant = checker.make<Accountant>(params);
+    accountant->start(events.front().adjacency);
+    accountant->compose(events.front().event, 3);
+    require_well_formed(*accountant, "after 3 x " + std::string(events.front().event.name()));
+  });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,149 @@
+#include "privgrad/aggregator.hpp"
+
+#include <cmath>
+#include <map>
+
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+constexpr std::uint64_t kPlans[] = {1, 2, 37};
+
+/// Noise multipliers as a schedule might give them: positive, falling.
+std::vector<double> multipliers(std::uint64_t steps, double scale) {
+  std::vector<double> values;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    values.push_back(scale * (1.0 + 1.0 / static_cast<double>(step + 1)));
+  }
+  return values;
+}
+
+void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
+  std::vector<double> values = multipliers(steps, scale);
+  aggregator.start({.steps = steps, .noise_multipliers = values});
+  // The span was valid during start() only; whoever kept it reads this.
+  for (double& value : values) value = -1e300;
+}
+
+/// All recipes as one row of numbers, for comparing.
+std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
+                            bool backwards = false) {
+  std::vector<std::vector<double>> rows(steps);
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    const std::uint64_t step = backwards ? steps - 1 - i : i;
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    std::vector<double>& row = rows[step];
+    row = {recipe.keep, recipe.keep_noise};
+    for (const NoiseTerm& term : recipe.noise) {
+      row.push_back(static_cast<double>(term.node));
+      row.push_back(term.multiplier);
+    }
+  }
+  std::vector<double> all;
+  for (const std::vector<double>& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return all;
+}
+
+/// Standard deviation of the noise in each release, in units of the L2 bound: runs
+/// z_t = keep_noise * z_{t-1} + sum_j multiplier_j zeta(node_j) on the coefficients of the nodes.
+std::vector<double> noise_deviations(const Aggregator& aggregator, std::uint64_t steps) {
+  std::map<std::uint64_t, double> coefficients;
+  std::vector<double> deviations;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    for (auto& [node, coefficient] : coefficients) coefficient *= recipe.keep_noise;
+    for (const NoiseTerm& term : recipe.noise) coefficients[term.node] += term.multiplier;
+    double variance = 0.0;
+    for (const auto& [node, coefficient] : coefficients) variance += coefficient * coefficient;
+    deviations.push_back(std::sqrt(variance));
+  }
+  return deviations;
+}
+
+void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
+    require(std::isfinite(recipe.keep), "keep is " + format_number(recipe.keep) + where);
+    require(std::isfinite(recipe.keep_noise),
+            "keep_noise is " + format_number(recipe.keep_noise) + where);
+    for (const NoiseTerm& term : recipe.noise) {
+      require(std::isfinite(term.multiplier),
+              "a multiplier is " + format_number(term.multiplier) + where);
+    }
+  }
+}
+
+}  // namespace
+
+void check_aggregator(Checker& checker) {
+  const auto started = [&](std::uint64_t steps, double scale) {
+    auto aggregator = checker.make<Aggregator>();
+    start(*aggregator, steps, scale);
+    return aggregator;
+  };
+  if (!checker.rule("recipes_are_finite", [&] {
+        for (const std::uint64_t steps : kPlans) require_finite(*started(steps, 1.0), steps);
+      })) {
+    return;
+  }
+  checker.rule("recipes_are_repeatable", [&] {
+    for (const std::uint64_t steps : kPlans) {
+      const auto aggregator = started(steps, 1.0);
+      const std::vector<double> first = recipes(*aggregator, steps);
+      require(
+          same_bits(first, recipes(*aggregator, steps, true)),
+          "asked in another order, the recipes differ over " + std::to_string(steps) + " step(s)");
+      require(same_bits(first, recipes(*started(steps, 1.0), steps)),
+              "another instance gives other recipes for the same plan");
+    }
+  });
+  checker.rule("recipes_are_the_same_on_every_thread", [&] {
+    const auto aggregator = started(37, 1.0);
+    const std::vector<double> alone = recipes(*aggregator, 37);
+    for (const auto& result : on_two_threads([&] { return recipes(*aggregator, 37); })) {
+      require(same_bits(alone, result), "on two threads, the recipes differ");
+    }
+  });
+  checker.rule("start_forgets", [&] {
+    const auto aggregator = started(37, 3.0);
+    start(*aggregator, 2, 0.25);
+    start(*aggregator, 37, 1.0);
+    require(
+        same_bits(recipes(*aggregator, 37), recipes(*started(37, 1.0), 37)),
+        "started again with other multipliers, as calibration does, it remembers the earlier ones");
+  });
+  checker.rule("instances_are_independent", [&] {
+    const auto one = started(37, 1.0);
+    const std::vector<double> before = recipes(*one, 37);
+    const auto two = started(5, 9.0);
+    require(same_bits(before, recipes(*one, 37)), "starting another instance changed the recipes");
+  });
+  checker.rule("every_release_is_noised", [&] {
+    for (const std::uint64_t steps : kPlans) {
+      const std::vector<double> deviations = noise_deviations(*started(steps, 1.0), steps);
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        require(deviations[step] > 0.0, "the release of step " + std::to_string(step) + " of " +
+                                            std::to_string(steps) + " has no noise");
+      }
+    }
+  });
+  checker.rule("noise_follows_the_plan", [&] {
+    const std::vector<double> less = noise_deviations(*started(37, 1.0), 37);
+    const std::vector<double> more = noise_deviations(*started(37, 2.0), 37);
+    for (std::size_t step = 0; step < less.size(); ++step) {
+      require(more[step] > less[step], "twice the noise multipliers give no more noise at step " +
+                                           std::to_string(step) +
+                                           ": calibration could not find a scale");
+    }
+  });
+  check_range_ends(checker, [&](const Params& params) {
+    const auto aggregator = checker.make<Aggregator>(params);
+    start(*aggregator, 37, 1.0);
+    require_finite(*aggregator, 37);
+  });
+}
+
+}  // namespace privgrad::testing

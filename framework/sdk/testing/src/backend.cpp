@@ -1,0 +1,78 @@
+#include "privgrad/backend.hpp"
+
+#include "inputs.hpp"
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+Network network_of(Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = classes;
+  network.layers = std::move(layers);
+  network.loss = loss;
+  return network;
+}
+
+/// Small networks with every layer and every loss.
+std::vector<Network> sample_networks() {
+  const Activation relu{ActivationKind::relu};
+  const Activation tanh{ActivationKind::tanh};
+  const Activation sigmoid{ActivationKind::sigmoid};
+  std::vector<Network> networks;
+  const auto add = [&](Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
+    networks.push_back(network_of(std::move(features), classes, std::move(layers), loss));
+  };
+  add({3}, 2, {Dense{1}}, Loss::logistic);
+  add({5}, 3, {Dense{3}}, Loss::cross_entropy);
+  add({4}, 0, {Dense{1}}, Loss::squared);
+  add({2, 3}, 3, {Dense{4}, relu, Dense{3}}, Loss::cross_entropy);
+  add({4}, 3, {Dense{5}, tanh, Dense{4}, sigmoid, Dense{3}}, Loss::squared);
+  add({4}, 0, {Dense{6}, sigmoid, Dense{1}}, Loss::squared);
+  add({1}, 2, {Dense{3}, tanh, Dense{1}}, Loss::logistic);
+  add({4}, 3, {tanh, Dense{3}, relu}, Loss::cross_entropy);
+  return networks;
+}
+
+}  // namespace
+
+void check_backend(Checker& checker) {
+  std::vector<Network> networks;
+  if (!checker.rule("compiles_a_network", [&] {
+        SerialExecutor executor;
+        const auto backend = checker.make<Backend>();
+        for (const Network& network : sample_networks()) {
+          if (accepted("compile()", {Thrown::config},
+                       [&] { static_cast<void>(backend->compile(network, executor)); })) {
+            networks.push_back(network);
+          }
+        }
+        require(!networks.empty(), "compile() refuses every network of dense layers");
+      })) {
+    return;
+  }
+  checker.rule("refuses_layers_that_it_does_not_know", [&] {
+    SerialExecutor executor;
+    Opaque own;
+    own.tensors.push_back({.name = "own", .shape = {2}, .fan_in = 1});
+    own.outputs = 2;
+    const Network network = network_of({1}, 2, {own}, Loss::cross_entropy);
+    const auto backend = checker.make<Backend>();
+    require_throws(Thrown::config, "compile() of a layer that only a model can execute",
+                   [&] { static_cast<void>(backend->compile(network, executor)); });
+  });
+  // One backend compiles them all: programs are told apart by their network alone.
+  const auto backend = checker.make<Backend>();
+  check_program(checker, networks, [&](const Network& network, Executor& executor) {
+    return backend->compile(network, executor);
+  });
+  check_range_ends(checker, [&](const Params& params) {
+    SerialExecutor executor;
+    const auto program = checker.make<Backend>(params)->compile(networks.front(), executor);
+    require(program != nullptr, "there is no program");
+  });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/testing/conformance.hpp"
+
+namespace privgrad::testing {
+
+using privgrad::to_text;  // a Shape is a std type, so its to_text() is not found by its argument
+
+/// Ends a rule's body: the promise was broken. No std::exception, so that no component catches it.
+struct Broken {
+  std::string detail;
+};
+
+/// Ends a rule's body: there was nothing to check it on.
+struct NotChecked {
+  std::string reason;
+};
+
+[[noreturn]] inline void broken(std::string detail) { throw Broken{std::move(detail)}; }
+
+inline void require(bool kept, const std::string& detail) {
+  if (!kept) broken(detail);
+}
+
+/// Collects the findings on one component, with the parameters that it is made from.
+class Checker {
+ public:
+  Checker(const Component& component, const Setup& setup) : component_(component), setup_(setup) {}
+
+  const Component& component() const { return component_; }
+  const Setup& setup() const { return setup_; }
+  const std::vector<ParamSpec>& specs() const { return component_.factory.info.params; }
+  const Params& params() const { return params_; }
+  void use(Params params) { params_ = std::move(params); }
+
+  template <class Interface>
+  ComponentPtr<Interface> make() const {
+    return make<Interface>(params_);
+  }
+  template <class Interface>
+  ComponentPtr<Interface> make(const Params& params) const {
+    auto object = Catalog::create<Interface>(component_, params);
+    if (object == nullptr) broken("create returned nothing");
+    return object;
+  }
+
+  /// Runs the body and keeps what became of it. The rule holds if the body returns.
+  /// \returns whether it did.
+  bool rule(std::string_view name, const std::function<void()>& body);
+
+  /// For a rule that cannot be checked.
+  void skip(std::string_view name, std::string reason);
+
+  std::vector<Finding> take() { return std::move(findings_); }
+
+ private:
+  const Component& component_;
+  const Setup& setup_;
+  Params params_;
+  std::vector<Finding> findings_;
+};
+
+/// The error types of the SDK, for saying which of them are allowed somewhere.
+enum class Thrown { nothing = 1, config, privacy, io, plugin, numeric, other };
+
+std::string_view to_text(Thrown thrown);
+
+/// Calls the function. \returns which of the SDK's errors it threw; anything else passes through.
+Thrown outcome_of(const std::function<void()>& function, std::string* message = nullptr);
+
+/// Breaks the rule unless the function throws exactly this. `what` completes "... must throw".
+void require_throws(Thrown expected, const std::string& what,
+                    const std::function<void()>& function);
+
+/// \returns whether the call went through; breaks the rule if it threw anything but the allowed.
+bool accepted(const std::string& what, std::initializer_list<Thrown> allowed,
+              const std::function<void()>& function);
+
+/// Calls the function on two threads at once. \returns both results; rethrows the first exception.
+template <class Function>
+auto on_two_threads(const Function& function) {
+  using Result = decltype(function());
+  std::array<Result, 2> results;
+  std::array<std::exception_ptr, 2> problems;
+  const auto work = [&](std::size_t i) {
+    try {
+      results[i] = function();
+    } catch (...) {
+      problems[i] = std::current_exception();
+    }
+  };
+  {
+    std::jthread other(work, 1);
+    work(0);
+  }
+  for (const std::exception_ptr& problem : problems) {
+    if (problem) std::rethrow_exception(problem);
+  }
+  return results;
+}
+
+/// Equal bit for bit, so that a NaN equals itself and 0 differs from -0.
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b);
+bool same_bits(double a, double b);
+
+/// |a - b| <= relative * max(|a|, |b|) + absolute; infinities equal themselves.
+bool close(double a, double b, double relative, double absolute = 0.0);
+
+}  // namespace privgrad::testing

@@ -1,0 +1,132 @@
+#include "privgrad/testing/conformance.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "parameters.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/transform.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+struct InterfaceRules {
+  std::string_view kind;
+  int version;
+  std::string_view sees;
+  void (*check)(Checker&);
+  void (*make)(const Checker&);
+};
+
+template <class Interface>
+constexpr InterfaceRules rules_of(void (*check)(Checker&)) {
+  return {Interface::kKind, Interface::kInterfaceVersion, Interface::kSees, check,
+          [](const Checker& checker) {
+            // Both alive at once: a component must not be the same object twice.
+            const auto first = checker.make<Interface>();
+            const auto second = checker.make<Interface>();
+            require(first.get() != second.get(), "created twice, it is the same object");
+          }};
+}
+
+constexpr std::array kInterfaces{
+    rules_of<Accountant>(check_accountant), rules_of<Aggregator>(check_aggregator),
+    rules_of<Backend>(check_backend),       rules_of<DataSource>(check_data_source),
+    rules_of<Model>(check_model),           rules_of<Optimizer>(check_optimizer),
+    rules_of<Sampler>(check_sampler),       rules_of<Schedule>(check_schedule),
+    rules_of<Transform>(check_transform)};
+
+const InterfaceRules* find_rules(std::string_view kind) {
+  const auto* found = std::find_if(kInterfaces.begin(), kInterfaces.end(),
+                                   [&](const InterfaceRules& rules) { return rules.kind == kind; });
+  return found == kInterfaces.end() ? nullptr : found;
+}
+
+bool check_interface(Checker& checker, const InterfaceRules* rules) {
+  const Factory& factory = checker.component().factory;
+  return checker.rule("implements_a_known_interface", [&] {
+    require(rules != nullptr, "there is no kind '" + factory.kind + "'");
+    require(factory.interface_version == rules->version,
+            "it was built for version " + std::to_string(factory.interface_version) + " of " +
+                factory.kind + ", this is version " + std::to_string(rules->version));
+    require(factory.sees == rules->sees, "it says that it sees '" + factory.sees + "', but a " +
+                                             factory.kind + " sees " + std::string(rules->sees));
+    require(factory.create != nullptr && factory.destroy != nullptr,
+            "its factory lacks create or destroy");
+  });
+}
+
+/// Chooses the parameters and makes the component once. \returns whether that worked.
+bool check_creation(Checker& checker, const InterfaceRules& rules) {
+  const Examples examples = example_params(checker.specs(), checker.setup().params);
+  if (!examples.files.empty()) {
+    checker.skip("is_created", "needs data: give the file(s) of " + examples.files.front() +
+                                   " in the parameters; nothing more was checked");
+    return false;
+  }
+  if (!examples.undeclared.empty()) {
+    checker.skip("is_created", "parameter '" + examples.undeclared.front() +
+                                   "' has no example; nothing more was checked");
+    return false;
+  }
+  return checker.rule("is_created", [&] {
+    // Components may want one of several optional parameters, which a declaration cannot say: then
+    // the first optional example that makes the component is as good as a default.
+    std::string first_refusal;
+    for (const Value& candidate : with_each_optional(checker.specs(), examples.params)) {
+      std::string message;
+      const Thrown thrown = outcome_of(
+          [&] {
+            checker.use(
+                Params::make(checker.component().factory.info.name, checker.specs(), candidate));
+            rules.make(checker);
+          },
+          &message);
+      if (thrown == Thrown::nothing) return;
+      require(thrown == Thrown::config,
+              "creating it threw " + std::string(to_text(thrown)) + ": " + message);
+      if (first_refusal.empty()) first_refusal = message;
+    }
+    broken("made from its own examples and defaults, it is refused: " + first_refusal);
+  });
+}
+
+}  // namespace
+
+std::string_view to_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed:
+      return "passed";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::skipped:
+      return "skipped";
+  }
+  return "?";
+}
+
+std::vector<Finding> check_component(const Component& component, const Setup& setup) {
+  Checker checker(component, setup);
+  const InterfaceRules* rules = find_rules(component.factory.kind);
+  const bool known = check_interface(checker, rules);
+  check_declaration(checker);
+  if (known && check_creation(checker, *rules)) {
+    checker.rule("survives_the_suite", [&] { rules->check(checker); });
+  }
+  return checker.take();
+}
+
+bool conforms(const std::vector<Finding>& findings) {
+  return std::none_of(findings.begin(), findings.end(),
+                      [](const Finding& finding) { return finding.verdict == Verdict::failed; });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,192 @@
+#include "privgrad/data_source.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "inputs.hpp"
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+/// A folder for broken files, deleted with the object.
+class Scratch {
+ public:
+  Scratch() {
+    namespace fs = std::filesystem;
+    static std::atomic<unsigned> counter{0};
+    // No name is guessed twice: create_directory() tells us whether it was free.
+    do {
+      path_ = fs::temp_directory_path() /
+              ("privgrad-conformance-" + std::to_string(counter++) + "-" +
+               std::to_string(fs::file_time_type::clock::now().time_since_epoch().count()));
+    } while (!fs::create_directory(path_));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  std::string file(const std::string& name, const std::string& content) const {
+    std::ofstream(path_ / name, std::ios::binary) << content;
+    return (path_ / name).string();
+  }
+  std::string directory(const std::string& name) const {
+    std::filesystem::create_directory(path_ / name);
+    return (path_ / name).string();
+  }
+  std::string absent(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::string text_of(const ExampleShape& shape) {
+  return to_text(shape.features) + " with " + std::to_string(shape.classes) + " classes";
+}
+
+bool same(const ExampleShape& a, const ExampleShape& b) {
+  return a.features == b.features && a.classes == b.classes;
+}
+
+bool same(const DataInfo& a, const DataInfo& b) {
+  return same(a.shape, b.shape) && a.train_rows == b.train_rows && a.test_rows == b.test_rows &&
+         a.unaccounted == b.unaccounted;
+}
+
+bool same(Dataset& a, Dataset& b) {
+  const auto equal = [](std::span<const float> x, std::span<const float> y) {
+    return same_bits(std::vector<float>(x.begin(), x.end()),
+                     std::vector<float>(y.begin(), y.end()));
+  };
+  return same(a.shape(), b.shape()) && equal(a.targets(), b.targets()) &&
+         equal(a.features(), b.features());
+}
+
+std::vector<Split> splits(const DataInfo& info) {
+  if (info.test_rows == 0) return {Split::train};
+  return {Split::train, Split::test};
+}
+
+std::string text_of(Split split) { return split == Split::train ? "train" : "test"; }
+
+void require_as_told(Dataset& data, Split split, const DataInfo& info) {
+  const std::size_t rows = split == Split::train ? info.train_rows : info.test_rows;
+  require(data.rows() == rows, "read(" + text_of(split) + ") has " + std::to_string(data.rows()) +
+                                   " rows, info() said " + std::to_string(rows));
+  require(same(data.shape(), info.shape), "read(" + text_of(split) + ") has examples of " +
+                                              text_of(data.shape()) + ", info() said " +
+                                              text_of(info.shape));
+}
+
+/// The parameters with each path in turn, nested ones included, replaced by another.
+void replace_paths(const std::vector<ParamSpec>& specs, const Value& params,
+                   const std::string& path, const std::function<Value(Value)>& outer,
+                   std::vector<Value>& found) {
+  for (const ParamSpec& spec : specs) {
+    const Value* member = params.find(spec.name);
+    if (member == nullptr) continue;
+    const auto with = [&](Value inner) {
+      Value changed = params;
+      changed.set(spec.name, std::move(inner));
+      return outer(std::move(changed));
+    };
+    if (spec.type == ParamType::path) found.push_back(with(Value(path)));
+    if (spec.type == ParamType::object) replace_paths(spec.fields, *member, path, with, found);
+  }
+}
+
+std::vector<Value> with_file(const Checker& checker, const std::string& path) {
+  std::vector<Value> found;
+  replace_paths(
+      checker.specs(), checker.params().value(), path, [](Value whole) { return whole; }, found);
+  return found;
+}
+
+void use(const Checker& checker, const Value& params) {
+  const auto source = checker.make<DataSource>(
+      Params::make(checker.component().factory.info.name, checker.specs(), params));
+  for (const Split split : splits(source->info())) source->read(split);
+}
+
+/// Every file of the source, replaced by this one, must be an IoError that names it.
+void require_refused(const Checker& checker, const std::string& what, const std::string& path) {
+  for (const Value& params : with_file(checker, path)) {
+    std::string message;
+    const Thrown thrown = outcome_of([&] { use(checker, params); }, &message);
+    require(thrown == Thrown::io, what + " must be an IoError, not " +
+                                      std::string(to_text(thrown)) +
+                                      (message.empty() ? "" : " (" + message + ")"));
+    const std::string name = std::filesystem::path(path).filename().string();
+    require(message.find(name) != std::string::npos,
+            what + " is refused without the name of the file: " + message);
+  }
+}
+
+void check_broken_files(Checker& checker) {
+  checker.rule("broken_files_are_io_errors", [&] {
+    const Scratch scratch;
+    if (with_file(checker, scratch.absent("none")).empty()) {
+      throw NotChecked{"it reads no files"};
+    }
+    require_refused(checker, "a missing file", scratch.absent("missing-file"));
+    require_refused(checker, "an empty file", scratch.file("empty-file", ""));
+    require_refused(checker, "a directory", scratch.directory("directory-no-file"));
+    std::string noise;
+    PublicStream random(1);
+    for (int i = 0; i < 300; ++i) noise += static_cast<char>(random.uniform_below(256));
+    require_refused(checker, "a file of random bytes", scratch.file("random-bytes", noise));
+  });
+}
+
+}  // namespace
+
+void check_data_source(Checker& checker) {
+  DataInfo info;
+  if (!checker.rule("tells_what_it_holds", [&] {
+        const auto source = checker.make<DataSource>();
+        info = source->info();
+        require(info.train_rows > 0, "info() says that there are no training examples");
+        require(!info.shape.features.empty() &&
+                    std::find(info.shape.features.begin(), info.shape.features.end(), 0u) ==
+                        info.shape.features.end(),
+                "info() says that examples are " + to_text(info.shape.features));
+        require(same(info, source->info()), "info() answers otherwise the second time");
+        for (const std::string& fact : info.unaccounted) {
+          require(!fact.empty(), "info() lists an unaccounted fact without words");
+        }
+      })) {
+    return;
+  }
+  checker.rule("reads_what_it_told", [&] {
+    const auto source = checker.make<DataSource>();
+    source->info();
+    for (const Split split : splits(info)) {
+      Dataset data = source->read(split);
+      require_as_told(data, split, info);
+    }
+  });
+  checker.rule("reading_is_repeatable", [&] {
+    const auto source = checker.make<DataSource>();
+    const auto other = checker.make<DataSource>();
+    for (const Split split : splits(info)) {
+      Dataset first = source->read(split);
+      Dataset again = source->read(split);
+      require(same(first, again), "read(" + text_of(split) + ") differs the second time");
+      Dataset elsewhere = other->read(split);
+      require(same(first, elsewhere), "read(" + text_of(split) + ") differs in another instance");
+    }
+    require(same(info, source->info()), "info() answers otherwise after read()");
+  });
+  check_broken_files(checker);
+  // Not read: an end of a range may mean more rows than there is memory.
+  check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,222 @@
+#include "privgrad/optimizer.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "inputs.hpp"
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+constexpr std::size_t kSize = 17;  // no multiple of a vector register
+constexpr std::uint64_t kSteps = 8;
+
+/// A training run with made-up releases.
+class Training {
+ public:
+  Training(const Checker& checker, Optimizer& optimizer, std::uint64_t seed = 1)
+      : checker_(checker), optimizer_(optimizer), seed_(seed), parameters_(initial(seed)) {}
+
+  void run(std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t step = first; step < last; ++step) {
+      give(normal_values(100 * seed_ + step, kSize), step);
+    }
+  }
+
+  void give(std::vector<float> gradient, std::uint64_t step) {
+    const Released released = checker_.setup().make_released(std::move(gradient), 0.5);
+    optimizer_.step(parameters_, released, {.step = step, .learning_rate = 0.1});
+  }
+
+  std::vector<float>& parameters() { return parameters_; }
+  static std::vector<float> initial(std::uint64_t seed) { return normal_values(seed, kSize); }
+
+ private:
+  const Checker& checker_;
+  Optimizer& optimizer_;
+  std::uint64_t seed_;
+  std::vector<float> parameters_;
+};
+
+std::vector<float> trained(const Checker& checker, Optimizer& optimizer, std::uint64_t seed = 1) {
+  Training training(checker, optimizer, seed);
+  training.run(0, kSteps);
+  return training.parameters();
+}
+
+void require_finite(const std::vector<float>& values, const std::string& when) {
+  for (const float value : values) {
+    require(std::isfinite(value), "a parameter is " + format_number(value) + " " + when);
+  }
+}
+
+std::vector<float> saved_state(const Optimizer& optimizer) {
+  const auto* checkpointable = dynamic_cast<const Checkpointable*>(&optimizer);
+  if (checkpointable == nullptr) return {};
+  const auto state = checkpointable->state();
+  return {state.begin(), state.end()};
+}
+
+void check_refusal(Checker& checker, float bad, std::size_t place) {
+  const auto optimizer = checker.make<Optimizer>();
+  optimizer->start(kSize);
+  Training training(checker, *optimizer);
+  training.run(0, 3);
+  const std::vector<float> before = training.parameters();
+  std::vector<float> gradient = normal_values(7, kSize);
+  gradient[place] = bad;
+  require_throws(Thrown::numeric,
+                 "step() with " + format_number(bad) + " at place " + std::to_string(place),
+                 [&] { training.give(gradient, 3); });
+  require(same_bits(before, training.parameters()), "step() refused " + format_number(bad) +
+                                                        " at place " + std::to_string(place) +
+                                                        " but changed the parameters");
+}
+
+void check_checkpoints(Checker& checker) {
+  checker.rule("state_is_empty_before_start", [&] {
+    require(saved_state(*checker.make<Optimizer>()).empty(), "state() holds values before start()");
+  });
+  checker.rule("resumes_as_if_uninterrupted", [&] {
+    for (std::uint64_t stop = 0; stop <= 3; ++stop) {
+      const auto first = checker.make<Optimizer>();
+      first->start(kSize);
+      Training uninterrupted(checker, *first);
+      uninterrupted.run(0, stop);
+      const std::vector<float> state = saved_state(*first);
+      const auto second = checker.make<Optimizer>();
+      second->start(kSize);
+      dynamic_cast<Checkpointable&>(*second).restore(state);
+      Training resumed(checker, *second);
+      resumed.parameters() = uninterrupted.parameters();
+      uninterrupted.run(stop, kSteps);
+      resumed.run(stop, kSteps);
+      require(same_bits(uninterrupted.parameters(), resumed.parameters()),
+              "restored after " + std::to_string(stop) +
+                  " step(s), it goes on otherwise than without the interruption");
+    }
+  });
+  checker.rule("refuses_a_state_of_the_wrong_length", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize);
+    Training training(checker, *optimizer);
+    training.run(0, 3);
+    const std::vector<float> state = saved_state(*optimizer);
+    for (const int change : {1, -1}) {
+      if (change < 0 && state.empty()) continue;
+      std::vector<float> wrong(change > 0 ? state.size() + 1 : state.size() - 1, 0.25f);
+      require_throws(Thrown::config,
+                     "restore() of " + std::to_string(wrong.size()) + " values, where " +
+                         std::to_string(state.size()) + " are right,",
+                     [&] { dynamic_cast<Checkpointable&>(*optimizer).restore(wrong); });
+      require(same_bits(state, saved_state(*optimizer)),
+              "restore() refused a state but changed the optimizer");
+    }
+  });
+}
+
+/// An optimizer that cannot be saved is fine as long as it has nothing to save.
+void check_memoryless(Checker& checker) {
+  checker.rule("resumes_as_if_uninterrupted", [&] {
+    const auto first = checker.make<Optimizer>();
+    first->start(kSize);
+    Training uninterrupted(checker, *first);
+    uninterrupted.run(0, 3);
+    const auto second = checker.make<Optimizer>();
+    second->start(kSize);
+    Training resumed(checker, *second);
+    resumed.parameters() = uninterrupted.parameters();
+    uninterrupted.run(3, kSteps);
+    resumed.run(3, kSteps);
+    if (!same_bits(uninterrupted.parameters(), resumed.parameters())) {
+      throw NotChecked{
+          "it keeps a state and is not Checkpointable: runs with it cannot be resumed"};
+    }
+  });
+}
+
+}  // namespace
+
+void check_optimizer(Checker& checker) {
+  if (!checker.setup().make_released) {
+    checker.skip("takes_steps", "there is no maker of released values here");
+    return;
+  }
+  const auto fresh = [&](std::uint64_t seed = 1) {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize);
+    return trained(checker, *optimizer, seed);
+  };
+  if (!checker.rule("takes_steps", [&] {
+        const std::vector<float> after = fresh();
+        require(!same_bits(after, Training::initial(1)),
+                "eight steps with learning rate 0.1 changed no parameter");
+        require_finite(after, "after eight ordinary steps");
+      })) {
+    return;
+  }
+  checker.rule("stays_finite_on_zero_gradients", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize);
+    Training training(checker, *optimizer);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      training.give(std::vector<float>(kSize, 0.0f), step);
+      require_finite(training.parameters(), "after a gradient of zeros");
+    }
+  });
+  checker.rule("is_deterministic", [&] {
+    require(same_bits(fresh(), fresh()), "two runs with the same releases differ");
+  });
+  checker.rule("start_forgets", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize + 3);
+    optimizer->start(kSize);
+    trained(checker, *optimizer, 2);
+    optimizer->start(kSize);
+    require(same_bits(trained(checker, *optimizer), fresh()),
+            "after start(), it still knows an earlier run");
+  });
+  checker.rule("instances_are_independent", [&] {
+    const auto one = checker.make<Optimizer>();
+    const auto two = checker.make<Optimizer>();
+    one->start(kSize);
+    two->start(kSize);
+    Training first(checker, *one, 1);
+    Training second(checker, *two, 2);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      first.run(step, step + 1);
+      second.run(step, step + 1);
+    }
+    require(same_bits(first.parameters(), fresh(1)) && same_bits(second.parameters(), fresh(2)),
+            "two instances used in turns give other results than alone");
+  });
+  checker.rule("instances_run_side_by_side", [&] {
+    const std::vector<float> alone = fresh();
+    for (const std::vector<float>& result : on_two_threads([&] { return fresh(); })) {
+      require(same_bits(alone, result),
+              "two instances on two threads give other results than alone");
+    }
+  });
+  checker.rule("refuses_non_finite_gradients", [&] {
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), infinity, -infinity}) {
+      for (const std::size_t place : {std::size_t{0}, kSize / 2, kSize - 1}) {
+        check_refusal(checker, bad, place);
+      }
+    }
+  });
+  if (dynamic_cast<const Checkpointable*>(checker.make<Optimizer>().get()) != nullptr) {
+    check_checkpoints(checker);
+  } else {
+    check_memoryless(checker);
+  }
+  check_range_ends(checker, [&](const Params& params) {
+    const auto optimizer = checker.make<Optimizer>(params);
+    optimizer->start(kSize);
+    trained(checker, *optimizer);
+  });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checker.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace privgrad::testing {
+
+/// What the declaration alone lets us make.
+struct Examples {
+  Value params;                         ///< An object: every example and default there is.
+  std::vector<std::string> undeclared;  ///< Required parameters without an example.
+  std::vector<std::string> files;       ///< Required paths: no example can stand for a file.
+};
+
+/// \param given  members that replace the declared ones; an object or null.
+Examples example_params(const std::vector<ParamSpec>& specs, const Value& given);
+
+/// The parameters as they are, then with the example of one optional parameter more, each in turn.
+std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);
+
+/// One parameter set to an end of its range, the others as in `base`.
+struct Variant {
+  std::string what;  ///< "beta = 0"
+  Value params;
+};
+
+/// Every end of every declared range, every choice, both booleans, the shortest list.
+std::vector<Variant> range_ends(const std::vector<ParamSpec>& specs, const Value& base);
+
+/// The rules about how a component introduces itself; needs no object.
+void check_declaration(Checker& checker);
+
+/// The rule that parameters at the ends of their ranges give a component that works, or a
+/// ConfigError. `exercise` uses a component made from the parameters a little; it may throw any
+/// Error of the SDK.
+void check_range_ends(Checker& checker, const std::function<void(const Params&)>& exercise);
+
+}  // namespace privgrad::testing

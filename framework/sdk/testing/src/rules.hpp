@@ -1,0 +1,29 @@
+#pragma once
+
+#include "checker.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/network.hpp"
+
+// One function per interface, each in the file of its name; the component can be made from
+// checker.params().
+namespace privgrad::testing {
+
+void check_accountant(Checker& checker);
+void check_aggregator(Checker& checker);
+void check_backend(Checker& checker);
+void check_data_source(Checker& checker);
+void check_model(Checker& checker);
+void check_optimizer(Checker& checker);
+void check_sampler(Checker& checker);
+void check_schedule(Checker& checker);
+void check_transform(Checker& checker);
+
+/// How a program comes to be: compiled by a backend, or brought by a model.
+using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
+
+/// The rules of Program, shared by backends and models that execute themselves.
+/// \param networks  accepted by `make`; not empty.
+void check_program(Checker& checker, const std::vector<Network>& networks,
+                   const ProgramMaker& make);
+
+}  // namespace privgrad::testing

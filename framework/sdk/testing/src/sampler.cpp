@@ -1,0 +1,360 @@
+#include "privgrad/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "inputs.hpp"
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+using Batch = std::vector<std::uint32_t>;
+
+constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
+                                      Adjacency::zero_out};
+constexpr double kNoise = 1.5;
+constexpr std::uint64_t kSeed = 20;
+
+std::string text_of(const SamplingPlan& plan) {
+  return std::to_string(plan.steps) + " step(s) on " + std::to_string(plan.dataset_size) +
+         " examples under " + std::string(to_text(plan.adjacency));
+}
+
+bool starts(Sampler& sampler, const SamplingPlan& plan) {
+  return accepted("start() for " + text_of(plan), {Thrown::config, Thrown::privacy},
+                  [&] { sampler.start(plan); });
+}
+
+std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
+  std::vector<SamplingPlan> found;
+  for (const Adjacency adjacency : kAdjacencies) {
+    for (const std::uint64_t size : {1u, 2u, 100u, 1000u}) {
+      for (const std::uint64_t steps : {1u, 2u, 25u}) {
+        const SamplingPlan plan{.dataset_size = size, .steps = steps, .adjacency = adjacency};
+        if (starts(*checker.make<Sampler>(), plan)) found.push_back(plan);
+      }
+    }
+  }
+  return found;
+}
+
+ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan) {
+  auto sampler = checker.make<Sampler>();
+  sampler->start(plan);
+  return sampler;
+}
+
+std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::uint64_t first = 0) {
+  const PublicSource random(kSeed);
+  std::vector<Batch> all;
+  for (std::uint64_t step = first; step < plan.steps; ++step) {
+    Batch batch{4000000000u, 7u, 7u};  // an out parameter: what it held must not matter
+    sampler.sample(step, plan.dataset_size, random, batch);
+    all.push_back(std::move(batch));
+  }
+  return all;
+}
+
+/// \returns nothing if the sampler refuses, as it may, for want of a proof.
+std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
+                                          std::size_t count) {
+  const std::vector<Event> releases(count, Event::gaussian(kNoise));
+  std::vector<Event> result;
+  const bool proved = accepted("charges() for " + text_of(plan), {Thrown::privacy},
+                               [&] { result = sampler.charges(releases); });
+  if (!proved) return std::nullopt;
+  require(result.size() == count, "charges() gave " + std::to_string(result.size()) +
+                                      " events for " + std::to_string(count) + " releases");
+  return result;
+}
+
+void require_rows(const Batch& batch, std::size_t rows, const std::string& where) {
+  Batch sorted = batch;
+  std::sort(sorted.begin(), sorted.end());
+  require(sorted.empty() || sorted.back() < rows,
+          "sample() chose row " + (sorted.empty() ? "" : std::to_string(sorted.back())) + " of " +
+              std::to_string(rows) + where);
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  require(twice == sorted.end(),
+          "sample() chose a row twice" + where + "; one example would count as two");
+}
+
+/// How many releases of gaussian(kNoise), on a batch that holds the example, an event pays for at
+/// most: Gaussians add up as 1/sigma^2. Infinity where the event says it in another way.
+double releases_paid(const Event& event) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (const auto* gaussian = std::get_if<GaussianEvent>(&event.kind())) {
+    return kNoise * kNoise / (gaussian->noise_multiplier * gaussian->noise_multiplier);
+  }
+  if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
+    double sum = 0.0;
+    for (const Event& part : composed->of) sum += releases_paid(part);
+    return sum;
+  }
+  if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind())) {
+    return repeated->count == 0
+               ? 0.0
+               : static_cast<double>(repeated->count) * releases_paid(*repeated->of);
+  }
+  if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
+    return releases_paid(*poisson->of);
+  }
+  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
+    return releases_paid(*subset->of);
+  }
+  return infinity;
+}
+
+/// After every prefix of the steps, no example has been in more batches than were paid for.
+void require_participation_paid(const std::vector<Batch>& chosen, const std::vector<Event>& paid,
+                                const SamplingPlan& plan) {
+  std::vector<double> taken(plan.dataset_size, 0.0);
+  double allowed = 0.0;
+  for (std::size_t step = 0; step < chosen.size(); ++step) {
+    allowed += releases_paid(paid[step]);
+    for (const std::uint32_t row : chosen[step]) {
+      taken[row] += 1.0;
+      require(taken[row] <= allowed * (1.0 + 1e-9),
+              "after step " + std::to_string(step) + " of " + text_of(plan) +
+                  ", an example has been in " + format_number(taken[row]) +
+                  " batches, but the charges so far cover " + format_number(allowed));
+    }
+  }
+}
+
+/// The two events that promise a way of drawing batches.
+struct Amplification {
+  double probability = 0.0;  ///< That a given example is in a given batch.
+  bool fixed_size = false;
+};
+
+std::optional<Amplification> amplification(const Event& event) {
+  if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
+    return Amplification{poisson->sampling_probability, false};
+  }
+  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
+    return Amplification{
+        static_cast<double>(subset->sample_size) / static_cast<double>(subset->source_dataset_size),
+        true};
+  }
+  return std::nullopt;
+}
+
+/// Breaks the rule if a sum of independent draws with this mean and variance is unbelievably far
+/// off: 8 standard deviations, and 4 for sums so small that they are no normal variable. A right
+/// sampler fails less than once in 10^8 times; the streams are fixed, so it always or never fails.
+void require_near(double sum, double mean, double variance, const std::string& what) {
+  require(std::abs(sum - mean) <= 8.0 * std::sqrt(variance) + 4.0,
+          what + " is " + format_number(sum) + ", expected " + format_number(mean) + " +- " +
+              format_number(std::sqrt(variance)));
+}
+
+/// Compares what sample() does over many steps with what the charge says about it: how often each
+/// example is chosen, how batch sizes vary, and how much consecutive batches share. The last two
+/// tell shuffled batches, whose steps are not independent, from subsampled ones.
+void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplification& amplification,
+                              const SamplingPlan& plan) {
+  const double q = amplification.probability;
+  const auto n = static_cast<double>(plan.dataset_size);
+  const auto steps = static_cast<double>(chosen.size());
+  std::vector<double> counts(plan.dataset_size, 0.0);
+  double sizes = 0.0;
+  double squares = 0.0;
+  double shared = 0.0;
+  std::vector<char> previous(plan.dataset_size, 0);
+  for (std::size_t step = 0; step < chosen.size(); ++step) {
+    std::vector<char> present(plan.dataset_size, 0);
+    for (const std::uint32_t row : chosen[step]) {
+      counts[row] += 1.0;
+      present[row] = 1;
+      if (previous[row] != 0) shared += 1.0;
+    }
+    const double excess = static_cast<double>(chosen[step].size()) - q * n;
+    sizes += excess;
+    squares += excess * excess;
+    previous = std::move(present);
+  }
+  for (const double count : counts) {
+    require_near(
+        count, q * steps, q * (1.0 - q) * steps,
+        "the number of batches of " + std::to_string(chosen.size()) + " that hold one example");
+  }
+  const double size_variance = n * q * (1.0 - q);
+  if (amplification.fixed_size) {
+    require(squares <= 1e-9 * steps, "the batch size varies, but the charge says that it is fixed");
+    // Overlap of two independent subsets is hypergeometric.
+    const double variance = n > 1.0 ? n * q * q * (1.0 - q) * (1.0 - q) * n / (n - 1.0) : 0.0;
+    require_near(shared, (steps - 1.0) * n * q * q, steps * variance,
+                 "the number of examples that consecutive batches share");
+    return;
+  }
+  require_near(sizes, 0.0, steps * size_variance,
+               "the excess of all batch sizes over the expected");
+  // Fourth central moment of the binomial: 3 v^2 + v (1 - 6 q (1 - q)).
+  const double spread =
+      2.0 * size_variance * size_variance + size_variance * (1.0 - 6.0 * q * (1.0 - q));
+  require_near(squares, steps * size_variance, steps * std::max(0.0, spread),
+               "the sum of squared deviations of the batch size (Poisson sampling varies it)");
+  // Pairs of consecutive batches overlap in their neighbours' examples, hence the factor 3.
+  require_near(shared, (steps - 1.0) * n * q * q, 3.0 * steps * n * q * q,
+               "the number of examples that consecutive batches share");
+}
+
+void require_stated_population(const Event& event, const SamplingPlan& plan, double expected) {
+  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
+    require(static_cast<std::uint64_t>(subset->source_dataset_size) == plan.dataset_size,
+            "the charge names a data set of " + std::to_string(subset->source_dataset_size) +
+                ", the plan one of " + std::to_string(plan.dataset_size));
+  }
+  if (const auto how = amplification(event)) {
+    const double stated = how->probability * static_cast<double>(plan.dataset_size);
+    require(close(stated, expected, 1e-9),
+            "the charge implies batches of " + format_number(stated) +
+                " on average, expected_batch_size() is " + format_number(expected));
+  }
+}
+
+void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
+  checker.rule("charges_each_release", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t(plan.steps)}) {
+        charges(*sampler, plan, count);
+      }
+    }
+  });
+  checker.rule("charges_depend_on_the_plan_alone", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      const auto before = charges(*sampler, plan, plan.steps);
+      batches(*sampler, plan);
+      require(before == charges(*sampler, plan, plan.steps),
+              "the charges differ after batches were drawn in " + text_of(plan));
+      require(before == charges(*started(checker, plan), plan, plan.steps),
+              "another instance charges otherwise for " + text_of(plan));
+    }
+  });
+  bool any = false;
+  checker.rule("charges_cover_every_use_of_an_example", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      const auto paid = charges(*sampler, plan, plan.steps);
+      if (!paid) continue;
+      any = true;
+      require_participation_paid(batches(*sampler, plan), *paid, plan);
+      for (const Event& event : *paid) {
+        require_stated_population(event, plan, sampler->expected_batch_size());
+      }
+    }
+    if (!any) throw NotChecked{"it proves nothing under any plan that was tried"};
+  });
+  checker.rule("batches_are_drawn_as_charged", [&] {
+    bool amplified = false;
+    for (const Adjacency adjacency : kAdjacencies) {
+      const SamplingPlan plan{.dataset_size = 100, .steps = 2000, .adjacency = adjacency};
+      const auto sampler = checker.make<Sampler>();
+      if (!starts(*sampler, plan)) continue;
+      const auto paid = charges(*sampler, plan, plan.steps);
+      if (!paid || !amplification(paid->front())) continue;
+      amplified = true;
+      const bool steady = std::all_of(paid->begin(), paid->end(),
+                                      [&](const Event& event) { return event == paid->front(); });
+      if (!steady) continue;
+      require_drawn_as_charged(batches(*sampler, plan), *amplification(paid->front()), plan);
+    }
+    if (!amplified) throw NotChecked{"it claims no amplification by sampling"};
+  });
+}
+
+}  // namespace
+
+void check_sampler(Checker& checker) {
+  std::vector<SamplingPlan> plans;
+  if (!checker.rule("accepts_a_plan", [&] {
+        plans = accepted_plans(checker);
+        require(!plans.empty(),
+                "start() refuses 1, 2, 25 steps on 1, 2, 100, 1000 examples under "
+                "every adjacency; let the examples of its parameters fit one");
+      })) {
+    return;
+  }
+  checker.rule("expected_batch_size_is_a_positive_constant", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      const double before = sampler->expected_batch_size();
+      require(std::isfinite(before) && before > 0.0,
+              "expected_batch_size() is " + format_number(before) + " for " + text_of(plan));
+      batches(*sampler, plan);
+      require(same_bits(before, sampler->expected_batch_size()),
+              "expected_batch_size() changed while batches were drawn");
+    }
+  });
+  checker.rule("batches_hold_distinct_rows_that_exist", [&] {
+    for (const SamplingPlan& plan : plans) {
+      for (const Batch& batch : batches(*started(checker, plan), plan)) {
+        require_rows(batch, plan.dataset_size, " in " + text_of(plan));
+      }
+    }
+  });
+  checker.rule("batches_fit_the_rows_that_are_there", [&] {
+    const PublicSource random(kSeed);
+    for (const SamplingPlan& plan : plans) {
+      const std::size_t size = plan.dataset_size;
+      for (const std::size_t rows : {std::size_t{1}, size - 1, size + 1}) {
+        if (rows == 0) continue;
+        const auto sampler = started(checker, plan);
+        for (std::uint64_t step = 0; step < plan.steps; ++step) {
+          Batch batch;
+          const std::string where =
+              " with " + std::to_string(rows) + " rows there in " + text_of(plan);
+          if (accepted("sample()" + where, {Thrown::config},
+                       [&] { sampler->sample(step, rows, random, batch); })) {
+            require_rows(batch, rows, where);
+          }
+        }
+      }
+    }
+  });
+  checker.rule("batches_are_repeatable", [&] {
+    for (const SamplingPlan& plan : plans) {
+      require(batches(*started(checker, plan), plan) == batches(*started(checker, plan), plan),
+              "the same plan and the same random streams give other batches in " + text_of(plan));
+    }
+  });
+  checker.rule("resumes_as_if_uninterrupted", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const std::vector<Batch> all = batches(*started(checker, plan), plan);
+      for (const std::uint64_t first : {plan.steps / 2, plan.steps - 1}) {
+        const std::vector<Batch> rest(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+        require(rest == batches(*started(checker, plan), plan, first),
+                "resumed at step " + std::to_string(first) + ", the batches differ in " +
+                    text_of(plan));
+      }
+    }
+  });
+  checker.rule("instances_are_independent", [&] {
+    const SamplingPlan& plan = plans.back();
+    const auto sampler = started(checker, plan);
+    for (const SamplingPlan& other : plans) batches(*started(checker, other), other);
+    require(batches(*sampler, plan) == batches(*started(checker, plan), plan),
+            "using other instances changed the batches");
+  });
+  check_charges(checker, plans);
+  check_range_ends(checker, [&](const Params& params) {
+    for (const SamplingPlan& plan : {plans.front(), plans.back()}) {
+      const auto sampler = checker.make<Sampler>(params);
+      if (!starts(*sampler, plan)) continue;
+      const double expected = sampler->expected_batch_size();
+      require(std::isfinite(expected) && expected > 0.0,
+              "expected_batch_size() is " + format_number(expected));
+      for (const Batch& batch : batches(*sampler, plan)) require_rows(batch, plan.dataset_size, "");
+      charges(*sampler, plan, plan.steps);
+    }
+  });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,253 @@
+#include "privgrad/transform.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "inputs.hpp"
+#include "parameters.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+constexpr std::size_t kRows = 130;
+
+std::vector<float> class_targets(std::size_t rows) {
+  std::vector<float> targets(rows);
+  for (std::size_t row = 0; row < rows; ++row) targets[row] = static_cast<float>(row % 3);
+  return targets;
+}
+
+/// Correlated features of different sizes, the last one constant.
+Dataset varied(const Shape& shape, std::uint64_t seed, std::size_t rows = kRows) {
+  const std::size_t size = element_count(shape);
+  std::vector<float> features = normal_values(seed, rows * size);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < size; ++i) {
+      float& value = features[row * size + i];
+      value = value * static_cast<float>(1 + i % 5) + features[row * size] + 2.0f;
+    }
+    features[row * size + size - 1] = 3.0f;
+  }
+  return Dataset({shape, 3}, std::move(features), class_targets(rows));
+}
+
+/// The same in bytes, as images are.
+Dataset images(const Shape& shape, std::uint64_t seed) {
+  std::vector<std::uint8_t> bytes(kRows * element_count(shape));
+  PublicStream random(seed);
+  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.uniform_below(256));
+  return Dataset({shape, 3}, std::move(bytes), 1.0f / 255.0f, class_targets(kRows));
+}
+
+Dataset constant(const Shape& shape, float value) {
+  return Dataset({shape, 3}, std::vector<float>(kRows * element_count(shape), value),
+                 class_targets(kRows));
+}
+
+std::vector<Shape> accepted_shapes(const Checker& checker) {
+  std::vector<Shape> found;
+  for (const Shape& shape : {Shape{6}, Shape{2, 3}, Shape{10, 10}, Shape{100}}) {
+    const auto transform = checker.make<Transform>();
+    if (accepted("output_shape() for " + to_text(shape), {Thrown::config}, [&] {
+          static_cast<void>(transform->output_shape({shape, 3}));
+        })) {
+      found.push_back(shape);
+    }
+  }
+  return found;
+}
+
+ComponentPtr<Transform> fitted(const Checker& checker, Dataset train) {
+  auto transform = checker.make<Transform>();
+  transform->fit(train);
+  return transform;
+}
+
+std::vector<float> features_of(Dataset& data) {
+  const auto features = data.features();
+  return {features.begin(), features.end()};
+}
+
+std::vector<float> applied(const Transform& transform, Dataset data) {
+  transform.apply(data);
+  return features_of(data);
+}
+
+std::vector<float> targets_of(const Dataset& data) {
+  return {data.targets().begin(), data.targets().end()};
+}
+
+/// The given rows of a data set, as one of their own.
+Dataset subset(const Dataset& data, const std::vector<std::uint32_t>& rows) {
+  std::vector<float> features(rows.size() * data.row_size());
+  std::vector<float> targets(rows.size());
+  data.gather(rows, features, targets);
+  return Dataset(data.shape(), std::move(features), std::move(targets));
+}
+
+void require_as_told(const Checker& checker, Dataset data) {
+  const ExampleShape before = data.shape();
+  const std::vector<float> targets = targets_of(data);
+  const auto transform = checker.make<Transform>();
+  const ExampleShape told = transform->output_shape(before);
+  transform->fit(data);
+  transform->apply(data);
+  const std::string where = " for examples of " + to_text(before.features);
+  require(data.shape().features == told.features,
+          "apply() gives examples of " + to_text(data.shape().features) + ", output_shape() said " +
+              to_text(told.features) + where);
+  require(told.classes == before.classes && data.shape().classes == before.classes,
+          "the number of classes changed" + where);
+  require(same_bits(targets, targets_of(data)), "apply() changed targets" + where);
+  require(transform->output_shape(before).features == told.features,
+          "output_shape() answers otherwise after fit()" + where);
+  const std::vector<float> features = features_of(data);
+  require(std::all_of(features.begin(), features.end(), [](float x) { return std::isfinite(x); }),
+          "apply() gave a feature that is not finite" + where);
+}
+
+void require_row_by_row(const Checker& checker, const Shape& shape) {
+  const Dataset test = varied(shape, 8, 40);
+  const auto transform = fitted(checker, varied(shape, 7));
+  const std::vector<float> whole = applied(*transform, test);
+  const std::size_t size = whole.size() / test.rows();
+  // A part of the split, in another order.
+  const std::vector<std::uint32_t> rows{39, 3, 17, 0, 20};
+  const std::vector<float> part = applied(*transform, subset(test, rows));
+  // Sums over features may be added in another order in a smaller matrix.
+  const double scale = std::abs(static_cast<double>(*std::max_element(
+      whole.begin(), whole.end(), [](float a, float b) { return std::abs(a) < std::abs(b); })));
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    const float wanted = whole[rows[i / size] * size + i % size];
+    require(close(static_cast<double>(part[i]), static_cast<double>(wanted), 1e-4, 1e-5 * scale),
+            "an example of " + to_text(shape) + " becomes " + format_number(part[i]) +
+                " among a few and " + format_number(wanted) + " among many");
+  }
+}
+
+/// Where there is nothing to learn from, it says so or leaves finite features.
+void survive_degenerate(const Checker& checker, Dataset data) {
+  const auto transform = checker.make<Transform>();
+  if (outcome_of([&] { transform->fit(data); }) != Thrown::nothing) return;
+  if (outcome_of([&] { transform->apply(data); }) != Thrown::nothing) return;
+  for (const float value : features_of(data)) {
+    require(std::isfinite(value), "equal examples become " + format_number(value));
+  }
+}
+
+const ParamSpec* find_spec(const Checker& checker, std::string_view name) {
+  const auto& specs = checker.specs();
+  const auto found = std::find_if(specs.begin(), specs.end(),
+                                  [&](const ParamSpec& spec) { return spec.name == name; });
+  return found == specs.end() ? nullptr : &*found;
+}
+
+Statistic statistic_with(const Checker& checker, const std::string& said) {
+  Value params = checker.params().value();
+  params.set("statistics", said);
+  return checker
+      .make<Transform>(Params::make(checker.component().factory.info.name, checker.specs(), params))
+      ->statistic();
+}
+
+void check_statistics(Checker& checker, const Shape& shape) {
+  checker.rule("says_where_its_numbers_come_from", [&] {
+    const auto transform = checker.make<Transform>();
+    const Statistic before = transform->statistic();
+    require(before == Statistic::none || before == Statistic::is_public ||
+                before == Statistic::unaccounted,
+            "statistic() is none of its three values");
+    Dataset train = varied(shape, 7);
+    transform->fit(train);
+    require(transform->statistic() == before, "statistic() answers otherwise after fit()");
+  });
+  checker.rule("statistics_of_private_rows_are_declared", [&] {
+    Dataset probe = varied(shape, 9, 20);
+    const bool learns = !same_bits(applied(*fitted(checker, varied(shape, 7)), probe),
+                                   applied(*fitted(checker, images(shape, 5)), probe));
+    if (!learns) throw NotChecked{"what it does does not depend on the training examples"};
+    require(checker.make<Transform>()->statistic() != Statistic::none,
+            "it learns from the training examples and says that it does not");
+    const ParamSpec* spec = find_spec(checker, "statistics");
+    require(spec != nullptr,
+            "it learns from the training examples and lacks the parameter of statistics_param()");
+    require(statistic_with(checker, "unaccounted") == Statistic::unaccounted,
+            "with statistics: unaccounted, statistic() says otherwise");
+    require(statistic_with(checker, "public") == Statistic::is_public,
+            "with statistics: public, statistic() says otherwise");
+    require(spec->default_value.has_value() &&
+                std::get_if<std::string>(&spec->default_value->data()) != nullptr &&
+                std::get<std::string>(spec->default_value->data()) == "unaccounted",
+            "rows must not count as public unless the manifest says so");
+  });
+}
+
+}  // namespace
+
+void check_transform(Checker& checker) {
+  std::vector<Shape> shapes;
+  if (!checker.rule("accepts_a_shape", [&] {
+        shapes = accepted_shapes(checker);
+        require(!shapes.empty(), "output_shape() refuses examples of 6, 2 x 3, 10 x 10 and 100");
+      })) {
+    return;
+  }
+  checker.rule("applies_as_told", [&] {
+    for (const Shape& shape : shapes) {
+      require_as_told(checker, varied(shape, 7));
+      require_as_told(checker, images(shape, 7));
+    }
+  });
+  checker.rule("fit_changes_no_example", [&] {
+    for (const Shape& shape : shapes) {
+      Dataset data = varied(shape, 7);
+      const std::vector<float> before = features_of(data);
+      checker.make<Transform>()->fit(data);
+      require(same_bits(before, features_of(data)), "fit() changed the examples");
+    }
+  });
+  checker.rule("is_repeatable", [&] {
+    for (const Shape& shape : shapes) {
+      const Dataset data = varied(shape, 8);
+      const auto transform = fitted(checker, varied(shape, 7));
+      const std::vector<float> once = applied(*transform, data);
+      require(same_bits(once, applied(*transform, data)), "apply() differs the second time");
+      require(same_bits(once, applied(*fitted(checker, varied(shape, 7)), data)),
+              "another instance, fitted on the same examples, differs");
+    }
+  });
+  checker.rule("treats_every_split_alike", [&] {
+    for (const Shape& shape : shapes) require_row_by_row(checker, shape);
+  });
+  checker.rule("survives_equal_examples", [&] {
+    for (const Shape& shape : shapes) {
+      survive_degenerate(checker, constant(shape, 0.0f));
+      survive_degenerate(checker, constant(shape, 3.0f));
+    }
+  });
+  checker.rule("instances_are_independent", [&] {
+    const Shape& shape = shapes.front();
+    const Dataset data = varied(shape, 8);
+    const auto one = fitted(checker, varied(shape, 7));
+    const std::vector<float> before = applied(*one, data);
+    const auto two = fitted(checker, images(shape, 1));
+    require(same_bits(before, applied(*one, data)), "fitting another instance changed this one");
+  });
+  check_statistics(checker, shapes.front());
+  check_range_ends(checker, [&](const Params& params) {
+    for (const Shape& shape : shapes) {
+      const auto transform = checker.make<Transform>(params);
+      Dataset data = varied(shape, 7);
+      transform->fit(data);
+      transform->apply(data);
+      for (const float value : features_of(data)) {
+        require(std::isfinite(value), "a feature becomes " + format_number(value));
+      }
+    }
+  });
+}
+
+}  // namespace privgrad::testing

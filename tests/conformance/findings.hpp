@@ -1,0 +1,62 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/core/testing.hpp"
+#include "privgrad/testing/conformance.hpp"
+
+using Findings = std::vector<privgrad::testing::Finding>;
+
+inline privgrad::testing::Setup test_setup(privgrad::Value params = {}) {
+  return {.params = std::move(params), .make_released = privgrad::core::released_for_testing};
+}
+
+/// The findings with one verdict, "rule: detail" each, one a line.
+inline std::string findings_text(const Findings& findings, privgrad::testing::Verdict verdict) {
+  std::string text;
+  for (const auto& finding : findings) {
+    if (finding.verdict == verdict) text += finding.rule + ": " + finding.detail + "\n";
+  }
+  return text;
+}
+
+inline const privgrad::testing::Finding* find_rule(const Findings& findings,
+                                                   const std::string& rule) {
+  const auto found = std::find_if(findings.begin(), findings.end(),
+                                  [&](const auto& finding) { return finding.rule == rule; });
+  return found == findings.end() ? nullptr : &*found;
+}
+
+/// The suite on a component of this program instead of a plugin's.
+template <class Interface, class Impl>
+Findings findings_on(privgrad::ComponentInfo info, privgrad::Value given = {}) {
+  privgrad::Registrar registrar;
+  registrar.add<Interface, Impl>(std::move(info));
+  privgrad::Catalog catalog;
+  catalog.add(std::make_shared<privgrad::PluginIdentity>(), nullptr, registrar.factories());
+  return privgrad::testing::check_component(catalog.components().front(),
+                                            test_setup(std::move(given)));
+}
+template <class Interface, class Impl>
+Findings findings_on(std::vector<privgrad::ParamSpec> params = {}) {
+  return findings_on<Interface, Impl>({.name = "fixture",
+                                       .summary = "A component made for a test.",
+                                       .reference = "none: a definition",
+                                       .params = std::move(params)});
+}
+
+/// "" if the rule failed with a detail that holds the text; else what happened instead.
+inline std::string not_caught(const Findings& findings, const std::string& rule,
+                              const std::string& text) {
+  const auto* finding = find_rule(findings, rule);
+  if (finding == nullptr) return "there is no rule " + rule;
+  if (finding->verdict != privgrad::testing::Verdict::failed) {
+    return rule + " " + std::string(to_text(finding->verdict)) + " " + finding->detail;
+  }
+  return finding->detail.find(text) != std::string::npos ? "" : "it says: " + finding->detail;
+}
