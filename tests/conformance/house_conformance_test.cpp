@@ -16,34 +16,63 @@ std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// Small files for the data sources of the house; the suite breaks files of its own.
+/// A NumPy array of bytes: version 1.0 of the format, its header padded to a multiple of 64.
+std::string npy(const std::string& shape, const std::string& bytes) {
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(64 * ((10 + header.size()) / 64 + 1) - 11, ' ');
+  header += '\n';
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header +
+         bytes;
+}
+
+/// Small files for the data sources of the house: six examples of 2 x 3 features, three classes.
+/// The suite breaks files of its own.
 class HouseFiles {
  public:
   HouseFiles() {
-    std::string images =
-        std::string("\0\0\x08\x03", 4) + big_endian(6) + big_endian(2) + big_endian(3);
-    std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(6);
+    std::string features;
+    std::string targets;
+    std::string table = "a,b,label\n";
     for (int row = 0; row < 6; ++row) {
-      for (int pixel = 0; pixel < 6; ++pixel) images += static_cast<char>(40 * row + pixel);
-      labels += static_cast<char>(row % 3);
+      for (int i = 0; i < 6; ++i) features += static_cast<char>(40 * row + i);
+      targets += static_cast<char>(row % 3);
+      table += std::to_string(row) + ",0.5," + std::to_string(row % 3) + "\n";
     }
-    write_file(dir_.path() / "images", images);
-    write_file(dir_.path() / "labels", labels);
+    const std::string six = big_endian(6);
+    write("images",
+          std::string("\0\0\x08\x03", 4) + six + big_endian(2) + big_endian(3) + features);
+    write("labels", std::string("\0\0\x08\x01", 4) + six + targets);
+    write("features.npy", npy("(6, 2, 3)", features));
+    write("targets.npy", npy("(6,)", targets));
+    write("table.csv", table);
   }
 
-  /// The parameters of this component that no declaration can give; null if there are none.
+  /// The parameters of this data source that no declaration can give; null if there are none.
   Value params(const std::string& component) const {
-    if (component != "idx") return {};
-    Value split{Value::Object{}};
-    split.set("images", (dir_.path() / "images").string());
-    split.set("labels", (dir_.path() / "labels").string());
-    Value params{Value::Object{}};
-    params.set("train", split);
-    params.set("test", split);
-    return params;
+    if (component == "idx") return both({{"images", "images"}, {"labels", "labels"}});
+    if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
+    if (component == "csv") return object({{"train", "table.csv"}, {"test", "table.csv"}});
+    return {};
   }
 
  private:
+  using Names = std::vector<std::pair<const char*, const char*>>;
+
+  void write(const std::string& name, const std::string& content) const {
+    write_file(dir_.path() / name, content);
+  }
+  Value object(const Names& files) const {
+    Value value{Value::Object{}};
+    for (const auto& [key, file] : files) value.set(key, (dir_.path() / file).string());
+    return value;
+  }
+  Value both(const Names& files) const {
+    Value value{Value::Object{}};
+    value.set("train", object(files));
+    value.set("test", object(files));
+    return value;
+  }
+
   TempDir dir_;
 };
 
@@ -70,7 +99,9 @@ void check_kind(const std::string& kind) {
 
 TEST_CASE("accountants of the house conform") { check_kind("accountant"); }
 TEST_CASE("aggregators of the house conform") { check_kind("aggregator"); }
+TEST_CASE("backends of the house conform") { check_kind("backend"); }
 TEST_CASE("data sources of the house conform") { check_kind("data_source"); }
+TEST_CASE("models of the house conform") { check_kind("model"); }
 TEST_CASE("optimizers of the house conform") { check_kind("optimizer"); }
 TEST_CASE("samplers of the house conform") { check_kind("sampler"); }
 TEST_CASE("schedules of the house conform") { check_kind("schedule"); }
