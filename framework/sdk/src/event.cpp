@@ -82,6 +82,30 @@ bool is_nothing(const Event& event) {
   return composed != nullptr && composed->of.empty();
 }
 
+void flatten_into(const Event& event, std::uint64_t count, std::vector<CountedEvent>& out) {
+  if (count == 0) return;
+  if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
+    // Of a repeated sequence the order is lost, which composition does not mind.
+    for (const Event& part : composed->of) flatten_into(part, count, out);
+    return;
+  }
+  if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind())) {
+    std::uint64_t product = 0;
+    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(repeated->count), &product)) {
+      throw ConfigError("self_composed: the number of repetitions does not fit in 64 bits");
+    }
+    flatten_into(*repeated->of, product, out);
+    return;
+  }
+  if (!out.empty() && out.back().event == event) {
+    if (__builtin_add_overflow(out.back().count, count, &out.back().count)) {
+      throw ConfigError("composed: the number of repetitions does not fit in 64 bits");
+    }
+    return;
+  }
+  out.push_back({event, count});
+}
+
 }  // namespace
 
 Event::Event(Kind kind) : kind_(std::move(kind)) { check(kind_); }
@@ -152,6 +176,12 @@ bool operator==(const Event& a, const Event& b) {
           },
       },
       a.kind());
+}
+
+std::vector<CountedEvent> flatten(const Event& event) {
+  std::vector<CountedEvent> out;
+  flatten_into(event, 1, out);
+  return out;
 }
 
 Event compose_runs(const std::vector<Event>& sequence) {

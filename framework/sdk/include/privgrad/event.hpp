@@ -94,6 +94,17 @@ class PRIVGRAD_API Event {
 /// Same mechanism, number for number.
 PRIVGRAD_API bool operator==(const Event& a, const Event& b);
 
+/// An event and how many times it happens.
+struct CountedEvent {
+  Event event;
+  std::uint64_t count = 0;
+};
+
+/// The event as a list of releases that compose one after the other, without "composed" and
+/// "self_composed" at the top: what an accountant adds up. Equal neighbours are merged.
+/// \throws ConfigError if a count does not fit in 64 bits.
+PRIVGRAD_API std::vector<CountedEvent> flatten(const Event& event);
+
 /// The sequence as one event: runs of equal events become self_composed, "nothing" disappears.
 PRIVGRAD_API Event compose_runs(const std::vector<Event>& sequence);
 
