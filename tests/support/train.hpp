@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "house_plugins.hpp"
+#include "privgrad/core/ledger.hpp"
+#include "privgrad/core/manifest.hpp"
+#include "privgrad/core/plan.hpp"
+#include "privgrad/core/run.hpp"
+
+/// A manifest, its plan, and its run, in a directory of their own.
+class Experiment {
+ public:
+  explicit Experiment(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+    write_file(dir_.path() / "manifest.yaml", yaml);
+    overrides_ = overrides;
+  }
+
+  /// For data files beside the manifest.
+  const std::filesystem::path& dir() const { return dir_.path(); }
+  std::filesystem::path run_dir() const { return dir_.path() / "run"; }
+
+  privgrad::core::Plan& plan() {
+    if (!plan_) {
+      manifest_ = std::make_unique<privgrad::core::Manifest>(
+          privgrad::core::load_manifest(dir_.path() / "manifest.yaml", overrides_, house()));
+      plan_ = privgrad::core::make_plan(*manifest_);
+    }
+    return *plan_;
+  }
+
+  privgrad::core::RunResult run(int threads = 1) {
+    return privgrad::core::run(
+        plan(), {.directory = run_dir(), .lock = "", .threads = threads, .on_progress = {}});
+  }
+
+  privgrad::core::LedgerContents ledger() const {
+    return privgrad::core::read_ledger(run_dir() / "ledger.jsonl");
+  }
+
+  /// The trained parameters, read back from the model file.
+  std::vector<float> parameters() const {
+    const std::string file = read_file(run_dir() / "model.safetensors");
+    std::uint64_t header = 0;
+    std::memcpy(&header, file.data(), sizeof header);
+    std::vector<float> out((file.size() - sizeof header - header) / sizeof(float));
+    std::memcpy(out.data(), file.data() + sizeof header + header, out.size() * sizeof(float));
+    return out;
+  }
+
+ private:
+  TempDir dir_;
+  std::vector<std::string> overrides_;
+  std::unique_ptr<privgrad::core::Manifest> manifest_;
+  std::optional<privgrad::core::Plan> plan_;
+};
