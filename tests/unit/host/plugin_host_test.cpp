@@ -232,6 +232,15 @@ TEST_CASE("a file that changes under a running process is not loaded under a fal
                                           ContainsSubstring("start the process again"));
 }
 
+TEST_CASE("a file that changes while it is loaded is refused", "[plugin][security]") {
+  const TempDir dir;
+  const fs::path copy = copy_plugin(fixture("touches_itself"), dir.path() / "copy.privgrad.so");
+  const Environment touch("PRIVGRAD_TEST_TOUCH", copy);
+  PluginHost host({.directories = {dir.path()}, .pins = {}});
+  CHECK_THROWS_WITH(host.load(copy), ContainsSubstring("was changed while it was loaded"));
+  CHECK(host.plugins().empty());
+}
+
 TEST_CASE("sha256 agrees with the published vectors", "[sha256]") {
   const TempDir dir;
   const auto hash = [&](const std::string& text) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "host_support.hpp"
+#include "open_file.hpp"
 #include "privgrad/host/sha256.hpp"
 
 using privgrad::PluginError;
@@ -101,6 +102,10 @@ TEST_CASE("what others may write is refused, with the command that helps", "[tru
     fs::permissions(folder, who | fs::perms::sticky_bit, fs::perm_options::add);
     CHECK(refusal_of(dir.path(), file) == "");
   }
+  SECTION("and a sticky bit on the file itself keeps nobody from writing it") {
+    fs::permissions(file, who | fs::perms::sticky_bit, fs::perm_options::add);
+    CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("chmod go-w " + file.string()));
+  }
 }
 
 TEST_CASE("what belongs to a stranger is refused", "[trust][security]") {
@@ -158,6 +163,11 @@ TEST_CASE("only regular files with a plugin's name are opened", "[trust][securit
     fs::create_directory(dir.path() / "d.privgrad.so");
     CHECK_THAT(refusal_of(dir.path(), dir.path() / "d.privgrad.so"),
                ContainsSubstring("not a regular file"));
+  }
+  SECTION("a link that takes the place of a file after it was looked at") {
+    const fs::path link = dir.path() / "l.privgrad.so";
+    fs::create_symlink(kConstant, link);
+    CHECK_THROWS_AS(privgrad::host::OpenFile(link), PluginError);
   }
   SECTION("a named pipe, which must not make us wait") {
     const fs::path pipe = dir.path() / "p.privgrad.so";
