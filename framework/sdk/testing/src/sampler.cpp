@@ -48,12 +48,25 @@ ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan) 
   return sampler;
 }
 
+void require_rows(const Batch& batch, std::size_t rows, const std::string& where) {
+  Batch sorted = batch;
+  std::sort(sorted.begin(), sorted.end());
+  require(sorted.empty() || sorted.back() < rows,
+          "sample() chose row " + (sorted.empty() ? "" : std::to_string(sorted.back())) + " of " +
+              std::to_string(rows) + where);
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  require(twice == sorted.end(),
+          "sample() chose a row twice" + where + "; one example would count as two");
+}
+
+/// Checked before anyone counts by row number.
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::uint64_t first = 0) {
   const PublicSource random(kSeed);
   std::vector<Batch> all;
   for (std::uint64_t step = first; step < plan.steps; ++step) {
     Batch batch{4000000000u, 7u, 7u};  // an out parameter: what it held must not matter
     sampler.sample(step, plan.dataset_size, random, batch);
+    require_rows(batch, plan.dataset_size, " in " + text_of(plan));
     all.push_back(std::move(batch));
   }
   return all;
@@ -70,17 +83,6 @@ std::optional<std::vector<Event>> charges(const Sampler& sampler, const Sampling
   require(result.size() == count, "charges() gave " + std::to_string(result.size()) +
                                       " events for " + std::to_string(count) + " releases");
   return result;
-}
-
-void require_rows(const Batch& batch, std::size_t rows, const std::string& where) {
-  Batch sorted = batch;
-  std::sort(sorted.begin(), sorted.end());
-  require(sorted.empty() || sorted.back() < rows,
-          "sample() chose row " + (sorted.empty() ? "" : std::to_string(sorted.back())) + " of " +
-              std::to_string(rows) + where);
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  require(twice == sorted.end(),
-          "sample() chose a row twice" + where + "; one example would count as two");
 }
 
 /// How many releases of gaussian(kNoise), on a batch that holds the example, an event pays for at
@@ -294,11 +296,7 @@ void check_sampler(Checker& checker) {
     }
   });
   checker.rule("batches_hold_distinct_rows_that_exist", [&] {
-    for (const SamplingPlan& plan : plans) {
-      for (const Batch& batch : batches(*started(checker, plan), plan)) {
-        require_rows(batch, plan.dataset_size, " in " + text_of(plan));
-      }
-    }
+    for (const SamplingPlan& plan : plans) batches(*started(checker, plan), plan);
   });
   checker.rule("batches_fit_the_rows_that_are_there", [&] {
     const PublicSource random(kSeed);
@@ -351,7 +349,7 @@ void check_sampler(Checker& checker) {
       const double expected = sampler->expected_batch_size();
       require(std::isfinite(expected) && expected > 0.0,
               "expected_batch_size() is " + format_number(expected));
-      for (const Batch& batch : batches(*sampler, plan)) require_rows(batch, plan.dataset_size, "");
+      batches(*sampler, plan);
       charges(*sampler, plan, plan.steps);
     }
   });

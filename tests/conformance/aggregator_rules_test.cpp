@@ -1,0 +1,126 @@
+#include <cmath>
+#include <thread>
+
+#include "broken.hpp"
+#include "privgrad/aggregator.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+class Right : public Aggregator {
+ public:
+  explicit Right(const Params&) {}
+  void start(const AggregationPlan& plan) override {
+    multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+  }
+  ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, multipliers_[step]); }
+
+ protected:
+  static ReleaseRecipe of(std::uint64_t node, double multiplier) {
+    return {.keep = 0.0, .keep_noise = 0.0, .noise = {{.node = node, .multiplier = multiplier}}};
+  }
+  std::vector<double> multipliers_;
+};
+
+/// Correlated noise that is right: s_t sums up, and half of the noise before is taken back.
+struct Correlated final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = of(step, multipliers_[step]);
+    recipe.keep = 1.0;
+    if (step > 0)
+      recipe.noise.push_back({.node = step - 1, .multiplier = -0.5 * multipliers_[step]});
+    return recipe;
+  }
+};
+struct Infinite final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return of(step, step == 36 ? HUGE_VAL : multipliers_[step]);
+  }
+};
+struct KeepsNan final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = Right::recipe(step);
+    recipe.keep = std::nan("");
+    return recipe;
+  }
+};
+struct FreshEveryCall final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return of(++calls_, multipliers_[step]);
+  }
+  mutable std::uint64_t calls_ = 0;
+};
+struct ThreadBound final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return of(std::this_thread::get_id() == home_ ? step : step + 1, multipliers_[step]);
+  }
+  std::thread::id home_ = std::this_thread::get_id();
+};
+struct StartsOnce final : Right {
+  using Right::Right;
+  void start(const AggregationPlan& plan) override {
+    if (multipliers_.empty()) Right::start(plan);
+  }
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return of(step, multipliers_[step % multipliers_.size()]);
+  }
+};
+struct Shared final : Right {
+  using Right::Right;
+  void start(const AggregationPlan& plan) override {
+    Right::start(plan);
+    first_ = multipliers_.front();
+  }
+  ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, first_); }
+  inline static double first_ = 0.0;
+};
+struct Silent final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return of(step, step == 1 ? 0.0 : multipliers_[step]);
+  }
+};
+/// Takes back in the second step what it added in the first.
+struct Cancelling final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = of(0, step == 0 ? 1.0 : -1.0);
+    recipe.keep_noise = 1.0;
+    return recipe;
+  }
+};
+struct OwnNoise final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, 1.0); }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Aggregator, Impl>();
+}
+
+}  // namespace
+
+TEST_CASE("each rule of aggregators can fail") {
+  check_rules_can_fail(
+      findings<Right>(),
+      {{"recipes_are_finite", "a multiplier is inf at step 36", findings<Infinite>()},
+       {"recipes_are_finite", "keep is nan", findings<KeepsNan>()},
+       {"recipes_are_repeatable", "in another order", findings<FreshEveryCall>()},
+       {"recipes_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
+       {"start_forgets", "as calibration does", findings<StartsOnce>()},
+       {"instances_are_independent", "changed the recipes", findings<Shared>()},
+       {"every_release_is_noised", "step 1 of 2 has no noise", findings<Silent>()},
+       {"every_release_is_noised", "step 1 of 2 has no noise", findings<Cancelling>()},
+       {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
+}
+
+TEST_CASE("an aggregator with correlated noise conforms") {
+  CHECK(findings_text(findings<Correlated>(), privgrad::testing::Verdict::failed) == "");
+}

@@ -1,0 +1,215 @@
+#include <atomic>
+#include <thread>
+
+#include "broken.hpp"
+#include "linear_program.hpp"
+#include "privgrad/error.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// Compiles networks of one dense layer and nothing else.
+template <class Impl>
+class Compiler : public Backend {
+ public:
+  explicit Compiler(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
+    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0])) {
+      throw ConfigError("only one dense layer");
+    }
+    if constexpr (std::is_constructible_v<Impl, Network, Executor&>) {
+      return std::make_unique<Impl>(network, executor);
+    } else {
+      return std::make_unique<Impl>(network);
+    }
+  }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Backend, Compiler<Impl>>();
+}
+
+struct RefusesAll final : Backend {
+  explicit RefusesAll(const Params&) {}
+  std::unique_ptr<Program> compile(const Network&, Executor&) override { throw ConfigError("no"); }
+};
+struct RefusesOddly final : Backend {
+  explicit RefusesOddly(const Params&) {}
+  std::unique_ptr<Program> compile(const Network&, Executor&) override { throw PluginError("no"); }
+};
+struct TakesAnything final : Backend {
+  explicit TakesAnything(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
+    for (const Layer& layer : network.layers) {
+      if (std::holds_alternative<Activation>(layer)) throw ConfigError("no activations");
+    }
+    return std::make_unique<LinearProgram>(network);
+  }
+};
+struct GivesNothing final : Backend {
+  explicit GivesNothing(const Params&) {}
+  std::unique_ptr<Program> compile(const Network&, Executor&) override { return nullptr; }
+};
+
+struct MiscountsItself final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  std::size_t parameter_count() const override { return parameters_.size() + 1; }
+};
+struct LeavesTheBias final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    std::vector<float> whole(rows.begin(), rows.end());
+    LinearProgram::gradient_rows(batch, whole);
+    const std::size_t size = parameters_.size();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (i % size < size - outputs_) rows[i] = whole[i];
+    }
+  }
+};
+struct WrongSlope final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  std::vector<double> slopes(std::vector<double> output, float target) const override {
+    auto slope = LinearProgram::slopes(std::move(output), target);
+    for (double& value : slope) value *= 1.01;
+    return slope;
+  }
+};
+/// Subtracts the batch's mean, as layers that mix examples would.
+struct MixesExamples final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    LinearProgram::gradient_rows(batch, rows);
+    if (rows.size() > 10 * parameters_.size()) rows[0] += 1e-3f * batch.features.back();
+  }
+};
+struct SpreadsExtremes final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    LinearProgram::gradient_rows(batch, rows);
+    float largest = 0.0f;
+    for (const float x : batch.features) largest = std::max(largest, std::abs(x));
+    if (largest > 1e20f) rows[0] = 0.0f;
+  }
+};
+struct MeansInsteadOfSums final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  Evaluation evaluate(const Batch& batch) const override {
+    Evaluation sum = LinearProgram::evaluate(batch);
+    sum.loss /= static_cast<double>(std::max<std::size_t>(1, batch.rows()));
+    return sum;
+  }
+};
+struct CountsRealTargets final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  bool correct(const std::vector<double>& output, float target) const override {
+    return network_.input.classes == 0 || LinearProgram::correct(output, target);
+  }
+};
+struct LossOfNothing final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  Evaluation evaluate(const Batch& batch) const override {
+    return batch.rows() == 0 ? Evaluation{.loss = 1.0, .correct = 0}
+                             : LinearProgram::evaluate(batch);
+  }
+};
+struct RefusesExtremes final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    LinearProgram::gradient_rows(batch, rows);
+    const auto finite = [](float x) { return std::isfinite(x); };
+    if (!std::all_of(rows.begin(), rows.end(), finite)) throw NumericError("overflow");
+  }
+};
+/// Consistent in itself, so only the definition can tell.
+struct SquareWithoutHalf final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  double loss(const std::vector<double>& output, float target) const override {
+    return (network_.loss == Loss::squared ? 2.0 : 1.0) * LinearProgram::loss(output, target);
+  }
+  std::vector<double> slopes(std::vector<double> output, float target) const override {
+    auto slope = LinearProgram::slopes(std::move(output), target);
+    for (double& value : slope) value *= network_.loss == Loss::squared ? 2.0 : 1.0;
+    return slope;
+  }
+};
+struct CountsTheWrong final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  bool correct(const std::vector<double>& output, float target) const override {
+    return network_.input.classes > 0 && !LinearProgram::correct(output, target);
+  }
+};
+/// Adds floats up in the order in which chunks happen to end.
+struct SumsInAnyOrder final : LinearProgram {
+  SumsInAnyOrder(Network network, Executor& executor)
+      : LinearProgram(std::move(network)), executor_(executor) {}
+  Evaluation evaluate(const Batch& batch) const override {
+    std::atomic<float> sum{0.0f};
+    std::atomic<std::size_t> correct{0};
+    executor_.for_each_chunk(batch.rows(), [&](std::size_t row) {
+      const Evaluation one = LinearProgram::evaluate(
+          {.features = example(batch, row), .targets = batch.targets.subspan(row, 1)});
+      for (float old = sum; !sum.compare_exchange_weak(old, old + static_cast<float>(one.loss));) {
+      }
+      correct += one.correct;
+    });
+    return {.loss = static_cast<double>(sum), .correct = correct};
+  }
+  Executor& executor_;
+};
+struct ThreadBound final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  Evaluation evaluate(const Batch& batch) const override {
+    Evaluation sum = LinearProgram::evaluate(batch);
+    if (std::this_thread::get_id() != home_) sum.loss += 1.0;
+    return sum;
+  }
+  std::thread::id home_ = std::this_thread::get_id();
+};
+struct SharedParameters final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void load_parameters(std::span<const float> parameters) override {
+    LinearProgram::load_parameters(parameters);
+    last_ = parameters[0];
+  }
+  Evaluation evaluate(const Batch& batch) const override {
+    Evaluation sum = LinearProgram::evaluate(batch);
+    sum.loss += static_cast<double>(last_) * static_cast<double>(batch.rows());
+    return sum;
+  }
+  inline static float last_ = 0.0f;
+};
+struct AddsParameters final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void load_parameters(std::span<const float> parameters) override {
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters_[i] += parameters[i];
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each rule of backends and programs can fail") {
+  check_rules_can_fail(
+      findings<LinearProgram>(),
+      {{"compiles_a_network", "refuses every network", findings_on<Backend, RefusesAll>()},
+       {"compiles_a_network", "threw PluginError", findings_on<Backend, RefusesOddly>()},
+       {"refuses_layers_that_it_does_not_know", "not nothing",
+        findings_on<Backend, TakesAnything>()},
+       {"program_has_the_networks_parameters", "no program", findings_on<Backend, GivesNothing>()},
+       {"program_has_the_networks_parameters", "has 5 parameters", findings<MiscountsItself>()},
+       {"gradient_rows_are_written_whole", "not finite", findings<LeavesTheBias>()},
+       {"gradients_match_finite_differences", "but the loss changes by", findings<WrongSlope>()},
+       {"rows_depend_on_their_example_alone", "alone differs", findings<MixesExamples>()},
+       {"rows_depend_on_their_example_alone", "extreme", findings<SpreadsExtremes>()},
+       {"evaluation_sums_over_examples", "the loss of a batch", findings<MeansInsteadOfSums>()},
+       {"evaluation_sums_over_examples", "real targets", findings<CountsRealTargets>()},
+       {"an_empty_batch_gives_nothing", "is not 0", findings<LossOfNothing>()},
+       {"extreme_numbers_do_not_fail", "overflow", findings<RefusesExtremes>()},
+       {"losses_are_as_defined", "by definition it is", findings<SquareWithoutHalf>()},
+       {"losses_are_as_defined", "count as correct", findings<CountsTheWrong>()},
+       {"results_do_not_depend_on_threads", "depend on the threads", findings<SumsInAnyOrder>()},
+       {"programs_run_concurrently", "differ", findings<ThreadBound>()},
+       {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},
+       {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}});
+}

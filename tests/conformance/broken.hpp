@@ -1,0 +1,45 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "findings.hpp"
+#include "support.hpp"
+
+/// A component with one defect, the rule that has to notice, and a part of what it has to say.
+struct Broken {
+  std::string rule;
+  std::string text;
+  Findings findings;
+};
+
+/// Checks that a right component passes every rule, that each defect is noticed by its rule, and
+/// that no rule of the interface is without a defect that it notices: a rule that cannot fail
+/// proves nothing. Those of every interface are shown to fail in declaration_test.cpp.
+inline void check_rules_can_fail(const Findings& right, const std::vector<Broken>& broken,
+                                 const std::set<std::string>& skipped = {}) {
+  std::set<std::string> shown{"implements_a_known_interface",
+                              "declares_itself",
+                              "declares_parameter_names",
+                              "documents_parameters",
+                              "declares_possible_ranges",
+                              "declares_legal_defaults",
+                              "declares_legal_examples",
+                              "declares_examples",
+                              "is_created",
+                              "works_at_the_ends_of_its_ranges",
+                              "survives_the_suite"};
+  for (const Broken& defect : broken) {
+    INFO(defect.rule << ", " << defect.text);
+    CHECK(not_caught(defect.findings, defect.rule, defect.text) == "");
+    shown.insert(defect.rule);
+  }
+  for (const auto& finding : right) {
+    INFO(finding.rule << ": " << finding.detail);
+    CHECK(finding.verdict == (skipped.count(finding.rule) != 0
+                                  ? privgrad::testing::Verdict::skipped
+                                  : privgrad::testing::Verdict::passed));
+    CHECK(shown.count(finding.rule) == 1);
+  }
+}

@@ -1,0 +1,320 @@
+// Data sources and transforms: what sees rows before training.
+#include <cmath>
+#include <filesystem>
+
+#include "broken.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/transform.hpp"
+
+using namespace privgrad;
+using privgrad::testing::Verdict;
+
+namespace {
+
+/// Bytes of a file, one example each, half of them for training.
+class RightSource : public DataSource {
+ public:
+  explicit RightSource(const Params& params) : path_(params.path("file")) {}
+  DataInfo info() override {
+    const std::size_t rows = bytes().size() / 2;
+    return {{{1}, 2}, rows, rows, {}};
+  }
+  Dataset read(Split split) override {
+    const std::string all = bytes();
+    const std::string half =
+        split == Split::train ? all.substr(0, all.size() / 2) : all.substr(all.size() / 2);
+    std::vector<float> features;
+    for (const char byte : half) features.push_back(static_cast<float>(byte));
+    return Dataset(info().shape, std::move(features), std::vector<float>(half.size(), 1.0f));
+  }
+
+ protected:
+  std::string name() const { return path_.filename().string(); }
+  std::string content() const {
+    if (!std::filesystem::is_regular_file(path_)) throw IoError(name() + ": no file");
+    return read_file(path_);
+  }
+  virtual std::string bytes() const {
+    std::string text = content();
+    if (text.rfind("rows", 0) != 0) throw IoError(name() + ": no file of rows");
+    return text;
+  }
+  std::filesystem::path path_;
+};
+
+struct ThrowsOddly final : RightSource {
+  using RightSource::RightSource;
+  std::string bytes() const override {
+    std::string text = content();
+    if (text.empty()) throw ConfigError(name() + ": no file of rows");
+    return text;
+  }
+};
+struct NamesNoFile final : RightSource {
+  using RightSource::RightSource;
+  std::string bytes() const override {
+    try {
+      return RightSource::bytes();
+    } catch (const IoError&) {
+      throw IoError("cannot read it");
+    }
+  }
+};
+struct EmptyIsFine final : RightSource {
+  using RightSource::RightSource;
+  std::string bytes() const override {
+    const std::string text = content();
+    return text.empty() ? "rows of zeros" : text;
+  }
+};
+struct Empty final : RightSource {
+  using RightSource::RightSource;
+  DataInfo info() override { return {{{1}, 2}, 0, 0, {}}; }
+};
+struct NoFeatures final : RightSource {
+  using RightSource::RightSource;
+  DataInfo info() override { return {{{3, 0}, 2}, 5, 5, {}}; }
+};
+struct ChangesItsMind final : RightSource {
+  using RightSource::RightSource;
+  DataInfo info() override {
+    DataInfo told = RightSource::info();
+    told.shape.classes += calls_++;
+    return told;
+  }
+  std::size_t calls_ = 0;
+};
+struct TellsMoreRows final : RightSource {
+  using RightSource::RightSource;
+  DataInfo info() override {
+    DataInfo told = RightSource::info();
+    ++told.test_rows;
+    return told;
+  }
+};
+struct TellsOtherShape final : RightSource {
+  using RightSource::RightSource;
+  DataInfo info() override {
+    DataInfo told = RightSource::info();
+    told.shape.features = {1, reading_ ? 1u : 2u};
+    return told;
+  }
+  Dataset read(Split split) override {
+    reading_ = true;
+    Dataset data = RightSource::read(split);
+    reading_ = false;
+    return data;
+  }
+  bool reading_ = false;
+};
+struct ShufflesEachTime final : RightSource {
+  using RightSource::RightSource;
+  Dataset read(Split split) override {
+    Dataset data = RightSource::read(split);
+    std::vector<float> features(data.features().begin(), data.features().end());
+    features[0] += static_cast<float>(++reads_);
+    data.replace_features({1}, std::move(features));
+    return data;
+  }
+  int reads_ = 0;
+};
+
+template <class Impl>
+Findings source_findings() {
+  const TempDir dir;
+  write_file(dir.path() / "data", "rows of bytes!");
+  Value params{Value::Object{}};
+  params.set("file", (dir.path() / "data").string());
+  return findings_on<DataSource, Impl>({.name = "bytes",
+                                        .summary = "The bytes of a file.",
+                                        .reference = "none: a definition",
+                                        .params = {param::path("file", "The file.")}},
+                                       params);
+}
+
+}  // namespace
+
+TEST_CASE("each rule of data sources can fail") {
+  check_rules_can_fail(
+      source_findings<RightSource>(),
+      {{"tells_what_it_holds", "no training examples", source_findings<Empty>()},
+       {"tells_what_it_holds", "examples are 3 x 0", source_findings<NoFeatures>()},
+       {"tells_what_it_holds", "otherwise the second time", source_findings<ChangesItsMind>()},
+       {"reads_what_it_told", "info() said 8", source_findings<TellsMoreRows>()},
+       {"reads_what_it_told", "info() said 1 x 2", source_findings<TellsOtherShape>()},
+       {"reading_is_repeatable", "the second time", source_findings<ShufflesEachTime>()},
+       {"broken_files_are_io_errors", "must be an IoError, not ConfigError",
+        source_findings<ThrowsOddly>()},
+       {"broken_files_are_io_errors", "an empty file must be an IoError, not nothing",
+        source_findings<EmptyIsFine>()},
+       {"broken_files_are_io_errors", "without the name of the file",
+        source_findings<NamesNoFile>()}});
+}
+
+namespace {
+
+/// Subtracts the mean of each feature.
+class RightTransform : public Transform {
+ public:
+  explicit RightTransform(const Params& params) : statistic_(statistic_from(params)) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset& train) override { mean_ = means(train); }
+  void apply(Dataset& data) const override {
+    std::vector<float> features(data.features().begin(), data.features().end());
+    for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
+    data.replace_features(data.shape().features, std::move(features));
+  }
+  Statistic statistic() const override { return statistic_; }
+
+ protected:
+  static std::vector<float> means(Dataset& data) {
+    std::vector<float> mean(data.row_size());
+    const auto features = data.features();
+    for (std::size_t i = 0; i < features.size(); ++i) {
+      mean[i % mean.size()] += features[i] / static_cast<float>(data.rows());
+    }
+    return mean;
+  }
+  std::vector<float> mean_;
+  Statistic statistic_;
+};
+
+struct RefusesAll final : RightTransform {
+  using RightTransform::RightTransform;
+  ExampleShape output_shape(const ExampleShape&) const override { throw ConfigError("no"); }
+};
+struct RefusesOddly final : RightTransform {
+  using RightTransform::RightTransform;
+  ExampleShape output_shape(const ExampleShape&) const override { throw NumericError("no"); }
+};
+struct TellsFlat final : RightTransform {
+  using RightTransform::RightTransform;
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    return {{element_count(input.features)}, input.classes};
+  }
+};
+struct ChangesClasses final : RightTransform {
+  using RightTransform::RightTransform;
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    return {input.features, input.classes + 1};
+  }
+};
+struct ChangesTargets final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply(Dataset& data) const override {
+    RightTransform::apply(data);
+    data = Dataset(data.shape(), {data.features().begin(), data.features().end()},
+                   std::vector<float>(data.rows(), 0.0f));
+  }
+};
+struct DividesByZero final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply(Dataset& data) const override {
+    std::vector<float> features(data.features().begin(), data.features().end());
+    for (float& value : features) value /= mean_[0] - mean_[0];
+    data.replace_features(data.shape().features, std::move(features));
+  }
+};
+struct AppliesInFit final : RightTransform {
+  using RightTransform::RightTransform;
+  void fit(Dataset& train) override {
+    RightTransform::fit(train);
+    apply(train);
+  }
+};
+struct CountsCalls final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply(Dataset& data) const override {
+    RightTransform::apply(data);
+    std::vector<float> features(data.features().begin(), data.features().end());
+    for (float& value : features) value += static_cast<float>(calls_);
+    ++calls_;
+    data.replace_features(data.shape().features, std::move(features));
+  }
+  mutable int calls_ = 0;
+};
+/// Centres each split with its own mean.
+struct OwnMeanPerSplit final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply(Dataset& data) const override {
+    std::vector<float> features(data.features().begin(), data.features().end());
+    const std::vector<float> mean = means(data);
+    for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean[i % mean.size()];
+    data.replace_features(data.shape().features, std::move(features));
+  }
+};
+struct FailsOnEqual final : RightTransform {
+  using RightTransform::RightTransform;
+  void fit(Dataset& train) override {
+    RightTransform::fit(train);
+    for (std::size_t i = train.row_size(); i < train.features().size(); ++i) {
+      if (train.features()[i] != train.features()[i % train.row_size()]) return;
+    }
+    throw std::runtime_error("no spread");
+  }
+};
+struct Shared final : RightTransform {
+  using RightTransform::RightTransform;
+  void fit(Dataset& train) override {
+    RightTransform::fit(train);
+    all_ = mean_;
+  }
+  void apply(Dataset& data) const override {
+    RightTransform::apply(data);
+    std::vector<float> features(data.features().begin(), data.features().end());
+    for (float& value : features) value += all_[0];
+    data.replace_features(data.shape().features, std::move(features));
+  }
+  inline static std::vector<float> all_;
+};
+struct ChangesStatistic final : RightTransform {
+  using RightTransform::RightTransform;
+  Statistic statistic() const override { return mean_.empty() ? Statistic::is_public : statistic_; }
+};
+struct NoStatistic final : RightTransform {
+  using RightTransform::RightTransform;
+  Statistic statistic() const override { return Statistic::none; }
+};
+struct AlwaysPublic final : RightTransform {
+  using RightTransform::RightTransform;
+  Statistic statistic() const override { return Statistic::is_public; }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Transform, Impl>({statistics_param()});
+}
+
+}  // namespace
+
+TEST_CASE("each rule of transforms can fail") {
+  check_rules_can_fail(
+      findings<RightTransform>(),
+      {{"accepts_a_shape", "refuses", findings<RefusesAll>()},
+       {"accepts_a_shape", "threw NumericError", findings<RefusesOddly>()},
+       {"applies_as_told", "output_shape() said 6 for examples of 2 x 3", findings<TellsFlat>()},
+       {"applies_as_told", "number of classes", findings<ChangesClasses>()},
+       {"applies_as_told", "changed targets", findings<ChangesTargets>()},
+       {"applies_as_told", "IoError", findings<DividesByZero>()},
+       {"fit_changes_no_example", "changed the examples", findings<AppliesInFit>()},
+       {"is_repeatable", "the second time", findings<CountsCalls>()},
+       {"treats_every_split_alike", "among a few", findings<OwnMeanPerSplit>()},
+       {"survives_equal_examples", "no privgrad::Error", findings<FailsOnEqual>()},
+       {"instances_are_independent", "changed this one", findings<Shared>()},
+       {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},
+       {"statistics_of_private_rows_are_declared", "says that it does not",
+        findings<NoStatistic>()},
+       {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
+        findings<AlwaysPublic>()}});
+}
+
+TEST_CASE("rows do not count as public unless the manifest says so") {
+  const auto with = [](std::vector<ParamSpec> params) {
+    return findings_on<Transform, RightTransform>(std::move(params));
+  };
+  CHECK(not_caught(with({param::text("statistics", "Whose.")
+                             .one_of({"unaccounted", "public"})
+                             .defaults_to("public")}),
+                   "statistics_of_private_rows_are_declared", "unless the manifest says so") == "");
+}

@@ -1,0 +1,226 @@
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "broken.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/optimizer.hpp"
+
+using namespace privgrad;
+using privgrad::testing::Verdict;
+
+namespace {
+
+/// Heavy ball, which has a state to save.
+class Right : public Optimizer, public Checkpointable {
+ public:
+  explicit Right(const Params&) {}
+  void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    check(gradient);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      velocity_[i] = 0.5f * velocity_[i] + gradient.values()[i];
+      parameters[i] -= static_cast<float>(context.learning_rate) * velocity_[i];
+    }
+  }
+  std::span<const float> state() const override { return velocity_; }
+  void restore(std::span<const float> state) override {
+    if (state.size() != velocity_.size()) throw ConfigError("wrong length");
+    velocity_.assign(state.begin(), state.end());
+  }
+
+ protected:
+  static void check(const Released& gradient) {
+    for (const float value : gradient.values()) {
+      if (!std::isfinite(value)) throw NumericError("not finite");
+    }
+  }
+  std::vector<float> velocity_;
+};
+
+struct Idle final : Right {
+  using Right::Right;
+  void step(std::span<float>, const Released& gradient, const StepContext&) override {
+    check(gradient);
+  }
+};
+struct Exploding final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released&, const StepContext&) override {
+    parameters[3] = std::numeric_limits<float>::infinity();
+  }
+};
+struct Normalising final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient, const StepContext&) override {
+    check(gradient);
+    float norm = 0.0f;
+    for (const float value : gradient.values()) norm += value * value;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] -= gradient.values()[i] / std::sqrt(norm);
+    }
+  }
+};
+struct CountsAllRuns final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    Right::step(parameters, gradient, context);
+    parameters[0] += static_cast<float>(++steps_);
+  }
+  inline static int steps_ = 0;
+};
+struct Remembering final : Right {
+  using Right::Right;
+  void start(std::size_t parameters) override { velocity_.resize(parameters); }
+};
+struct SharedVelocity final : Right {
+  using Right::Right;
+  void start(std::size_t parameters) override { all_.assign(parameters, 0.0f); }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    velocity_ = all_;
+    Right::step(parameters, gradient, context);
+    all_ = velocity_;
+  }
+  inline static std::vector<float> all_;
+};
+struct ThreadBound final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    Right::step(parameters, gradient, context);
+    if (std::this_thread::get_id() != home_) parameters[0] += 1.0f;
+  }
+  inline static const std::thread::id home_ = std::this_thread::get_id();
+};
+struct TakesAnything final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] -= static_cast<float>(context.learning_rate) * gradient.values()[i];
+    }
+  }
+};
+struct MissesNegativeInfinity final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    for (const float value : gradient.values()) {
+      if (std::isnan(value) || value > 1e30f) throw NumericError("not finite");
+    }
+    parameters[0] -= static_cast<float>(context.learning_rate) * gradient.values()[0];
+  }
+};
+struct RefusesOddly final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    for (const float value : gradient.values()) {
+      if (!std::isfinite(value)) throw ConfigError("not finite");
+    }
+    Right::step(parameters, gradient, context);
+  }
+};
+struct ChecksWhileWriting final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (!std::isfinite(gradient.values()[i])) throw NumericError("not finite");
+      parameters[i] -= static_cast<float>(context.learning_rate) * gradient.values()[i];
+    }
+  }
+};
+struct StateBeforeStart final : Right {
+  explicit StateBeforeStart(const Params& params) : Right(params) { velocity_ = {1.0f}; }
+};
+struct ForgetsSome final : Right {
+  using Right::Right;
+  void restore(std::span<const float> state) override {
+    Right::restore(state);
+    velocity_.back() = 0.0f;
+  }
+};
+struct RestoresAnything final : Right {
+  using Right::Right;
+  void restore(std::span<const float> state) override {
+    velocity_.assign(state.begin(), state.end());
+  }
+};
+struct RestoresThenRefuses final : Right {
+  using Right::Right;
+  void restore(std::span<const float> state) override {
+    const std::size_t size = velocity_.size();
+    velocity_.assign(state.begin(), state.end());
+    velocity_.resize(size);
+    if (state.size() != size) throw ConfigError("wrong length");
+  }
+};
+
+/// Keeps a state that nobody can save.
+class Unsaved final : public Optimizer {
+ public:
+  explicit Unsaved(const Params& params) : inner_(params) {}
+  void start(std::size_t parameters) override { inner_.start(parameters); }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    inner_.step(parameters, gradient, context);
+  }
+
+ private:
+  Right inner_;
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Optimizer, Impl>();
+}
+
+}  // namespace
+
+TEST_CASE("each rule of optimizers can fail") {
+  check_rules_can_fail(
+      findings<Right>(),
+      {{"takes_steps", "changed no parameter", findings<Idle>()},
+       {"takes_steps", "a parameter is inf", findings<Exploding>()},
+       {"stays_finite_on_zero_gradients", "gradient of zeros", findings<Normalising>()},
+       {"is_deterministic", "differ", findings<CountsAllRuns>()},
+       {"start_forgets", "earlier run", findings<Remembering>()},
+       {"instances_are_independent", "in turns", findings<SharedVelocity>()},
+       {"instances_run_side_by_side", "two threads", findings<ThreadBound>()},
+       {"refuses_non_finite_gradients", "with nan at place 0 must throw NumericError, not nothing",
+        findings<TakesAnything>()},
+       {"refuses_non_finite_gradients", "with -inf at place 0", findings<MissesNegativeInfinity>()},
+       {"refuses_non_finite_gradients", "not ConfigError", findings<RefusesOddly>()},
+       {"refuses_non_finite_gradients", "at place 8 but changed the parameters",
+        findings<ChecksWhileWriting>()},
+       {"state_is_empty_before_start", "before start()", findings<StateBeforeStart>()},
+       {"resumes_as_if_uninterrupted", "restored after 1 step", findings<ForgetsSome>()},
+       {"refuses_a_state_of_the_wrong_length", "18 values, where 17 are right",
+        findings<RestoresAnything>()},
+       {"refuses_a_state_of_the_wrong_length", "changed the optimizer",
+        findings<RestoresThenRefuses>()}});
+}
+
+TEST_CASE("an optimizer with a state that cannot be saved is told so") {
+  const Findings unsaved = findings<Unsaved>();
+  CHECK(findings_text(unsaved, Verdict::failed) == "");
+  CHECK(findings_text(unsaved, Verdict::skipped) ==
+        "resumes_as_if_uninterrupted: it keeps a state and is not Checkpointable: runs with it "
+        "cannot be resumed\n");
+}
+
+TEST_CASE("without a maker of released values, optimizers are skipped and not passed") {
+  Registrar registrar;
+  registrar.add<Optimizer, Right>(
+      {.name = "right", .summary = "Right.", .reference = "none", .params = {}});
+  Catalog catalog;
+  catalog.add(std::make_shared<PluginIdentity>(), nullptr, registrar.factories());
+  const Findings findings = testing::check_component(catalog.components().front(), {});
+  CHECK(findings_text(findings, Verdict::skipped) ==
+        "takes_steps: there is no maker of released values here\n");
+  CHECK(find_rule(findings, "is_deterministic") == nullptr);
+}
