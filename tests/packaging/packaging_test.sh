@@ -49,7 +49,7 @@ configure() {
 # new_plugin KIND NAME   leaves a built plugin in $folder
 new_plugin() {
   fresh "$2"
-  expect_exit 0 "$privgrad" plugins new "$1" "$2" --out "$folder"
+  expect_exit 0 "$privgrad" plugins new "$1" "$2" --dir "$folder"
   ! grep -rn '@[A-Z]*@' "$folder" || fail "a token of the template was left in"
   configure "$folder"
   expect_exit 0 "$CMAKE" --build "$folder/build"

@@ -1,0 +1,160 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <charconv>
+
+#include "privgrad/params.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void fail(const Usage& usage, const std::string& what) {
+  throw UsageError(what + "; see privgrad " + usage.name + " --help");
+}
+
+po::options_description described(const Usage& usage) {
+  po::options_description description;
+  auto add = description.add_options();
+  for (const Option& option : usage.options) {
+    if (option.value.empty()) {
+      add(option.name.c_str(), "");
+      continue;
+    }
+    auto* value = po::value<std::string>();
+    if (option.implied) value->implicit_value(*option.implied);
+    add(option.name.c_str(), value, "");
+  }
+  return description;
+}
+
+[[noreturn]] void fail_unknown(const Usage& usage, const std::string& name) {
+  std::vector<std::string> known{"--help"};
+  for (const Option& option : usage.options) known.push_back("--" + option.name);
+  const std::string nearest = nearest_name(name, known);
+  fail(usage, "privgrad " + usage.name + " has no option '" + name + "'" +
+                  (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string>& given) {
+  namespace style = po::command_line_style;
+  const po::options_description description = described(usage);
+  try {
+    // No guessing: an abbreviation that works today is ambiguous once an option is added.
+    return po::command_line_parser(given)
+        .options(description)
+        .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next |
+               style::allow_short | style::allow_dash_for_short | style::short_allow_next)
+        .positional(po::positional_options_description().add("", -1))
+        .run()
+        .options;
+  } catch (const po::unknown_option& problem) {
+    fail_unknown(usage, problem.get_option_name());
+  } catch (const po::invalid_command_line_syntax& problem) {
+    const std::string& option = problem.get_option_name();
+    const bool missing = problem.kind() == po::invalid_syntax::missing_parameter;
+    fail(usage, option + (missing ? " needs a value" : " takes no value"));
+  } catch (const po::error& problem) {
+    fail(usage, problem.what());
+  }
+}
+
+std::string call_line(const Usage& usage) {
+  std::string line = "privgrad " + usage.name;
+  for (const std::string& operand : usage.operands) line += " " + operand;
+  return line + (usage.options.empty() ? "" : " [OPTION]...");
+}
+
+std::string option_head(const Option& option) {
+  std::string head = "--" + option.name;
+  if (option.implied) return head + "[=" + option.value + "]";
+  return option.value.empty() ? head : head + " " + option.value;
+}
+
+/// Breaks `text` into lines of at most `width` characters, the later ones indented by `indent`.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::string out;
+  std::size_t column = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::size_t length = end - begin;
+    if (column > 0 && column + 1 + length > width) {
+      out += "\n" + std::string(indent, ' ');
+      column = 0;
+    } else if (column > 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, begin, length);
+    column += length;
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> Arguments::texts(const std::string& option) const {
+  const auto found = options_.find(option);
+  return found == options_.end() ? std::vector<std::string>{} : found->second;
+}
+
+Arguments parse(const Usage& usage, const std::vector<std::string>& given) {
+  Arguments arguments;
+  for (const po::option& token : tokens(usage, given)) {
+    if (token.string_key.empty()) {
+      arguments.operands_.push_back(token.value.front());
+      continue;
+    }
+    const auto option = std::find_if(usage.options.begin(), usage.options.end(),
+                                     [&](const Option& o) { return o.name == token.string_key; });
+    auto& values = arguments.options_[token.string_key];
+    if (!option->repeatable && !values.empty())
+      fail(usage, "--" + option->name + " is given twice");
+    values.push_back(!token.value.empty() ? token.value.front() : option->implied.value_or(""));
+  }
+  const std::size_t wanted = usage.operands.size();
+  if (arguments.operands_.size() < wanted) {
+    fail(usage, usage.operands[arguments.operands_.size()] + " is missing: " + call_line(usage));
+  }
+  if (arguments.operands_.size() > wanted) {
+    fail(usage, "'" + arguments.operands_[wanted] + "' is one too many: " + call_line(usage));
+  }
+  return arguments;
+}
+
+std::string help_text(const Usage& usage) {
+  constexpr std::size_t kDocColumn = 24;
+  constexpr std::size_t kWidth = 100;
+  std::string text = "usage: " + call_line(usage) + "\n\n" + usage.summary + "\n";
+  std::vector<Option> options = usage.options;
+  options.push_back({.name = "help", .value = "", .doc = "Print this page."});
+  text += "\noptions:\n";
+  for (const Option& option : options) {
+    std::string head = "  " + option_head(option);
+    head += head.size() + 2 > kDocColumn ? "\n" + std::string(kDocColumn, ' ')
+                                         : std::string(kDocColumn - head.size(), ' ');
+    const std::string doc = option.doc + (option.repeatable ? " May be given several times." : "");
+    text += head + wrapped(doc, kDocColumn, kWidth - kDocColumn) + "\n";
+  }
+  if (!usage.details.empty()) text += "\n" + usage.details + "\n";
+  text += "\nexamples:\n";
+  for (const std::string& example : usage.examples) text += "  " + example + "\n";
+  return text;
+}
+
+int whole_number(const std::string& option, const std::string& text, int low, int high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    throw UsageError("--" + option + " is '" + text + "', allowed is a whole number in [" +
+                     std::to_string(low) + ", " + std::to_string(high) + "]");
+  }
+  return value;
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::tool {
+
+/// The call is wrong, not what it was to work on.
+class UsageError : public ConfigError {
+ public:
+  using ConfigError::ConfigError;
+};
+
+/// An option of a subcommand.
+struct Option {
+  std::string name;   ///< Without the dashes: "out".
+  std::string value;  ///< What help calls its value: "DIR"; "": it takes none.
+  std::string doc;
+  bool repeatable = false;
+  std::optional<std::string> implied = {};  ///< The value of a bare --name; then a value needs '='.
+};
+
+/// How a subcommand is called: what is parsed and what --help prints.
+struct Usage {
+  std::string name;                   ///< "plugins list".
+  std::string summary;                ///< One line.
+  std::vector<std::string> operands;  ///< "MANIFEST": all of them are required.
+  std::vector<Option> options;
+  std::string details = {};  ///< Paragraphs after the options; ends without a line break.
+  std::vector<std::string> examples;
+};
+
+/// What one call gave. Asking for an option that the Usage lacks is a bug of the program.
+class Arguments {
+ public:
+  bool has(const std::string& option) const { return options_.contains(option); }
+  /// The last value given. \pre has(option)
+  const std::string& text(const std::string& option) const { return options_.at(option).back(); }
+  /// All values, in the order given; none if it was not given.
+  std::vector<std::string> texts(const std::string& option) const;
+  const std::string& operand(std::size_t i) const { return operands_.at(i); }
+
+ private:
+  friend Arguments parse(const Usage& usage, const std::vector<std::string>& given);
+  std::map<std::string, std::vector<std::string>> options_;
+  std::vector<std::string> operands_;
+};
+
+/// \throws UsageError naming what is wrong, with the nearest right name.
+Arguments parse(const Usage& usage, const std::vector<std::string>& given);
+
+/// The page that --help prints.
+std::string help_text(const Usage& usage);
+
+/// \returns `text` as a whole number in [low, high]. \throws UsageError naming the option.
+int whole_number(const std::string& option, const std::string& text, int low, int high);
+
+}  // namespace privgrad::tool

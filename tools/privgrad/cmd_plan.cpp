@@ -1,0 +1,43 @@
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "plan_page.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/run.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  const core::Manifest manifest =
+      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  const core::Plan plan = core::make_plan(manifest);
+  if (arguments.has("json")) {
+    print_json(core::to_json(plan));
+  } else {
+    print(plan_page(plan));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command plan_command() {
+  return {.usage = {.name = "plan",
+                    .summary = "Shows what a run would do and cost. Trains nothing, touches no "
+                               "private row.",
+                    .operands = {"MANIFEST"},
+                    .options = {set_option(),
+                                {.name = "json",
+                                 .value = "",
+                                 .doc = "Print the plan as JSON, every step's noise included."},
+                                plugin_dir_option()},
+                    .examples = {"privgrad plan examples/manifests/quickstart.yaml",
+                                 "privgrad plan m.yaml --set privacy.target_epsilon=1 --json"}},
+          .run = run};
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "command.hpp"
+#include "component_text.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+using Align = Table::Align;
+
+std::vector<const Component*> sorted(const Catalog& catalog) {
+  std::vector<const Component*> components;
+  for (const Component& component : catalog.components()) components.push_back(&component);
+  const auto key = [](const Component* c) {
+    return std::tie(c->factory.kind, c->factory.info.name, c->plugin->name);
+  };
+  std::sort(components.begin(), components.end(),
+            [&](const Component* a, const Component* b) { return key(a) < key(b); });
+  return components;
+}
+
+nlohmann::json list_json(const Catalog& catalog) {
+  nlohmann::json json{{"plugins", nlohmann::json::array()}, {"refused", nlohmann::json::array()}};
+  for (const Component* component : sorted(catalog)) {
+    json["plugins"].push_back(listing_json(*component));
+  }
+  for (const Catalog::Refusal& refusal : catalog.refused()) {
+    json["refused"].push_back({{"path", refusal.file}, {"why", refusal.why}});
+  }
+  return json;
+}
+
+/// The folders and the ABI are the same for most plugins, so they stand below the table, once.
+std::string list_text(const host::PluginHost& host) {
+  Table components({Align::left, Align::left, Align::left, Align::left, Align::left});
+  components.add({"KIND", "NAME", "PLUGIN", "VERSION", "SUMMARY"});
+  for (const Component* c : sorted(host.catalog())) {
+    components.add({c->factory.kind, c->factory.info.name, c->plugin->name, c->plugin->version,
+                    c->factory.info.summary});
+  }
+  std::map<std::string, std::string> files;
+  for (const auto& plugin : host.plugins()) {
+    const std::filesystem::path path(plugin->file);
+    std::string& names = files[path.parent_path().string()];
+    names += (names.empty() ? "" : " ") + path.filename().string();
+  }
+  Table folders({Align::left, Align::left});
+  for (const auto& [folder, names] : files) folders.add({folder, names});
+  if (host.plugins().empty()) return "no plugins found\n";
+  return components.text() + "\n" + folders.text() + "ABI " + host.plugins().front()->abi_tag +
+         "\n";
+}
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  if (arguments.has("json")) {
+    print_json(list_json(host.catalog()));
+  } else {
+    print(list_text(host));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command plugins_list_command() {
+  return {.usage = {.name = "plugins list",
+                    .summary = "Lists what the plugins offer that were found, and where they are.",
+                    .operands = {},
+                    .options = {{.name = "json",
+                                 .value = "",
+                                 .doc = "As JSON, with paths, hashes and refused plugins."},
+                                plugin_dir_option()},
+                    .details = "Plugins are looked for in each --plugin-dir, in the directories of "
+                               "PRIVGRAD_PLUGIN_PATH\n(separated by ':'), in "
+                               "~/.local/share/privgrad/plugins, and beside the program.",
+                    .examples = {"privgrad plugins list", "privgrad plugins list --json"}},
+          .run = run};
+}
+
+}  // namespace privgrad::tool

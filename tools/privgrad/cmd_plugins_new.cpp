@@ -1,0 +1,180 @@
+#include <stdlib.h>  // mkdtemp is not in <cstdlib>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "privgrad/core/files.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 9> kKinds{"accountant",  "aggregator", "backend",
+                                                 "data_source", "model",      "optimizer",
+                                                 "sampler",     "schedule",   "transform"};
+constexpr std::string_view kCommon = "common";
+
+bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The name becomes part of file names, C++ identifiers and CMake targets.
+void check_name(const std::string& what, const std::string& name, std::string_view also_allowed) {
+  constexpr std::size_t kLongest = 31;  // "VENDOR.NAME" has 63 characters in a plugin's note
+  const bool plain = std::all_of(name.begin(), name.end(), [&](char c) {
+    return is_letter(c) || is_digit(c) || also_allowed.find(c) != also_allowed.npos;
+  });
+  if (name.empty() || name.size() > kLongest || !is_letter(name.front()) || !plain) {
+    throw UsageError(what + " is '" + name + "', allowed are a to z, 0 to 9 and " +
+                     std::string(also_allowed) + ", a letter first, at most " +
+                     std::to_string(kLongest) + " characters");
+  }
+}
+
+void check_kind(const std::string& kind) {
+  if (std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end()) return;
+  const std::vector<std::string> kinds(kKinds.begin(), kKinds.end());
+  const std::string nearest = nearest_name(kind, kinds);
+  std::string all;
+  for (const std::string& name : kinds) all += (all.empty() ? "" : ", ") + name;
+  throw UsageError("KIND is '" + kind + "', " +
+                   (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + "there are " +
+                   all);
+}
+
+std::string pascal_case(const std::string& name) {
+  std::string out;
+  bool begins = true;
+  for (const char c : name) {
+    if (c == '_') {
+      begins = true;
+      continue;
+    }
+    out += begins && is_letter(c) ? static_cast<char>(c - 'a' + 'A') : c;
+    begins = false;
+  }
+  return out;
+}
+
+/// share/privgrad/plugin_template below the prefix that the program itself is in.
+fs::path template_folder() {
+  std::error_code unknown;
+  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  const fs::path folder = program.parent_path().parent_path() / "share/privgrad/plugin_template";
+  if (unknown || !fs::is_directory(folder / kCommon, unknown)) {
+    throw IoError(folder.string() + ": the plugin template is missing; install PrivGrad again");
+  }
+  return folder;
+}
+
+using Tokens = std::map<std::string, std::string>;
+
+std::string filled_in(std::string text, const Tokens& tokens) {
+  for (const auto& [token, value] : tokens) {
+    for (std::size_t at = text.find(token); at != text.npos; at = text.find(token, at)) {
+      text.replace(at, token.size(), value);
+      at += value.size();
+    }
+  }
+  return text;
+}
+
+std::string content_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw IoError(file.string() + ": could not be read");
+  return text;
+}
+
+/// \returns the new files, by path relative to the new folder.
+std::map<fs::path, std::string> instantiate(const fs::path& from, const Tokens& tokens) {
+  std::map<fs::path, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(from)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string relative = fs::relative(entry.path(), from).string();
+    files[filled_in(relative, tokens)] = filled_in(content_of(entry.path()), tokens);
+  }
+  return files;
+}
+
+void make_empty(const fs::path& folder) {
+  std::error_code failure;
+  if (fs::exists(folder, failure) && !(fs::is_directory(folder) && fs::is_empty(folder))) {
+    throw IoError(folder.string() + ": exists and is not an empty folder; name another with --dir");
+  }
+  fs::create_directories(folder, failure);
+  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+}
+
+/// All files or none: they are written into a folder beside the new one, which then takes its name.
+void write_folder(const fs::path& folder, const std::map<fs::path, std::string>& files) {
+  make_empty(folder);
+  const fs::path resolved = fs::canonical(folder);
+  std::string unfinished = (resolved.parent_path() / ".privgrad-new-XXXXXX").string();
+  if (::mkdtemp(unfinished.data()) == nullptr) {
+    throw IoError(folder.string() + ": the folder above it cannot be written");
+  }
+  try {
+    for (const auto& [file, content] : files) {
+      fs::create_directories((unfinished / file).parent_path());
+      core::write_atomically(unfinished / file, content);
+    }
+    fs::permissions(unfinished, fs::status(resolved).permissions());  // mkdtemp: for the owner only
+    fs::rename(unfinished, resolved);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
+int run(const Arguments& arguments) {
+  const std::string& kind = arguments.operand(0);
+  const std::string& name = arguments.operand(1);
+  const std::string vendor = arguments.has("vendor") ? arguments.text("vendor") : "example";
+  check_kind(kind);
+  check_name("NAME", name, "_");
+  check_name("--vendor", vendor, "_-");
+  const Tokens tokens{{"@NAME@", name},
+                      {"@CLASS@", pascal_case(name)},
+                      {"@KIND@", kind},
+                      {"@ROOM@", kind + "s"},
+                      {"@VENDOR@", vendor}};
+
+  const fs::path source = template_folder();
+  std::map<fs::path, std::string> files = instantiate(source / kind, tokens);
+  files.merge(instantiate(source / kCommon, tokens));
+
+  const fs::path folder = arguments.has("dir") ? arguments.text("dir") : name;
+  write_folder(folder, files);
+  print("a new " + kind + " is in " + folder.string() + "; its README.md says how to build it\n");
+  return 0;
+}
+
+}  // namespace
+
+Command plugins_new_command() {
+  return {.usage = {.name = "plugins new",
+                    .summary = "Writes a small, working plugin with its build files and its test, "
+                               "as a start for your own.",
+                    .operands = {"KIND", "NAME"},
+                    .options = {{.name = "dir",
+                                 .value = "DIR",
+                                 .doc = "The folder to make, new or empty; default NAME."},
+                                {.name = "vendor",
+                                 .value = "NAME",
+                                 .doc = "Who makes it, for its full name; default example."}},
+                    .details = "KIND is accountant, aggregator, backend, data_source, model, "
+                               "optimizer, sampler, schedule or\ntransform.",
+                    .examples = {"privgrad plugins new schedule warm_up",
+                                 "privgrad plugins new accountant tight --dir plugins/tight "
+                                 "--vendor acme"}},
+          .run = run};
+}
+
+}  // namespace privgrad::tool

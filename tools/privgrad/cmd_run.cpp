@@ -1,0 +1,151 @@
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/run.hpp"
+#include "privgrad/host/lock_file.hpp"
+#include "progress.hpp"
+#include "run_directory.hpp"
+#include "run_report.hpp"
+#include "stop_signals.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostThreads = 4096;
+
+std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
+  if (!arguments.has("locked")) return std::nullopt;
+  const std::string& named = arguments.text("locked");
+  const fs::path beside = fs::path(arguments.operand(0)).parent_path() / "privgrad.lock";
+  return host::read_lock_file(named.empty() ? beside : fs::path(named));
+}
+
+/// The directory's name goes into the summary, which is JSON; better to say so before training.
+void check_utf8(const std::string& directory) {
+  try {
+    (void)nlohmann::json(directory).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw UsageError("--out: the name of the run directory is not UTF-8 text");
+  }
+}
+
+std::string lock_text(const core::Manifest& manifest) {
+  std::vector<PluginIdentity> used;
+  for (const core::ComponentUse* use : components_of(manifest)) {
+    used.push_back(*use->component->plugin);
+  }
+  return host::lock_file_text(used);
+}
+
+core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
+  options.lock = lock_text(*plan.manifest);
+  ProgressDisplay display(plan.manifest->target_epsilon, quiet);
+  options.on_progress = [&](const core::Progress& progress) { display.show(progress); };
+  const StopSignals signals;
+  options.stop = &signals.flag();
+  return core::run(plan, options);
+}
+
+core::RunResult train_in_directory(core::Plan& plan, core::RunOptions options,
+                                   const Arguments& arguments) {
+  const bool quiet = arguments.has("quiet");
+  if (arguments.has("out")) {
+    options.directory = arguments.text("out");
+    return train(plan, std::move(options), quiet);
+  }
+  const DefaultRunDirectory directory(plan.manifest->name);
+  options.directory = directory.path();
+  return train(plan, std::move(options), quiet);
+}
+
+/// \returns the exit code, after saying why a run ended before its last step.
+int conclude(const core::Plan& plan, const core::RunResult& result) {
+  const std::string reached =
+      "step " + std::to_string(result.steps) + " of " + std::to_string(plan.steps());
+  switch (result.status) {
+    case core::RunStatus::completed:
+      return 0;
+    case core::RunStatus::budget_exhausted:
+      complain("note",
+               "the budget was spent after " + reached + "; the model is the one that it paid for");
+      return 0;
+    case core::RunStatus::interrupted:
+      complain("error",
+               "interrupted after " + reached + "; the run directory holds the model so far");
+      return 1;
+    case core::RunStatus::diverged:
+      complain("error", "diverged after " + reached +
+                            ": the parameters are no longer finite; lower schedules.learning_rate");
+      return 1;
+  }
+  return 1;
+}
+
+int run(const Arguments& arguments) {
+  if (arguments.has("out")) check_utf8(arguments.text("out"));
+  core::RunOptions options;
+  options.threads = arguments.has("threads")
+                        ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
+                        : core::available_threads();
+  const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
+  const core::Manifest manifest =
+      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  core::Plan plan = core::make_plan(manifest);
+  const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
+  if (arguments.has("json")) {
+    print_json(result.summary);
+  } else {
+    print(run_report(plan, result));
+  }
+  return conclude(plan, result);
+}
+
+}  // namespace
+
+Command run_command() {
+  return {
+      .usage =
+          {.name = "run",
+           .summary = "Trains the model of a manifest and leaves a run directory: the resolved "
+                      "manifest, the\nmodel, its metrics, the ledger of what was spent, and the "
+                      "lock file of the plugins.",
+           .operands = {"MANIFEST"},
+           .options = {set_option(),
+                       {.name = "out",
+                        .value = "DIR",
+                        .doc = "The run directory, new or empty; default runs/NAME-TIME."},
+                       {.name = "threads",
+                        .value = "N",
+                        .doc = "Threads to compute with; default all. The result does not depend "
+                               "on it."},
+                       {.name = "json",
+                        .value = "",
+                        .doc = "Print the summary as JSON and nothing else on standard output."},
+                       plugin_dir_option(),
+                       {.name = "locked",
+                        .value = "FILE",
+                        .doc = "Load the plugins of this lock file only, unchanged; default the "
+                               "privgrad.lock beside the manifest.",
+                        .implied = ""},
+                       {.name = "quiet", .value = "", .doc = "Show no progress."}},
+           .details =
+               "Progress goes to standard error. Ctrl-C (SIGINT) or SIGTERM ends the run after its "
+               "step: the\nmodel so far is kept, with status \"interrupted\" and exit code 1; a "
+               "second one ends it at once.\nWhen the budget does not pay for all steps the run "
+               "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0.\n\n"
+               "exit codes: 0 done, 1 interrupted, diverged or a plugin failed, 2 the call or the "
+               "manifest is\nwrong, 3 refused for privacy, 4 a file could not be read or written",
+           .examples = {"privgrad run examples/manifests/quickstart.yaml",
+                        "privgrad run m.yaml --set privacy.target_epsilon=2 --set seed=7 --out "
+                        "runs/e2",
+                        "privgrad run runs/e2/manifest.yaml --locked --json > summary.json"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool

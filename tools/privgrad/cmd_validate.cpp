@@ -1,0 +1,61 @@
+#include "command.hpp"
+#include "manifest_call.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/plan.hpp"
+#include "privgrad/schedule.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+/// What the parameters of one component say together is checked by its constructor; collects what
+/// all of them find.
+template <class Interface>
+void try_make(const core::ComponentUse& use, std::vector<std::string>& problems) {
+  if (use.component == nullptr) return;
+  try {
+    use.make<Interface>();
+  } catch (const core::ManifestError& error) {
+    problems.insert(problems.end(), error.lines().begin(), error.lines().end());
+  }
+}
+
+void make_all(const core::Manifest& manifest) {
+  std::vector<std::string> problems;
+  try_make<DataSource>(manifest.data, problems);
+  for (const core::ComponentUse& use : manifest.transforms) try_make<Transform>(use, problems);
+  try_make<Model>(manifest.model, problems);
+  try_make<Backend>(manifest.backend, problems);
+  try_make<Sampler>(manifest.sampler, problems);
+  try_make<Aggregator>(manifest.aggregator, problems);
+  try_make<Optimizer>(manifest.optimizer, problems);
+  for (const core::ComponentUse* use :
+       {&manifest.noise_multiplier, &manifest.clip_norm, &manifest.learning_rate}) {
+    try_make<Schedule>(*use, problems);
+  }
+  try_make<Accountant>(manifest.accountant, problems);
+  for (const core::ComponentUse& use : manifest.also) try_make<Accountant>(use, problems);
+  if (!problems.empty()) throw core::ManifestError(std::move(problems));
+}
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  make_all(core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
+  return 0;
+}
+
+}  // namespace
+
+Command validate_command() {
+  return {.usage = {.name = "validate",
+                    .summary = "Checks a manifest against the plugins: prints nothing if it is "
+                               "right, else all that is\nwrong, each with file, line and column "
+                               "(exit code 2).",
+                    .operands = {"MANIFEST"},
+                    .options = {set_option(), plugin_dir_option()},
+                    .details = "Opens no data and computes no noise: `privgrad plan` also tells "
+                               "what the privacy budget and\nthe data have to say.",
+                    .examples = {"privgrad validate examples/manifests/quickstart.yaml"}},
+          .run = run};
+}
+
+}  // namespace privgrad::tool

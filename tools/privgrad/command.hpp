@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "arguments.hpp"
+#include "privgrad/host/plugin_host.hpp"
+
+namespace privgrad::tool {
+
+/// A subcommand: how it is called, and what it does.
+struct Command {
+  Usage usage;
+  int (*run)(const Arguments&) = nullptr;  ///< \returns the exit code; throws for failures.
+};
+
+/// One file each: cmd_*.cpp.
+Command run_command();
+Command plan_command();
+Command validate_command();
+Command plugins_list_command();
+Command plugins_describe_command();
+Command plugins_new_command();
+Command plugins_docs_command();
+Command schema_command();
+
+/// All of them, in the order in which help lists them.
+const std::vector<Command>& commands();
+
+}  // namespace privgrad::tool

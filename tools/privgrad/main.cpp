@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <new>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "privgrad/abi.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+enum ExitCode { kDone = 0, kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
+
+using Words = std::vector<std::string>;
+
+Words words_of(const std::string& name) {
+  const std::size_t space = name.find(' ');
+  if (space == name.npos) return {name};
+  return {name.substr(0, space), name.substr(space + 1)};
+}
+
+bool begins_with(const Words& given, const Words& name) {
+  return given.size() >= name.size() && std::equal(name.begin(), name.end(), given.begin());
+}
+
+std::string overview() {
+  std::string text =
+      "usage: privgrad COMMAND ...\n\n"
+      "Trains models under differential privacy, from plugins that a manifest puts together.\n\n"
+      "commands:\n";
+  for (const Command& command : commands()) {
+    std::string summary = command.usage.summary;
+    std::replace(summary.begin(), summary.end(), '\n', ' ');
+    summary.resize(std::min(summary.find_first_of(".:"), summary.size()));
+    text += "  " + command.usage.name + std::string(18 - command.usage.name.size(), ' ') + summary +
+            "\n";
+  }
+  return text +
+         "\noptions:\n"
+         "  --help            Print this page; after a command, the command's.\n"
+         "  --version         Print the version and the ABI that plugins need.\n"
+         "\nexamples:\n"
+         "  privgrad run examples/manifests/quickstart.yaml\n"
+         "  privgrad plan examples/manifests/quickstart.yaml --set privacy.target_epsilon=1\n"
+         "  privgrad plugins describe optimizer/momentum\n";
+}
+
+[[noreturn]] void fail_unknown(const Words& given) {
+  // "plugins lst" is as near to "plugins list" as "pln" is to "plan".
+  std::vector<std::string> names;
+  const bool is_group = std::any_of(commands().begin(), commands().end(), [&](const Command& c) {
+    const Words name = words_of(c.usage.name);
+    return name.size() > 1 && name.front() == given.front();
+  });
+  for (const Command& command : commands()) names.push_back(command.usage.name);
+  const std::string called =
+      is_group && given.size() > 1 ? given[0] + " " + given[1] : given.front();
+  std::string nearest = nearest_name(called, names);
+  if (nearest.empty() && !is_group) {
+    for (std::string& name : names) name = words_of(name).front();
+    nearest = nearest_name(called, names);
+  }
+  if (is_group && given.size() == 1) {
+    std::string all;
+    for (const Command& command : commands()) {
+      const Words name = words_of(command.usage.name);
+      if (name.size() > 1 && name.front() == called) all += (all.empty() ? "" : ", ") + name.back();
+    }
+    throw UsageError("privgrad " + called + " needs one of " + all + "; see privgrad --help");
+  }
+  throw UsageError("there is no command '" + called + "'" +
+                   (nearest.empty() ? "" : "; did you mean '" + nearest + "'?") +
+                   "; see privgrad --help");
+}
+
+bool asks_for_help(const Words& arguments) {
+  const auto end = std::find(arguments.begin(), arguments.end(), "--");
+  return std::find_if(arguments.begin(), end, [](const std::string& word) {
+           return word == "--help" || word == "-h";
+         }) != end;
+}
+
+int dispatch(const Words& given) {
+  if (given.empty()) throw UsageError("which command? see privgrad --help");
+  for (const Command& command : commands()) {
+    const Words name = words_of(command.usage.name);
+    if (!begins_with(given, name)) continue;
+    const Words arguments(given.begin() + static_cast<std::ptrdiff_t>(name.size()), given.end());
+    if (asks_for_help(arguments)) {
+      print(help_text(command.usage));
+      return kDone;
+    }
+    return command.run(parse(command.usage, arguments));
+  }
+  if (asks_for_help(given) || given.front() == "help") {
+    print(overview());
+    return kDone;
+  }
+  if (given.front() == "--version") {
+    print("privgrad " PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+        PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH) "\nABI " PRIVGRAD_ABI_TAG
+                                                                          "\n");
+    return kDone;
+  }
+  fail_unknown(given);
+}
+
+int report(const std::exception& problem, ExitCode code) {
+  report_failure(problem.what());
+  return code;
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{run_command(),
+                                        plan_command(),
+                                        validate_command(),
+                                        plugins_list_command(),
+                                        plugins_describe_command(),
+                                        plugins_new_command()};
+  return all;
+}
+
+int call(const Words& given) {
+  try {
+    return dispatch(given);
+  } catch (const ConfigError& problem) {
+    return report(problem, kWrongCall);
+  } catch (const PrivacyError& problem) {
+    return report(problem, kRefusedForPrivacy);
+  } catch (const IoError& problem) {
+    return report(problem, kInputOutput);
+  } catch (const std::filesystem::filesystem_error& problem) {
+    return report(problem, kInputOutput);
+  } catch (const std::bad_alloc&) {
+    report_failure("out of memory");
+    return kOther;
+  } catch (const std::exception& problem) {
+    return report(problem, kOther);
+  } catch (...) {
+    report_failure("a plugin threw something that is no std::exception");
+    return kOther;
+  }
+}
+
+}  // namespace privgrad::tool
+
+int main(int argc, char** argv) {
+  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return privgrad::tool::call({argv + 1, argv + argc});
+}

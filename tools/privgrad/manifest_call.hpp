@@ -1,0 +1,14 @@
+#pragma once
+
+#include "arguments.hpp"
+#include "privgrad/core/manifest.hpp"
+
+namespace privgrad::tool {
+
+/// --set, for every subcommand that takes a manifest.
+Option set_option();
+
+/// The components that the manifest names, each with where it is used ("data.transforms.0").
+std::vector<const core::ComponentUse*> components_of(const core::Manifest& manifest);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,110 @@
+#include "output.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+/// One line, whatever file names and messages of libraries bring along.
+std::string printable(std::string_view text) {
+  std::string line(text);
+  for (char& c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = c == '\n' ? ' ' : '?';
+  }
+  return line;
+}
+
+bool is_positioned(std::string_view line) {
+  return line.find(": error: ") != std::string_view::npos;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+void write_error(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);  // if this fails there is nobody to tell
+}
+
+const char* environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+}  // namespace
+
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw IoError("standard output: could not be written");
+  }
+}
+
+void print_json(const nlohmann::json& document) {
+  // replace: file names need not be UTF-8.
+  print(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void complain(std::string_view kind, std::string_view text) {
+  write_error("privgrad: " + std::string(kind) + ": " + printable(text) + "\n");
+}
+
+void report_failure(std::string_view text) {
+  const std::vector<std::string_view> lines = lines_of(text);
+  for (const std::string_view line : lines) {
+    if (!is_positioned(line)) return complain("error", text);
+  }
+  for (const std::string_view line : lines) write_error(printable(line) + "\n");
+}
+
+bool is_terminal(int descriptor) {
+  return ::isatty(descriptor) == 1 && std::string_view(environment("TERM")) != "dumb";
+}
+
+bool use_colour(int descriptor) {
+  return is_terminal(descriptor) && *environment("NO_COLOR") == '\0';
+}
+
+bool speaks_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string_view value = environment(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
+  }
+  return false;
+}
+
+std::string short_number(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+std::string short_bound(double value, int digits) {
+  std::string text = short_number(value, digits);
+  if (!std::isfinite(value) || value == 0.0) return text;
+  // Half a unit of the last digit is the most that rounding to nearest can take away.
+  for (double nudged = value; std::strtod(text.c_str(), nullptr) < value;) {
+    nudged += std::abs(value) * 0.5 * std::pow(10.0, 1 - digits);
+    text = short_number(nudged, digits);
+  }
+  return text;
+}
+
+}  // namespace privgrad::tool

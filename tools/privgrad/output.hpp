@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+namespace privgrad::tool {
+
+/// Writes to standard output and makes sure that it got there: what a script reads must be whole.
+/// \throws IoError
+void print(std::string_view text);
+
+/// As indented JSON and a line break.
+void print_json(const nlohmann::json& document);
+
+/// One line "privgrad: KIND: TEXT" on standard error; KIND is error, warning or note. Characters
+/// that would break the line or steer the terminal become '?'.
+void complain(std::string_view kind, std::string_view text);
+
+/// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, anything
+/// else as one line with the program's name in front.
+void report_failure(std::string_view text);
+
+/// Whether standard error (standard output) is a terminal that understands cursor movement.
+bool is_terminal(int descriptor);
+
+/// Whether colour is wanted on this descriptor: a terminal, and NO_COLOR is not set
+/// (https://no-color.org).
+bool use_colour(int descriptor);
+
+/// Whether the user's locale says that the terminal shows UTF-8.
+bool speaks_utf8();
+
+/// \returns `value` with `digits` significant digits; "inf" for infinity.
+std::string short_number(double value, int digits = 4);
+
+/// As short_number, but never below `value`: for an epsilon that is read as a guarantee.
+std::string short_bound(double value, int digits = 6);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,160 @@
+#include "plan_page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "run_report.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+using Align = Table::Align;
+
+constexpr std::size_t kCurveWidth = 40;
+constexpr std::size_t kIndent = 2;
+
+struct Describer {
+  std::string operator()(const GaussianEvent& e) const {
+    return "gaussian of noise multiplier " + short_number(e.noise_multiplier, 6);
+  }
+  std::string operator()(const LaplaceEvent& e) const {
+    return "laplace of noise multiplier " + short_number(e.noise_multiplier, 6);
+  }
+  std::string operator()(const DiscreteGaussianEvent& e) const {
+    return "discrete gaussian of sigma " + short_number(e.sigma, 6) + " and sensitivity " +
+           std::to_string(e.sensitivity);
+  }
+  std::string operator()(const ZcdpEvent& e) const {
+    return "zcdp of rho " + short_number(e.rho, 6);
+  }
+  std::string operator()(const PoissonSampledEvent& e) const {
+    return "Poisson sampled at " + short_number(e.sampling_probability, 6) + " of " +
+           describe(*e.of);
+  }
+  std::string operator()(const SampledWithoutReplacementEvent& e) const {
+    return "sampled without replacement, " + std::to_string(e.sample_size) + " of " +
+           std::to_string(e.source_dataset_size) + ", of " + describe(*e.of);
+  }
+  std::string operator()(const ComposedEvent& e) const {
+    if (e.of.empty()) return "nothing";
+    const std::string first = describe(e.of.front());
+    if (e.of.size() == 1) return first;
+    return std::to_string(e.of.size()) + " different releases, from " + first + " to " +
+           describe(e.of.back());
+  }
+  std::string operator()(const SelfComposedEvent& e) const {
+    return std::to_string(e.count) + " x " + describe(*e.of);
+  }
+  std::string operator()(const NonPrivateEvent&) const { return "not private"; }
+  std::string operator()(const UnsupportedEvent& e) const { return "unsupported: " + e.reason; }
+};
+
+std::string section(const char* title, const Table& table) {
+  return std::string("\n") + title + "\n" + table.text(kIndent);
+}
+
+std::string components_section(const core::Manifest& manifest) {
+  Table table({Align::left, Align::left, Align::left, Align::left});
+  for (const core::ComponentUse* use : components_of(manifest)) {
+    const Component& component = *use->component;
+    table.add({use->where, component.full_name(), component.plugin->version,
+               component.factory.info.summary});
+  }
+  return section("components", table);
+}
+
+std::string schedules_section(const core::Plan& plan) {
+  Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::left});
+  table.add({"", "first", "min", "max", "last", ""});
+  const auto add = [&](const char* slot, const std::vector<double>& values) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    table.add({slot, short_number(values.front(), 5), short_number(*low, 5), short_number(*high, 5),
+               short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
+  };
+  add("noise multiplier", plan.noise_multiplier);
+  add("clip norm", plan.clip_norm);
+  add("learning rate", plan.learning_rate);
+  return section("schedules", table);
+}
+
+std::string training_section(const core::Plan& plan) {
+  const core::Manifest& manifest = *plan.manifest;
+  std::string steps = std::to_string(plan.steps());
+  if (plan.affordable_steps < plan.steps()) {
+    steps =
+        std::to_string(plan.affordable_steps) + " of " + steps + ": the budget pays for no more";
+  }
+  Table table({Align::left, Align::left});
+  table.add({"parameters (d)", std::to_string(plan.parameters)});
+  table.add({"examples (N)", std::to_string(plan.dataset_size)});
+  table.add({"steps", steps});
+  table.add({"divisor of sums", short_number(plan.divisor, 8)});
+  table.add(
+      {"reproducible",
+       manifest.seed ? "yes, seed " + std::to_string(*manifest.seed) + ": not for release" : "no"});
+  return section("training", table);
+}
+
+std::string privacy_section(const core::Plan& plan) {
+  const core::Manifest& manifest = *plan.manifest;
+  Table table({Align::left, Align::left});
+  table.add({"budget", manifest.target_epsilon
+                           ? "epsilon " + format_number(*manifest.target_epsilon)
+                           : "none: the noise is given, nothing guards it"});
+  table.add({"delta", format_number(manifest.target_delta)});
+  table.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
+                              std::string(to_text(PrivacyUnit::example))});
+  table.add({"sampling", manifest.sampler.component->factory.info.summary});
+  table.add({"accounted as", describe(plan.event)});
+  table.add({"unaccounted", unaccounted_text(plan)});
+  return section("privacy", table);
+}
+
+std::string accountants_section(const core::Plan& plan) {
+  Table table({Align::left, Align::right, Align::left, Align::right, Align::left});
+  table.add({"", "epsilon", "bound", "lower", ""});
+  for (const core::AccountantReport& report : plan.accountants) {
+    const PrivacyAnswer& answer = report.epsilon;
+    table.add({report.name, short_bound(answer.value), std::string(to_text(answer.bound)),
+               answer.lower ? short_number(*answer.lower, 6) : "-", answer.note});
+  }
+  return section("accountants", table);
+}
+
+}  // namespace
+
+std::string sparkline(std::span<const double> values, std::size_t width, bool utf8) {
+  static constexpr std::array<std::string_view, 8> kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr std::array<std::string_view, 8> kAscii{"_", ".", "-", "~", "=", "+", "*", "#"};
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  if (values.empty() || *low == *high) return "";
+  const std::size_t columns = std::min(width, values.size());
+  std::string line;
+  for (std::size_t column = 0; column < columns; ++column) {
+    // The first column is the first value and the last the last, whatever lies between.
+    const std::size_t at =
+        columns == 1 ? 0 : (column * (values.size() - 1) + (columns - 1) / 2) / (columns - 1);
+    const double height = (values[at] - *low) / (*high - *low);
+    const auto level = std::min<std::size_t>(static_cast<std::size_t>(height * 8.0), 7);
+    line += utf8 ? kBlocks[level] : kAscii[level];
+  }
+  return line;
+}
+
+std::string describe(const Event& event) { return std::visit(Describer{}, event.kind()); }
+
+std::string plan_page(const core::Plan& plan) {
+  const core::Manifest& manifest = *plan.manifest;
+  const char* mode = manifest.mode == core::Mode::release ? "release" : "research";
+  return manifest.name + ": epsilon " + epsilon_text(plan.accountants.front()) + " in " +
+         std::to_string(plan.affordable_steps) + " steps, " + mode + " mode\n" +
+         components_section(manifest) + training_section(plan) + schedules_section(plan) +
+         privacy_section(plan) + accountants_section(plan);
+}
+
+}  // namespace privgrad::tool

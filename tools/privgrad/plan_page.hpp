@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "privgrad/core/plan.hpp"
+
+namespace privgrad::tool {
+
+/// What `privgrad plan` prints for people.
+std::string plan_page(const core::Plan& plan);
+
+/// The values as a row of characters of different heights, at most `width` of them; with `utf8`
+/// from block elements, else from ASCII. Empty if all values are the same.
+std::string sparkline(std::span<const double> values, std::size_t width, bool utf8);
+
+/// An event in words: "100 x poisson sampled at 0.01 of gaussian of noise multiplier 1.1".
+std::string describe(const Event& event);
+
+}  // namespace privgrad::tool

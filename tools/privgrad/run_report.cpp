@@ -1,0 +1,85 @@
+#include "run_report.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "output.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+using Align = Table::Align;
+
+std::string metric_text(const std::optional<double>& value) {
+  return value ? short_number(*value, 4) : "-";
+}
+
+std::string coloured(const std::string& text, const char* code) {
+  return use_colour(STDOUT_FILENO) ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
+}
+
+std::string headline(const core::Plan& plan, const core::RunResult& result) {
+  const bool completed = result.status == core::RunStatus::completed;
+  return plan.manifest->name + ": " +
+         coloured(std::string(core::to_text(result.status)), completed ? "32" : "33") + ", " +
+         std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps in " +
+         short_number(result.seconds, 3) + " s\n";
+}
+
+std::string metrics_table(const core::Metrics& metrics) {
+  Table table({Align::left, Align::right, Align::right});
+  table.add({"", "train", "test"});
+  if (metrics.train_loss || metrics.test_loss) {
+    table.add({"loss", metric_text(metrics.train_loss), metric_text(metrics.test_loss)});
+  }
+  if (metrics.train_accuracy || metrics.test_accuracy) {
+    table.add(
+        {"accuracy", metric_text(metrics.train_accuracy), metric_text(metrics.test_accuracy)});
+  }
+  return table.text();
+}
+
+std::string reproducible_text(const core::Manifest& manifest) {
+  if (!manifest.seed) return "no: the noise is keyed from the operating system";
+  return "yes, seed " + std::to_string(*manifest.seed) +
+         ": whoever knows it can remove the noise; not for release";
+}
+
+}  // namespace
+
+std::string unaccounted_text(const core::Plan& plan) {
+  std::string text;
+  for (const core::Unaccounted& item : plan.unaccounted) {
+    text += (text.empty() ? "" : ", ") + item.what;
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+std::string epsilon_text(const core::AccountantReport& report) {
+  if (std::isinf(report.epsilon.value)) return "infinite: " + report.epsilon.note;
+  std::string_view bound = "an estimate, not a bound,";
+  if (report.epsilon.bound == BoundKind::upper) bound = "upper bound";
+  if (report.epsilon.bound == BoundKind::exact) bound = "exact";
+  return short_bound(report.epsilon.value) + " (" + std::string(bound) + " by " + report.name + ")";
+}
+
+std::string run_report(const core::Plan& plan, const core::RunResult& result) {
+  const core::Manifest& manifest = *plan.manifest;
+  Table facts({Align::left, Align::left});
+  facts.add(
+      {"epsilon",
+       epsilon_text({plan.accountants.front().name, result.epsilon}) +
+           (manifest.target_epsilon ? ", budget " + format_number(*manifest.target_epsilon) : "")});
+  facts.add({"delta", format_number(manifest.target_delta)});
+  facts.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
+                              std::string(to_text(PrivacyUnit::example))});
+  facts.add({"mode", manifest.mode == core::Mode::release ? "release" : "research"});
+  facts.add({"unaccounted", unaccounted_text(plan)});
+  facts.add({"reproducible", reproducible_text(manifest)});
+  facts.add({"run directory", result.summary.at("run_dir").get<std::string>()});
+  return headline(plan, result) + "\n" + metrics_table(result.metrics) + "\n" + facts.text();
+}
+
+}  // namespace privgrad::tool

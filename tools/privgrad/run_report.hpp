@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "privgrad/core/run.hpp"
+
+namespace privgrad::tool {
+
+/// What a run prints at its end, for people.
+std::string run_report(const core::Plan& plan, const core::RunResult& result);
+
+/// The things computed from private rows and charged nowhere, as one line; "nothing" for none.
+std::string unaccounted_text(const core::Plan& plan);
+
+/// "4.0000 (upper bound by zcdp)": never below the value, however many digits are shown.
+std::string epsilon_text(const core::AccountantReport& report);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <atomic>
+
+namespace privgrad::tool {
+
+/// While it lives, the first SIGINT or SIGTERM asks the run to end after its step; a second one
+/// ends the process at once, as it would have without this. One at a time.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  const std::atomic<bool>& flag() const noexcept;
+};
+
+}  // namespace privgrad::tool

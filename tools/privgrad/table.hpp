@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace privgrad::tool {
+
+/// Text in columns that line up, two spaces apart.
+class Table {
+ public:
+  enum class Align { left = 1, right };
+
+  /// \param columns  how each is aligned; rows may have fewer cells, never more.
+  explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
+
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  bool empty() const noexcept { return rows_.empty(); }
+
+  /// The rows, each behind `indent` spaces and without blanks at its end.
+  std::string text(std::size_t indent = 0) const;
+
+ private:
+  std::vector<Align> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// \returns the number of characters of UTF-8 text; terminals show most of them one cell wide.
+std::size_t character_count(const std::string& text);
+
+}  // namespace privgrad::tool
