@@ -49,7 +49,6 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
         .options(description)
         .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next |
                style::allow_short | style::allow_dash_for_short | style::short_allow_next)
-        .positional(po::positional_options_description().add("", -1))
         .run()
         .options;
   } catch (const po::unknown_option& problem) {

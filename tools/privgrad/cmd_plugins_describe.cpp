@@ -1,9 +1,10 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
-#include "component_text.hpp"
+#include "component_json.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/core/component_docs.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -60,7 +61,7 @@ int run(const Arguments& arguments) {
   if (arguments.has("json")) {
     print_json(description_json(component));
   } else {
-    print(describe(component));
+    print(core::component_text(component));
   }
   return 0;
 }

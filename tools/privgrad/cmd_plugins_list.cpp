@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "command.hpp"
-#include "component_text.hpp"
+#include "component_json.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "table.hpp"

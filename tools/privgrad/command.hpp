@@ -21,6 +21,7 @@ Command plugins_list_command();
 Command plugins_describe_command();
 Command plugins_new_command();
 Command plugins_docs_command();
+Command plugins_test_command();
 Command schema_command();
 
 /// All of them, in the order in which help lists them.

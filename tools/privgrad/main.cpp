@@ -121,7 +121,10 @@ const std::vector<Command>& commands() {
                                         validate_command(),
                                         plugins_list_command(),
                                         plugins_describe_command(),
-                                        plugins_new_command()};
+                                        plugins_new_command(),
+                                        plugins_test_command(),
+                                        plugins_docs_command(),
+                                        schema_command()};
   return all;
 }
 

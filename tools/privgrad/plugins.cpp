@@ -14,12 +14,11 @@ Option plugin_dir_option() {
           .repeatable = true};
 }
 
+void limit_blas_threads() { ::setenv("OPENBLAS_NUM_THREADS", "1", 1); }
+
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock) {
-  // OpenBLAS reads this when a plugin brings it in. Threads are the executor's business: a product
-  // that OpenBLAS splits differs in its last bits from one that it does not, and starting its
-  // threads takes longer than everything else here.
-  ::setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  limit_blas_threads();
   host::SearchRequest request;
   for (const std::string& directory : arguments.texts("plugin-dir")) {
     request.plugin_dirs.emplace_back(directory);
@@ -27,6 +26,8 @@ host::PluginHost load_plugins(const Arguments& arguments,
   request.lock = lock;
   host::PluginHost host = host::load_all(request);
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {
+    // Who asked for the plugins of a lock file knows that the others are left out.
+    if (lock && refusal.why.starts_with("not in the lock file")) continue;
     complain("warning", refusal.file + ": not loaded: " + refusal.why);
   }
   return host;

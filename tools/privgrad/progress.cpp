@@ -48,7 +48,7 @@ void add_metric(std::string& line, const char* name, const std::optional<double>
   if (!train && !test) return;
   line += std::string("  ") + name;
   if (train) line += " " + format(*train);
-  if (test) line += std::string(train ? " / " : " test ") + format(*test);
+  if (test) line += (train ? " (test " : " test ") + format(*test) + (train ? ")" : "");
 }
 
 }  // namespace

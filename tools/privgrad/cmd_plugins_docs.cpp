@@ -1,0 +1,69 @@
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/component_docs.hpp"
+#include "privgrad/core/files.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// kind -> name -> summary, of what has a page.
+using Index = std::map<std::string, std::map<std::string, std::string>>;
+
+std::string page_name(const std::string& kind, const std::string& name) {
+  return kind + "." + name + ".md";
+}
+
+std::string index_page(const Index& index) {
+  std::string text =
+      "# Components\n\nMade by `privgrad plugins docs` from what the plugins declare; edits here "
+      "are lost.\n";
+  for (const auto& [kind, components] : index) {
+    text += "\n## " + kind + "\n\n";
+    for (const auto& [name, summary] : components) {
+      text += "- [" + name + "](" + page_name(kind, name) + "): " + summary + "\n";
+    }
+  }
+  return text;
+}
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  const fs::path folder = arguments.operand(0);
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  Index index;
+  for (const Component& component : host.catalog().components()) {
+    const std::string& kind = component.factory.kind;
+    const ComponentInfo& info = component.factory.info;
+    if (!index[kind].emplace(info.name, info.summary).second) {
+      complain("warning", kind + "/" + component.full_name() +
+                              ": has no page, as another plugin of that name has it");
+      continue;
+    }
+    core::write_atomically(folder / page_name(kind, info.name), core::component_page(component));
+  }
+  core::write_atomically(folder / "README.md", index_page(index));
+  return 0;
+}
+
+}  // namespace
+
+Command plugins_docs_command() {
+  return {
+      .usage = {.name = "plugins docs",
+                .summary = "Writes a manual page in Markdown for every component, and an index.",
+                .operands = {"DIR"},
+                .options = {plugin_dir_option()},
+                .examples = {"privgrad plugins docs docs/components"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/testing.hpp"
+#include "privgrad/core/yaml.hpp"
+#include "privgrad/testing/conformance.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Align = Table::Align;
+using privgrad::testing::Finding;
+using privgrad::testing::Verdict;
+
+struct Examined {
+  const Component* component = nullptr;
+  std::vector<Finding> findings;
+};
+
+Value parse_params(const std::string& text) {
+  std::vector<Problem> problems;
+  std::optional<Value> value = core::parse_yaml(text, problems);
+  if (!problems.empty() || !value || !std::holds_alternative<Value::Object>(value->data())) {
+    throw UsageError("--params: '" + text + "' is no YAML object" +
+                     (problems.empty() ? "" : ": " + problems.front().what));
+  }
+  return *std::move(value);
+}
+
+/// \returns parameters by component name, from `--params NAME=YAML`.
+std::map<std::string, Value> given_params(const Arguments& arguments, const Catalog& catalog) {
+  std::map<std::string, Value> params;
+  for (const std::string& given : arguments.texts("params")) {
+    const std::size_t equals = std::min(given.find('='), given.size());
+    const std::string name = given.substr(0, equals);
+    const bool known = std::any_of(
+        catalog.components().begin(), catalog.components().end(),
+        [&](const Component& component) { return component.factory.info.name == name; });
+    if (!known || equals == given.size()) {
+      throw UsageError("--params is '" + given + "', expected NAME=YAML with the name of one of " +
+                       "the plugin's components");
+    }
+    params[name] = parse_params(given.substr(equals + 1));
+  }
+  return params;
+}
+
+std::vector<Examined> examine(const Catalog& catalog, const std::map<std::string, Value>& params) {
+  std::vector<Examined> all;
+  for (const Component& component : catalog.components()) {
+    privgrad::testing::Setup setup;
+    setup.make_released = core::released_for_testing;
+    if (const auto own = params.find(component.factory.info.name); own != params.end()) {
+      setup.params = own->second;
+    }
+    all.push_back({&component, privgrad::testing::check_component(component, setup)});
+  }
+  return all;
+}
+
+std::string text_of(const std::vector<Examined>& all) {
+  std::string text;
+  for (const Examined& examined : all) {
+    Table table({Align::left, Align::left, Align::left});
+    for (const Finding& finding : examined.findings) {
+      table.add({std::string(to_text(finding.verdict)), finding.rule, finding.detail});
+    }
+    text += (text.empty() ? "" : "\n") + examined.component->factory.kind + " " +
+            examined.component->full_name() + "\n" + table.text(2);
+  }
+  return text;
+}
+
+nlohmann::json json_of(const std::vector<Examined>& all, bool conforms) {
+  nlohmann::json components = nlohmann::json::array();
+  for (const Examined& examined : all) {
+    nlohmann::json findings = nlohmann::json::array();
+    for (const Finding& finding : examined.findings) {
+      findings.push_back({{"rule", finding.rule},
+                          {"verdict", to_text(finding.verdict)},
+                          {"detail", finding.detail}});
+    }
+    components.push_back({{"kind", examined.component->factory.kind},
+                          {"name", examined.component->factory.info.name},
+                          {"full_name", examined.component->full_name()},
+                          {"findings", std::move(findings)}});
+  }
+  return {{"conforms", conforms}, {"components", std::move(components)}};
+}
+
+int run(const Arguments& arguments) {
+  limit_blas_threads();
+  const fs::path file = fs::absolute(arguments.operand(0));
+  host::PluginHost host(host::TrustPolicy{.directories = {file.parent_path()}, .pins = {}});
+  host.load(file);
+  const std::vector<Examined> all =
+      examine(host.catalog(), given_params(arguments, host.catalog()));
+  const auto broken = std::count_if(all.begin(), all.end(), [](const Examined& examined) {
+    return !privgrad::testing::conforms(examined.findings);
+  });
+  if (arguments.has("json")) {
+    print_json(json_of(all, broken == 0));
+  } else {
+    print(text_of(all));
+  }
+  if (broken == 0) return 0;
+  throw PluginError(arguments.operand(0) + ": " + std::to_string(broken) + " of " +
+                    std::to_string(all.size()) + " components break a promise of their interface");
+}
+
+}  // namespace
+
+Command plugins_test_command() {
+  return {
+      .usage = {.name = "plugins test",
+                .summary = "Checks that the components of a plugin keep every promise of their "
+                           "interface.",
+                .operands = {"FILE"},
+                .options = {{.name = "params",
+                             .value = "NAME=YAML",
+                             .doc = "Parameters to make the component NAME with, in place of its "
+                                    "declared examples and defaults.",
+                             .repeatable = true},
+                            {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
+                .details = "Runs the plugin's code in this process. Exit code 1 if a promise is "
+                           "broken; rules that were not\nchecked are listed as skipped, with the "
+                           "reason.",
+                .examples = {"privgrad plugins test "
+                             "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
+                             "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "
+                             "i.gz, labels: l.gz}}'"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,31 @@
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/json_schema.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  print_json(core::manifest_schema(host.catalog()));
+  return 0;
+}
+
+}  // namespace
+
+Command schema_command() {
+  return {.usage = {.name = "schema",
+                    .summary = "Prints a JSON Schema for manifests, made from the plugins that "
+                               "were found, other people's\nincluded.",
+                    .operands = {},
+                    .options = {plugin_dir_option()},
+                    .details = "An editor completes and checks a manifest that begins with\n"
+                               "# yaml-language-server: $schema=privgrad.schema.json",
+                    .examples = {"privgrad schema > privgrad.schema.json"}},
+          .run = run};
+}
+
+}  // namespace privgrad::tool
