@@ -1,5 +1,7 @@
 #include "privgrad/transform.hpp"
 
+#include <dlfcn.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <vector>
@@ -97,10 +99,22 @@ TEST_CASE("standardize: training statistics, applied to every split", "[transfor
   CHECK(test.features()[1] == 0.0f);
 }
 
+TEST_CASE("standardize: a constant feature becomes 0 even if its mean is not exact",
+          "[transform]") {
+  // Adding 0.1f / n up n times misses 0.1f by rounding for some n, and a deviation of 1e-18 would
+  // then blow the rounding error up to 1.
+  const auto rows = GENERATE(3u, 7u, 10u, 49u, 1000u);
+  auto train = rows_of(1, std::vector<float>(rows, 0.1f));
+  const auto standardize = transform("standardize");
+  standardize->fit(train);
+  standardize->apply(train);
+  CHECK(values(train) == std::vector<float>(rows));
+}
+
 TEST_CASE("standardize: sums in double", "[transform]") {
-  // In float32 the sum of 100000 values near 1e6 loses all of the +-1 around the mean.
+  // In float32 the sum of 30000 values near 1.2e6 loses all of the +-1 around the mean.
   std::vector<float> features;
-  for (int i = 0; i < 100000; ++i) features.push_back(i % 2 == 0 ? 999999.0f : 1000001.0f);
+  for (int i = 0; i < 30000; ++i) features.push_back(i % 2 == 0 ? 1234566.0f : 1234568.0f);
   auto data = rows_of(1, features);
   const auto standardize = transform("standardize");
   standardize->fit(data);
@@ -246,6 +260,43 @@ TEST_CASE("pca: more rows than one block, all components: lengths and angles sta
   }
   for (std::size_t j = 1; j < 5; ++j)
     CHECK(column_variance(after, j) < column_variance(after, j - 1));
+}
+
+TEST_CASE("pca: the same bits whatever the number of BLAS threads", "[transform]") {
+  // The rows are all rotations of one, so that the variances come in equal pairs and the least
+  // difference in rounding turns the components of a pair by any angle.
+  constexpr std::size_t kWidth = 300;
+  const auto row =
+      house()
+          .create<DataSource>("synthetic", Value::Object{{"rows", 1, {}}, {"dimensions", 300, {}}})
+          ->read(Split::train);
+  std::vector<float> first(kWidth);
+  std::vector<float> ignored(1);
+  row.gather(std::vector<std::uint32_t>{0}, first, ignored);
+  std::vector<float> rotations;
+  for (std::size_t i = 0; i < kWidth; ++i) {
+    for (std::size_t j = 0; j < kWidth; ++j) rotations.push_back(first[(i + j) % kWidth]);
+  }
+  transform("pca", {{"dimensions", 1, {}}});  // so that the plugin and its BLAS are loaded
+  void* blas = ::dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(blas != nullptr);
+  const auto set = reinterpret_cast<void (*)(int)>(::dlsym(blas, "openblas_set_num_threads"));
+  const auto get = reinterpret_cast<int (*)()>(::dlsym(blas, "openblas_get_num_threads"));
+  REQUIRE((set != nullptr && get != nullptr));
+  const int before = get();
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 3}) {
+    set(threads);
+    auto data = rows_of(kWidth, rotations);
+    const auto pca = transform("pca", {{"dimensions", 50, {}}});
+    pca->fit(data);
+    pca->apply(data);
+    CHECK(get() == threads);  // as it was found
+    results.push_back(values(data));
+  }
+  set(before);
+  CHECK(results[1] == results[0]);
+  CHECK(results[2] == results[0]);
 }
 
 TEST_CASE("pca: more dimensions than the data has are refused", "[transform]") {
