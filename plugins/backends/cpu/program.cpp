@@ -32,6 +32,12 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
           batch.targets.subspan(first, count)};
 }
 
+void add_to_rows(std::span<const float> summand, std::span<float> rows) {
+  for (auto row = rows.begin(); row != rows.end();) {
+    for (const float value : summand) *row++ += value;
+  }
+}
+
 /// A NaN passes through every activation: an example that went wrong must not look right.
 void activate(ActivationKind kind, std::span<const float> in, std::span<float> out) {
   switch (kind) {
@@ -158,7 +164,7 @@ void CpuProgram::forward(const Batch& batch, Block& block) const {
     if (const auto* dense = std::get_if<DenseStep>(&step)) {
       out = free.first(block.count * dense->units);
       dense->forward.multiply(block.count, in, out);
-      for (std::size_t k = 0; k < out.size(); ++k) out[k] += dense->bias[k % dense->units];
+      add_to_rows(dense->bias, out);
     } else {
       const auto& activation = std::get<ActivationStep>(step);
       out = free.first(block.count * activation.units);
