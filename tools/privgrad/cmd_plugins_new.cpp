@@ -1,10 +1,13 @@
 #include <stdlib.h>  // mkdtemp is not in <cstdlib>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <system_error>
 
 #include "command.hpp"
 #include "output.hpp"
@@ -102,30 +105,39 @@ std::map<fs::path, std::string> instantiate(const fs::path& from, const Tokens& 
   return files;
 }
 
-void make_empty(const fs::path& folder) {
+/// 0777 as the umask leaves it.
+fs::perms usual_permissions() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return static_cast<fs::perms>(0777 & ~mask);
+}
+
+/// \returns the folder's path without a slash at its end. \throws IoError if something is there.
+fs::path free_place(const std::string& folder) {
+  fs::path place = fs::absolute(folder).lexically_normal();
+  if (place.filename().empty()) place = place.parent_path();
   std::error_code failure;
-  if (fs::exists(folder, failure) && !(fs::is_directory(folder) && fs::is_empty(folder))) {
-    throw IoError(folder.string() + ": exists and is not an empty folder; name another with --dir");
+  if (fs::exists(place, failure) && !(fs::is_directory(place) && fs::is_empty(place))) {
+    throw IoError(folder + ": exists and is not an empty folder; name another with --dir");
   }
-  fs::create_directories(folder, failure);
-  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  return place;
 }
 
 /// All files or none: they are written into a folder beside the new one, which then takes its name.
 void write_folder(const fs::path& folder, const std::map<fs::path, std::string>& files) {
-  make_empty(folder);
-  const fs::path resolved = fs::canonical(folder);
-  std::string unfinished = (resolved.parent_path() / ".privgrad-new-XXXXXX").string();
+  fs::create_directories(folder.parent_path());
+  std::string unfinished = (folder.parent_path() / ".privgrad-new-XXXXXX").string();
   if (::mkdtemp(unfinished.data()) == nullptr) {
-    throw IoError(folder.string() + ": the folder above it cannot be written");
+    throw IoError(folder.parent_path().string() +
+                  ": cannot be written: " + std::generic_category().message(errno));
   }
   try {
     for (const auto& [file, content] : files) {
       fs::create_directories((unfinished / file).parent_path());
       core::write_atomically(unfinished / file, content);
     }
-    fs::permissions(unfinished, fs::status(resolved).permissions());  // mkdtemp: for the owner only
-    fs::rename(unfinished, resolved);
+    fs::permissions(unfinished, usual_permissions());  // mkdtemp: for the owner only
+    fs::rename(unfinished, folder);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(unfinished, ignored);
@@ -150,9 +162,9 @@ int run(const Arguments& arguments) {
   std::map<fs::path, std::string> files = instantiate(source / kind, tokens);
   files.merge(instantiate(source / kCommon, tokens));
 
-  const fs::path folder = arguments.has("dir") ? arguments.text("dir") : name;
-  write_folder(folder, files);
-  print("a new " + kind + " is in " + folder.string() + "; its README.md says how to build it\n");
+  const std::string folder = arguments.has("dir") ? arguments.text("dir") : name;
+  write_folder(free_place(folder), files);
+  print("a new " + kind + " is in " + folder + "; its README.md says how to build it\n");
   return 0;
 }
 

@@ -1,0 +1,110 @@
+#include "cli.hpp"
+
+namespace {
+
+const Words kCommands[] = {{"run"},
+                           {"plan"},
+                           {"validate"},
+                           {"plugins", "list"},
+                           {"plugins", "describe"},
+                           {"plugins", "new"},
+                           {"plugins", "test"},
+                           {"plugins", "docs"},
+                           {"schema"}};
+
+}  // namespace
+
+TEST_CASE("every command explains itself, with options and examples") {
+  const Cli cli;
+  for (Words words : kCommands) {
+    words.push_back("--help");
+    const Outcome help = cli(words);
+    INFO(help.out << help.err);
+    CHECK(help.exit_code == 0);
+    CHECK(help.err == "");
+    CHECK(help.out.starts_with("usage: privgrad " + words[0]));
+    CHECK_THAT(help.out, ContainsSubstring("\noptions:\n"));
+    CHECK_THAT(help.out, ContainsSubstring("\nexamples:\n  privgrad " + words[0]));
+  }
+}
+
+TEST_CASE("the overview lists every command") {
+  const Cli cli;
+  const Outcome help = cli({"--help"});
+  CHECK(help.exit_code == 0);
+  for (const Words& words : kCommands) {
+    const std::string name = words.size() == 1 ? words[0] : words[0] + " " + words[1];
+    CHECK_THAT(help.out, ContainsSubstring("\n  " + name + "  "));
+  }
+}
+
+TEST_CASE("run --help says what a signal does to the exit code") {
+  const Cli cli;
+  CHECK_THAT(cli({"run", "--help"}).out, ContainsSubstring("SIGINT"));
+}
+
+TEST_CASE("the version is the one of the project") {
+  const Cli cli;
+  const Outcome version = cli({"--version"});
+  CHECK(version.exit_code == 0);
+  CHECK(version.out.starts_with("privgrad 0."));
+  CHECK_THAT(version.out, ContainsSubstring("\nABI privgrad=0."));
+}
+
+TEST_CASE("wrong calls get one line and exit code 2") {
+  struct Wrong {
+    Words words;
+    std::string expected;
+  };
+  const Wrong calls[] = {
+      {{}, "see privgrad --help"},
+      {{"rnu"}, "did you mean 'run'?"},
+      {{"plugin"}, "did you mean 'plugins'?"},
+      {{"plugins"}, "needs one of list, describe, new, test, docs"},
+      {{"plugins", "lst"}, "did you mean 'plugins list'?"},
+      {{"frobnicate"}, "there is no command 'frobnicate'"},
+      {{"run"}, "MANIFEST is missing"},
+      {{"run", "small.yaml", "other.yaml"}, "'other.yaml' is one too many"},
+      {{"run", "small.yaml", "--thread", "2"}, "did you mean '--threads'?"},
+      {{"run", "small.yaml", "-x"}, "no option '-x'"},
+      {{"run", "small.yaml", "--threads"}, "--threads needs a value"},
+      {{"run", "small.yaml", "--threads", "two"}, "--threads is 'two', allowed is a whole number"},
+      {{"run", "small.yaml", "--threads", "0"}, "--threads is '0'"},
+      {{"run", "small.yaml", "--threads=-1"}, "--threads is '-1'"},
+      {{"run", "small.yaml", "--threads", "1x"}, "--threads is '1x'"},
+      {{"run", "small.yaml", "--json=yes"}, "--json takes no value"},
+      {{"run", "small.yaml", "--out", "a", "--out", "b"}, "--out is given twice"},
+      {{"run", "small.yaml", "--out", "\xff"}, "not UTF-8"},
+      {{"run", "small.yaml", "--plugin-dir", "absent"}, "absent: no such directory"},
+      {{"validate", "small.yaml", "--json"}, "no option '--json'"},
+      {{"plugins", "describe", "optimizer/momentun"}, "did you mean 'optimizer/momentum'?"},
+      {{"plugins", "describe", "momentun"}, "did you mean 'momentum'?"},
+      {{"plugins", "new", "scheduel", "x"}, "did you mean 'schedule'?"},
+      {{"plugins", "new", "schedule", "../x"}, "NAME is '../x'"},
+      {{"plugins", "new", "schedule", "Fast"}, "NAME is 'Fast'"},
+  };
+  const Cli cli;
+  for (const Wrong& wrong : calls) {
+    const Outcome outcome = cli(wrong.words);
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(wrong.expected));
+  }
+  CHECK_FALSE(std::filesystem::exists(cli.out("runs")));
+}
+
+TEST_CASE("an error line stays one line whatever the names in it hold") {
+  const Cli cli;
+  const Outcome outcome = cli({"bad\nname\x1b[2J"});
+  check_one_error_line(outcome, 2);
+  CHECK(outcome.err.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("output that does not arrive is exit code 4") {
+  const Cli cli;
+  for (const Words& words : {Words{"plugins", "list"}, Words{"schema"}, Words{"--help"},
+                             Words{"plan", "small.yaml", "--json"}}) {
+    Call full = cli.prepare(words);
+    full.out = "/dev/full";
+    check_one_error_line(call(full), 4);
+  }
+}

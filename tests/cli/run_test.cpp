@@ -1,0 +1,226 @@
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Outcome run_seeded(const Cli& cli, const std::string& name, int threads) {
+  return cli.on_manifest("run", {"--set", "seed=7", "--set", "model={kind: mlp, hidden: [16]}",
+                                 "--threads", std::to_string(threads), "--out", name, "--quiet"});
+}
+
+std::string model_of(const Cli& cli, const std::string& run) {
+  return read_file(cli.out(run) / "model.safetensors");
+}
+
+/// A call that takes minutes if nothing ends it.
+Call endless_run(const Cli& cli) {
+  return cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
+                      "--set", "schedules.noise_multiplier=1e6", "--out", "long", "--json"});
+}
+
+}  // namespace
+
+TEST_CASE("run --json prints the contract's summary and nothing else") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--out", "out", "--threads", "1", "--json"});
+  CHECK(outcome.exit_code == 0);
+  const Json summary = Json::parse(outcome.out);
+  CHECK(summary.at("status") == "completed");
+  CHECK(summary.at("steps") == 12);
+  CHECK(summary.at("epsilon") <= 1.0);
+  CHECK(summary.at("epsilon") > 0.999);
+  CHECK(summary.at("delta") == 1e-5);
+  CHECK(summary.at("accountant") == "zcdp");
+  for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}) {
+    CHECK(summary.at("metrics").at(metric).is_number());
+  }
+  CHECK(summary.at("unaccounted") == Json{"training metrics", "test metrics"});
+  CHECK(summary.at("mode") == "research");
+  CHECK(summary.at("reproducible") == false);
+  CHECK(summary.at("seconds") >= 0.0);
+  CHECK(summary.at("run_dir") == "out");
+  CHECK(Json::parse(read_file(cli.out("out/summary.json"))) == summary);
+}
+
+TEST_CASE("a run leaves its record, and nothing else") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--out", "out"}).exit_code == 0);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(cli.out("out"))) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"ledger.jsonl", "manifest.yaml", "metrics.jsonl",
+                                          "model.safetensors", "privgrad.lock", "summary.json"});
+}
+
+TEST_CASE("the resolved manifest of a run is one that runs") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--set", "seed=7", "--out", "first", "--quiet"}).exit_code == 0);
+  REQUIRE(cli({"run", "first/manifest.yaml", "--out", "second", "--quiet"}).exit_code == 0);
+  CHECK(model_of(cli, "first") == model_of(cli, "second"));
+}
+
+TEST_CASE("progress is one line per measurement on standard error, the table on standard output") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--out", "out"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(line_count(outcome.err) == 4);  // after 3, 6, 9 and 12 steps
+  CHECK(outcome.err.starts_with("step  3/12  loss "));
+  CHECK_THAT(outcome.err, ContainsSubstring("accuracy "));
+  CHECK_THAT(outcome.err, ContainsSubstring("epsilon 1.0000 of 1\n"));
+  CHECK(outcome.out.starts_with("small: completed, 12 of 12 steps in "));
+  for (const char* text : {"train ", "test\n", "loss ", "accuracy ", "epsilon ", "zcdp", "delta ",
+                           "1e-05", "unaccounted    training metrics, test metrics\n",
+                           "reproducible   no", "run directory  out\n"}) {
+    CHECK_THAT(outcome.out, ContainsSubstring(text));
+  }
+  CHECK(outcome.out.find('\033') == std::string::npos);
+}
+
+TEST_CASE("--quiet shows no progress") {
+  const Cli cli;
+  CHECK(cli.on_manifest("run", {"--out", "out", "--quiet"}).err == "");
+}
+
+TEST_CASE("on a terminal progress is one line that is rewritten and taken away") {
+  const Cli cli;
+  Call run = cli.prepare({"run", "small.yaml", "--out", "out"});
+  run.terminal = true;
+  const Outcome outcome = call(run);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("\rstep  3/12  loss "));
+  CHECK_THAT(outcome.err, ContainsSubstring("\rstep 12/12  loss "));
+  CHECK(outcome.err.ends_with("\r\033[K"));
+  CHECK(line_count(outcome.err) == 0);
+}
+
+TEST_CASE("without --out every run gets a directory of its own below runs/") {
+  const Cli cli;
+  for (int i = 0; i < 3; ++i) REQUIRE(cli.on_manifest("run", {"--quiet"}).exit_code == 0);
+  int runs = 0;
+  for (const auto& entry : fs::directory_iterator(cli.out("runs"))) {
+    ++runs;
+    // small-yyyymmddThhmmssZ, and -2 where two runs began in the same second.
+    const std::string name = entry.path().filename();
+    CHECK(name.starts_with("small-20"));
+    CHECK(name.at(14) == 'T');
+    CHECK(name.at(21) == 'Z');
+    CHECK(fs::exists(entry.path() / "summary.json"));
+  }
+  CHECK(runs == 3);
+}
+
+TEST_CASE("the same seed gives the same model, whatever the number of threads") {
+  const Cli cli;
+  REQUIRE(run_seeded(cli, "one", 1).exit_code == 0);
+  REQUIRE(run_seeded(cli, "two", 2).exit_code == 0);
+  REQUIRE(run_seeded(cli, "again", 1).exit_code == 0);
+  REQUIRE(run_seeded(cli, "many", 5).exit_code == 0);
+  CHECK(model_of(cli, "one") == model_of(cli, "two"));
+  CHECK(model_of(cli, "one") == model_of(cli, "again"));
+  CHECK(model_of(cli, "one") == model_of(cli, "many"));
+  CHECK(Json::parse(read_file(cli.out("one/summary.json"))).at("reproducible") == true);
+}
+
+TEST_CASE("without a seed no two runs are the same") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--out", "one", "--quiet"}).exit_code == 0);
+  REQUIRE(cli.on_manifest("run", {"--out", "two", "--quiet"}).exit_code == 0);
+  CHECK(model_of(cli, "one") != model_of(cli, "two"));
+}
+
+TEST_CASE("a budget that runs out ends the run with exit code 0 and a note") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest(
+      "run", {"--set", "schedules.noise_multiplier=10", "--out", "out", "--json", "--quiet"});
+  CHECK(outcome.exit_code == 0);
+  const Json summary = Json::parse(outcome.out);
+  CHECK(summary.at("status") == "budget_exhausted");
+  CHECK(summary.at("steps") > 0);
+  CHECK(summary.at("steps") < 12);
+  CHECK(summary.at("epsilon") <= 1.0);
+  CHECK(outcome.err.starts_with("privgrad: note: the budget was spent after step " +
+                                summary.at("steps").dump() + " of 12"));
+}
+
+TEST_CASE("a run that diverges is one error line and exit code 1, with its record") {
+  const Cli cli;
+  const Outcome outcome =
+      cli.on_manifest("run", {"--set", "schedules.learning_rate=1e38", "--set",
+                              "schedules.clip_norm=1e10", "--out", "out", "--json", "--quiet"});
+  CHECK(outcome.exit_code == 1);
+  CHECK(Json::parse(outcome.out).at("status") == "diverged");
+  CHECK(outcome.err.starts_with("privgrad: error: diverged after step "));
+  CHECK(line_count(outcome.err) == 1);
+}
+
+TEST_CASE("SIGINT and SIGTERM end a run after its step, with its record") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Cli cli;
+    Process process(endless_run(cli));
+    REQUIRE(Process::wait_for([&] {
+      std::error_code absent;
+      return fs::file_size(cli.out("long/metrics.jsonl"), absent) > 0 && !absent;
+    }));
+    process.send(signal);
+    const Outcome outcome = process.finish();
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 1);
+    const Json summary = Json::parse(outcome.out);
+    CHECK(summary.at("status") == "interrupted");
+    CHECK(summary.at("steps") > 0);
+    CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: interrupted after step " +
+                                              summary.at("steps").dump() + " of 2000000"));
+    CHECK(fs::exists(cli.out("long/model.safetensors")));
+    CHECK_THAT(read_file(cli.out("long/ledger.jsonl")), ContainsSubstring("interrupted"));
+  }
+}
+
+TEST_CASE("a directory that holds something is never overwritten") {
+  const Cli cli;
+  fs::create_directory(cli.out("taken"));
+  write_file(cli.out("taken") / "mine.txt", "mine");
+  check_one_error_line(cli.on_manifest("run", {"--out", "taken"}), 4);
+  CHECK(read_file(cli.out("taken") / "mine.txt") == "mine");
+}
+
+TEST_CASE("a place that cannot be written is exit code 4") {
+  const Cli cli;
+  check_one_error_line(cli.on_manifest("run", {"--out", "/proc/privgrad"}), 4);
+  check_one_error_line(cli.on_manifest("run", {"--out", "small.yaml/out"}), 4);
+}
+
+TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written file") {
+  const Cli cli;
+  for (const rlim_t limit : {0, 200, 1000, 1500, 2500}) {
+    const std::string name = "out" + std::to_string(limit);
+    Call run = cli.prepare({"run", "small.yaml", "--out", name, "--quiet"});
+    run.file_size = limit;
+    const Outcome outcome = call(run);
+    INFO(limit << ": " << outcome.err);
+    // Standard error is a file too, so with a limit of 0 not even the error can be written.
+    CHECK(outcome.exit_code == 4);
+    CHECK(outcome.out == "");
+    if (limit > 0) CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: "));
+    if (!fs::exists(cli.out(name))) continue;
+    for (const auto& entry : fs::directory_iterator(cli.out(name))) {
+      const std::string file = entry.path().filename();
+      CHECK(file != "summary.json");
+      CHECK((file == "manifest.yaml" || file == "privgrad.lock" || file == "ledger.jsonl" ||
+             file == "metrics.jsonl" || file == "model.safetensors"));
+    }
+  }
+}
+
+TEST_CASE("a run that cannot start leaves no directory behind") {
+  const Cli cli;
+  write_file(cli.out("bad.csv"), "1,2,3,0\n1,2,3,4,5\n");
+  const Outcome outcome =
+      cli.on_manifest("run", {"--set", "data={kind: csv, train: bad.csv, header: false, target: \"3\"}"});
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 4);
+  CHECK(line_count(outcome.err) == 1);
+  CHECK_FALSE(fs::exists(cli.out("runs")));
+}
