@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -53,7 +54,7 @@ struct FreshEveryCall final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override {
     return of(++calls_, multipliers_[step]);
   }
-  mutable std::uint64_t calls_ = 0;
+  mutable std::atomic<std::uint64_t> calls_{0};
 };
 struct ThreadBound final : Right {
   using Right::Right;

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -85,7 +86,7 @@ struct Growing final : Right {
     network.layers.insert(network.layers.begin(), Dense{++calls_});
     return network;
   }
-  mutable std::size_t calls_ = 0;
+  mutable std::atomic<std::size_t> calls_{0};
 };
 struct ForgetsBiases final : Right {
   using Right::Right;
@@ -99,7 +100,7 @@ struct OwnRandomness final : Right {
   void initialise(const Network&, RandomStream&, std::span<float> parameters) const override {
     for (float& value : parameters) value = static_cast<float>(++draws_);
   }
-  inline static int draws_ = 0;
+  inline static std::atomic<int> draws_{0};
 };
 struct ThreadBound final : Right {
   using Right::Right;

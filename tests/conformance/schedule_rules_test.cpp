@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -46,8 +47,8 @@ struct ShapeWithZero final : Right {
 };
 struct Counting final : Right {
   using Right::Right;
-  double value(std::uint64_t) const override { return calls_ += 1.0; }
-  mutable double calls_ = 0.0;
+  double value(std::uint64_t) const override { return ++calls_; }
+  mutable std::atomic<int> calls_{0};
 };
 struct ThreadBound final : Right {
   using Right::Right;
