@@ -265,6 +265,9 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
   }
   // A manifest that is wrong as well is wrong first; the missing files are still reported.
   CHECK(errors_of(replaced(text, "steps: 100", "steps: 0")).size() == 4);
+  CHECK(errors_of("seed: -1\n" + text).size() == 4);
+  // Refused for privacy comes before missing files.
+  CHECK(errors_of<PrivacyError>("mode: release\nseed: 1\n" + text).size() == 4);
   ::setenv("PRIVGRAD_DATA_DIR", data.path().c_str(), 1);
   const Manifest manifest = load_manifest(file, {}, fakes());
   CHECK(manifest.data.params.object("train").path("images") == folder.path() / "a.gz");

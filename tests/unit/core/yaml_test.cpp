@@ -146,6 +146,7 @@ TEST_CASE("a text that cannot be read says where and why", "[yaml]") {
   CHECK(problems_of("a: 1\nb: \xff\n") == Lines{"2:4 the file is not UTF-8 (byte 0xff)"});
   CHECK(problems_of("\xc3\xa9 \xc0\x80") == Lines{"1:3 the file is not UTF-8 (byte 0xc0)"});
   CHECK(problems_of("\xed\xa0\x80") == Lines{"1:1 the file is not UTF-8 (byte 0xed)"});
+  CHECK(problems_of("\xe0\x80\xaf") == Lines{"1:1 the file is not UTF-8 (byte 0xe0)"});
   CHECK(problems_of("a: \xe2\x82") == Lines{"1:4 the file is not UTF-8 (byte 0xe2)"});
   CHECK(problems_of(std::string("a: 1\0", 5)) ==
         Lines{"1:5 the file holds the control character U+0000"});
@@ -254,5 +255,6 @@ TEST_CASE("values are written as people write them", "[yaml]") {
                               {"g", 0.1, {}},
                               {"h", Value(), {}}}) ==
         "a: 4.0\nb: 1e-08\nc: 'off'\nd: [1, 2]\ne: {}\nf: '1'\ng: 0.1\nh: null\n");
+  CHECK(to_yaml(Value::List{"a\nb", "\xc3\xa9"}) == "[\"a\\nb\", \"\xc3\xa9\"]\n");
   CHECK_THROWS_AS(to_yaml(Value("\xff")), ConfigError);
 }
