@@ -206,6 +206,23 @@ TEST_CASE("plugins test examines a file, and fails with what is no plugin") {
   check_one_error_line(cli({"plugins", "test", "no.privgrad.so"}), 1);
 }
 
+TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {
+  const Cli cli;
+  const std::string file =
+      (std::filesystem::path(PRIVGRAD_TEST_FIXTURES) / "test_misbehaving.privgrad.so").string();
+  const Outcome outcome = cli({"plugins", "test", file});
+  CHECK(outcome.exit_code == 1);
+  CHECK_THAT(outcome.out, ContainsSubstring("schedule test.misbehaving:thrower"));
+  CHECK_THAT(outcome.out, ContainsSubstring("values_are_finite_and_not_negative"));
+  CHECK_THAT(outcome.out, ContainsSubstring("an unexpected NumericError was thrown"));
+  CHECK(line_count(outcome.err) == 1);
+  CHECK_THAT(outcome.err, ContainsSubstring("break a promise of their interface"));
+
+  const Outcome as_json = cli({"plugins", "test", file, "--json"});
+  CHECK(as_json.exit_code == 1);
+  CHECK(Json::parse(as_json.out).at("conforms") == false);
+}
+
 TEST_CASE("the component pages in docs/ are up to date") {
   const Cli cli;
   REQUIRE(cli({"plugins", "docs", "pages"}).exit_code == 0);
