@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -23,7 +25,7 @@ Call endless_run(const Cli& cli) {
 
 TEST_CASE("run --json prints the contract's summary and nothing else") {
   const Cli cli;
-  const Outcome outcome = cli.on_manifest("run", {"--out", "out", "--threads", "1", "--json"});
+  const Outcome outcome = cli.on_manifest("run", {"--out", "out", "--threads", "2", "--json"});
   CHECK(outcome.exit_code == 0);
   const Json summary = Json::parse(outcome.out);
   CHECK(summary.at("status") == "completed");
@@ -39,6 +41,7 @@ TEST_CASE("run --json prints the contract's summary and nothing else") {
   CHECK(summary.at("mode") == "research");
   CHECK(summary.at("reproducible") == false);
   CHECK(summary.at("seconds") >= 0.0);
+  CHECK(summary.at("threads") == 2);
   CHECK(summary.at("run_dir") == "out");
   CHECK(Json::parse(read_file(cli.out("out/summary.json"))) == summary);
 }
@@ -79,6 +82,42 @@ TEST_CASE("progress is one line per measurement on standard error, the table on 
   CHECK(outcome.out.find('\033') == std::string::npos);
 }
 
+TEST_CASE("progress never shows less epsilon than was spent") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--set", "evaluate_every=1", "--out", "out"});
+  std::istringstream shown(outcome.err);
+  std::istringstream measured(read_file(cli.out("out/metrics.jsonl")));
+  int lines = 0;
+  for (std::string line, json; std::getline(shown, line) && std::getline(measured, json); ++lines) {
+    const double epsilon = Json::parse(json).at("epsilon").get<double>();
+    const std::string label = "  epsilon ";
+    const double printed = std::stod(line.substr(line.find(label) + label.size()));
+    INFO(line << " for " << epsilon);
+    CHECK(printed >= epsilon);
+    CHECK(printed < epsilon + 1.01e-4);
+  }
+  CHECK(lines == 12);
+}
+
+TEST_CASE("a run without noise says so wherever epsilon stands") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--set", "privacy.noise=off", "--out", "out"});
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("epsilon inf\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("epsilon        infinite: no noise\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    everything: noise is off"));
+  CHECK(Json::parse(read_file(cli.out("out/summary.json"))).at("epsilon").is_null());
+}
+
+TEST_CASE("a run in release mode shows no metrics of private rows") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--set", "mode=release", "--out", "out"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.find("loss") == std::string::npos);
+  CHECK_THAT(outcome.out, ContainsSubstring("no metrics: release mode"));
+  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing\n"));
+}
+
 TEST_CASE("--quiet shows no progress") {
   const Cli cli;
   CHECK(cli.on_manifest("run", {"--out", "out", "--quiet"}).err == "");
@@ -92,6 +131,7 @@ TEST_CASE("on a terminal progress is one line that is rewritten and taken away")
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(outcome.err, ContainsSubstring("\rstep  3/12  loss "));
   CHECK_THAT(outcome.err, ContainsSubstring("\rstep 12/12  loss "));
+  CHECK_THAT(outcome.err, ContainsSubstring("epsilon 1.0000 of 1\033[K"));  // all of it fits
   CHECK(outcome.err.ends_with("\r\033[K"));
   CHECK(line_count(outcome.err) == 0);
 }
@@ -217,8 +257,8 @@ TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written
 TEST_CASE("a run that cannot start leaves no directory behind") {
   const Cli cli;
   write_file(cli.out("bad.csv"), "1,2,3,0\n1,2,3,4,5\n");
-  const Outcome outcome =
-      cli.on_manifest("run", {"--set", "data={kind: csv, train: bad.csv, header: false, target: \"3\"}"});
+  const Outcome outcome = cli.on_manifest(
+      "run", {"--set", "data={kind: csv, train: bad.csv, header: false, target: \"3\"}"});
   INFO(outcome.err);
   CHECK(outcome.exit_code == 4);
   CHECK(line_count(outcome.err) == 1);

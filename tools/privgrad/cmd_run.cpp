@@ -44,8 +44,9 @@ std::string lock_text(const core::Manifest& manifest) {
 }
 
 core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
-  options.lock = lock_text(*plan.manifest);
-  ProgressDisplay display(plan.manifest->target_epsilon, quiet);
+  const core::Manifest& manifest = *plan.manifest;
+  options.lock = lock_text(manifest);
+  ProgressDisplay display(manifest.noise_off ? std::nullopt : manifest.target_epsilon, quiet);
   options.on_progress = [&](const core::Progress& progress) { display.show(progress); };
   const StopSignals signals;
   options.stop = &signals.flag();

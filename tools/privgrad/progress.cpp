@@ -43,6 +43,11 @@ std::string loss_text(double loss) {
   return std::isfinite(loss) && loss >= 1e-3 && loss < 1e4 ? fixed(loss, 4) : short_number(loss);
 }
 
+/// Never below the value: it is read as what was spent at most.
+std::string spent_text(double epsilon) {
+  return std::isfinite(epsilon) ? fixed(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
+}
+
 void add_metric(std::string& line, const char* name, const std::optional<double>& train,
                 const std::optional<double>& test, std::string (*format)(double)) {
   if (!train && !test) return;
@@ -60,29 +65,33 @@ ProgressDisplay::~ProgressDisplay() {
   if (drawn_) write("\r\033[K");
 }
 
-std::string ProgressDisplay::line(const core::Progress& progress) const {
+std::string ProgressDisplay::line(const core::Progress& progress, bool both_splits) const {
   const std::string steps = std::to_string(progress.steps);
   std::string line =
       "step " + padded_left(std::to_string(progress.step), steps.size()) + "/" + steps;
-  const core::Metrics& m = progress.metrics;
+  core::Metrics m = progress.metrics;
+  if (!both_splits && m.train_loss) m.test_loss.reset();
+  if (!both_splits && m.train_accuracy) m.test_accuracy.reset();
   add_metric(line, "loss", m.train_loss, m.test_loss, loss_text);
   add_metric(line, "accuracy", m.train_accuracy, m.test_accuracy,
              [](double value) { return fixed(value, 4); });
-  line += "  epsilon " + (std::isfinite(progress.epsilon) ? fixed(progress.epsilon, 4) : "inf");
+  line += "  epsilon " + spent_text(progress.epsilon);
   if (target_epsilon_) line += " of " + format_number(*target_epsilon_);
   return line;
 }
 
 void ProgressDisplay::show(const core::Progress& progress) {
   if (quiet_) return;
-  std::string text = line(progress);
-  if (!rewrites_) return write(text + "\n");
+  if (!rewrites_) return write(line(progress, true) + "\n");
 
   const auto now = Clock::now();
   const bool last = progress.step == progress.steps;
   if (drawn_ && !last && now - drawn_at_ < kRedrawInterval) return;
   // A line that wraps could not be rewritten.
-  text.resize(std::min(text.size(), terminal_width() - 1));
+  const std::size_t room = terminal_width() - 1;
+  std::string text = line(progress, true);
+  if (text.size() > room) text = line(progress, false);
+  text.resize(std::min(text.size(), room));
   write("\r" + text + "\033[K");
   drawn_ = true;
   drawn_at_ = now;

@@ -21,7 +21,8 @@ class ProgressDisplay {
   void show(const core::Progress& progress);
 
  private:
-  std::string line(const core::Progress& progress) const;
+  /// \param both_splits  false: the metrics of the training split, where it has any.
+  std::string line(const core::Progress& progress, bool both_splits) const;
 
   std::optional<double> target_epsilon_;
   bool quiet_;

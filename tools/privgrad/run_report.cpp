@@ -29,6 +29,8 @@ std::string headline(const core::Plan& plan, const core::RunResult& result) {
 }
 
 std::string metrics_table(const core::Metrics& metrics) {
+  const bool any = metrics.train_loss || metrics.test_loss;
+  if (!any) return "no metrics: release mode measures nothing on private rows\n";
   Table table({Align::left, Align::right, Align::right});
   table.add({"", "train", "test"});
   if (metrics.train_loss || metrics.test_loss) {
@@ -42,7 +44,7 @@ std::string metrics_table(const core::Metrics& metrics) {
 }
 
 std::string reproducible_text(const core::Manifest& manifest) {
-  if (!manifest.seed) return "no: the noise is keyed from the operating system";
+  if (!manifest.seed) return "no: randomness comes from the operating system";
   return "yes, seed " + std::to_string(*manifest.seed) +
          ": whoever knows it can remove the noise; not for release";
 }
@@ -68,10 +70,10 @@ std::string epsilon_text(const core::AccountantReport& report) {
 std::string run_report(const core::Plan& plan, const core::RunResult& result) {
   const core::Manifest& manifest = *plan.manifest;
   Table facts({Align::left, Align::left});
-  facts.add(
-      {"epsilon",
-       epsilon_text({plan.accountants.front().name, result.epsilon}) +
-           (manifest.target_epsilon ? ", budget " + format_number(*manifest.target_epsilon) : "")});
+  facts.add({"epsilon", epsilon_text({plan.accountants.front().name, result.epsilon}) +
+                            (manifest.target_epsilon && !manifest.noise_off
+                                 ? ", budget " + format_number(*manifest.target_epsilon)
+                                 : "")});
   facts.add({"delta", format_number(manifest.target_delta)});
   facts.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
                               std::string(to_text(PrivacyUnit::example))});
