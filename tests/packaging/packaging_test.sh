@@ -89,7 +89,7 @@ case_story() {
 privgrad: 1
 name: out-of-tree
 data: {kind: synthetic, rows: 50, test_rows: 20, dimensions: 3}
-model: {kind: linear}
+model: {kind: linear, loss: cross_entropy}
 sampler: {kind: full_batch}
 aggregator: {kind: gaussian}
 optimizer: {kind: sgd}
