@@ -37,9 +37,11 @@ build: $(BUILD)/.configured ## Build everything
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
-bench: $(BUILD)/.configured ## Measure start-up and training speed
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime
+bench: $(BUILD)/.configured ## Measure start-up, whole runs and training steps
+	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_training_step
 	@scripts/bench.sh $(BUILD)/bin/privgrad
+	@$(BUILD)/bench/training_step
 
 format: ## Format all sources
 	@scripts/install-dependencies.sh --format
@@ -53,7 +55,7 @@ lint: ## Run clang-tidy [FILES="framework/core/src/ledger.cpp ..."]
 	@scripts/install-dependencies.sh --lint
 	@$(MAKE) --no-print-directory PRESET=dev build-dev/.configured
 	@printf '%s\n' $(or $(FILES),$$($(SOURCES) | grep '\.cpp$$' | grep -v '^tests/')) | \
-	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-dev
+	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-dev --extra-arg=-Wno-unknown-warning-option
 
 clean: ## Delete every build folder
 	@rm -rf build build-ci build-dev build-asan build-tsan

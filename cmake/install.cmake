@@ -1,10 +1,8 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
 #   bin/privgrad   lib/libprivgrad_sdk.so   lib/privgrad/plugins/<room>/   include/privgrad/
 #   lib/cmake/privgrad/   share/privgrad/plugin_template/   share/doc/privgrad/
-if(TARGET privgrad)
-  set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-  install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
-endif()
+set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
 
 set(package_dir lib/cmake/privgrad)
 install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir})
