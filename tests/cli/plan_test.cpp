@@ -36,7 +36,7 @@ TEST_CASE("plan trains nothing and leaves nothing") {
   CHECK(std::distance(begin(entries), end(entries)) == 1);  // the manifest
 }
 
-TEST_CASE("--set changes the plan") {
+TEST_CASE("an override by --set changes the plan") {
   const Cli cli;
   const auto noise = [&](const std::string& target) {
     const Outcome outcome =

@@ -151,7 +151,7 @@ TEST_CASE("a run can be repeated with --locked until a byte of a plugin changes"
   CHECK_FALSE(fs::exists(cli.out("fourth")));
 }
 
-TEST_CASE("--locked without a lock file is exit code 4") {
+TEST_CASE("run --locked without a lock file is exit code 4") {
   const Cli cli;
   const Outcome outcome = cli.on_manifest("run", {"--locked"});
   check_one_error_line(outcome, 4);

@@ -118,7 +118,7 @@ TEST_CASE("a run in release mode shows no metrics of private rows") {
   CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing\n"));
 }
 
-TEST_CASE("--quiet shows no progress") {
+TEST_CASE("run --quiet shows no progress") {
   const Cli cli;
   CHECK(cli.on_manifest("run", {"--out", "out", "--quiet"}).err == "");
 }

@@ -207,6 +207,11 @@ const T& as(const Value& value, std::string_view name) {
                     std::string(value.type_name()) + ", as another type");
 }
 
+/// A range that is given to a list is meant for its elements.
+ParamSpec& numbers_of(ParamSpec& spec) {
+  return spec.type == ParamType::list ? numbers_of(spec.element.front()) : spec;
+}
+
 ParamSpec make_spec(ParamType type, std::string name, std::string doc) {
   ParamSpec spec;
   spec.name = std::move(name);
@@ -217,26 +222,28 @@ ParamSpec make_spec(ParamType type, std::string name, std::string doc) {
 
 }  // namespace
 
-// A list of numbers takes its range from the list's own at_least() and its kin, or from its
-// element's.
 ParamSpec&& ParamSpec::at_least(double value) && {
-  min = value;
-  min_exclusive = false;
+  ParamSpec& numbers = numbers_of(*this);
+  numbers.min = value;
+  numbers.min_exclusive = false;
   return std::move(*this);
 }
 ParamSpec&& ParamSpec::above(double value) && {
-  min = value;
-  min_exclusive = true;
+  ParamSpec& numbers = numbers_of(*this);
+  numbers.min = value;
+  numbers.min_exclusive = true;
   return std::move(*this);
 }
 ParamSpec&& ParamSpec::at_most(double value) && {
-  max = value;
-  max_exclusive = false;
+  ParamSpec& numbers = numbers_of(*this);
+  numbers.max = value;
+  numbers.max_exclusive = false;
   return std::move(*this);
 }
 ParamSpec&& ParamSpec::below(double value) && {
-  max = value;
-  max_exclusive = true;
+  ParamSpec& numbers = numbers_of(*this);
+  numbers.max = value;
+  numbers.max_exclusive = true;
   return std::move(*this);
 }
 ParamSpec&& ParamSpec::one_of(std::vector<std::string> values) && {

@@ -73,6 +73,16 @@ TEST_CASE("every problem is found at once, with its place and what is allowed", 
   CHECK_THAT(problems[6].what, ContainsSubstring("did you mean 'batch_size'?"));
 }
 
+TEST_CASE("a range given to a list holds for its elements, however it is written", "[params]") {
+  for (const ParamSpec& spec : {param::list("sizes", "x", param::integer("", "").at_least(1)),
+                                param::list("sizes", "x", param::integer("", "")).at_least(1)}) {
+    std::vector<Problem> problems;
+    Params::check({spec}, object({{"sizes", Value::List{1, 0}, {}}}), problems);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].where == "sizes.1");
+  }
+}
+
 TEST_CASE("ranges keep NaN and infinities out", "[params]") {
   for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1e-300, 1.0}) {
     CHECK(problems_of(object({{"batch_size", 1, {}}, {"beta", bad, {}}})).size() == 1);

@@ -28,7 +28,7 @@ struct PRIVGRAD_API ParamSpec {
   std::optional<Value> default_value;
   std::optional<Value>
       example_value;               ///< A legal value; the conformance suite and the docs use it.
-  std::optional<double> min, max;  ///< For numbers, and for every element of a list of numbers.
+  std::optional<double> min, max;  ///< For numbers. A list gives its range to its elements.
   bool min_exclusive = false, max_exclusive = false;
   std::size_t min_items = 0;         ///< For lists.
   std::vector<std::string> choices;  ///< For texts: the allowed values; empty: any.
