@@ -256,6 +256,11 @@ TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written
 
 TEST_CASE("a run that cannot start leaves no directory behind") {
   const Cli cli;
+  Call full = cli.prepare({"run", "small.yaml"});
+  full.file_size = 200;  // less than the first file of the run
+  check_one_error_line(call(full), 4);
+  CHECK_FALSE(fs::exists(cli.out("runs")));
+
   write_file(cli.out("bad.csv"), "1,2,3,0\n1,2,3,4,5\n");
   const Outcome outcome = cli.on_manifest(
       "run", {"--set", "data={kind: csv, train: bad.csv, header: false, target: \"3\"}"});
