@@ -21,6 +21,11 @@ Call endless_run(const Cli& cli) {
                       "--set", "schedules.noise_multiplier=1e6", "--out", "long", "--json"});
 }
 
+bool has_begun(const Cli& cli) {
+  std::error_code absent;
+  return fs::file_size(cli.out("long/metrics.jsonl"), absent) > 0 && !absent;
+}
+
 }  // namespace
 
 TEST_CASE("run --json prints the contract's summary and nothing else") {
@@ -196,14 +201,22 @@ TEST_CASE("a run that diverges is one error line and exit code 1, with its recor
   CHECK(line_count(outcome.err) == 1);
 }
 
+TEST_CASE("--threads 1 computes with one thread, libraries of plugins included") {
+  const Cli cli;
+  Call run = endless_run(cli);
+  for (const char* word : {"--threads", "1"}) run.words.push_back(word);
+  // What a user's shell says does not change the numbers of a run.
+  run.environment["OPENBLAS_NUM_THREADS"] = "4";
+  Process process(run);
+  REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
+  CHECK(process.threads() == 1);
+}
+
 TEST_CASE("SIGINT and SIGTERM end a run after its step, with its record") {
   for (const int signal : {SIGINT, SIGTERM}) {
     const Cli cli;
     Process process(endless_run(cli));
-    REQUIRE(Process::wait_for([&] {
-      std::error_code absent;
-      return fs::file_size(cli.out("long/metrics.jsonl"), absent) > 0 && !absent;
-    }));
+    REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
     process.send(signal);
     const Outcome outcome = process.finish();
     INFO(outcome.err);

@@ -54,6 +54,13 @@ class Process {
     if (terminal_ >= 0) ::close(terminal_);
   }
 
+  /// How many threads it has now.
+  std::ptrdiff_t threads() const {
+    const auto tasks =
+        std::filesystem::directory_iterator("/proc/" + std::to_string(child_) + "/task");
+    return std::distance(begin(tasks), end(tasks));
+  }
+
   void send(int signal) const { ::kill(child_, signal); }
 
   /// Waits until `condition` holds. \returns false if it took longer than 20 s.
