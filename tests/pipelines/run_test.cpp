@@ -74,8 +74,7 @@ TEST_CASE("the budget is met with equality under zCDP", "[plan][privacy]") {
 }
 
 TEST_CASE("any shape is scaled to the same budget", "[plan][privacy]") {
-  for (const char* shape :
-       {"{kind: exponential, rate: 0.97}", "{kind: cosine, final: 0.3}"}) {
+  for (const char* shape : {"{kind: exponential, rate: 0.97}", "{kind: cosine, final: 0.3}"}) {
     Experiment experiment(kBase, {std::string("schedules.noise_multiplier=") + shape});
     const auto& plan = experiment.plan();
     CHECK_THAT(inverse_squares(plan.noise_multiplier), WithinRel(0.39270370688056744, 1e-9));

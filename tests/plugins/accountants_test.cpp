@@ -6,6 +6,7 @@
 
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
+#include "shared_files.hpp"
 
 using privgrad::Accountant;
 using privgrad::Adjacency;
@@ -216,13 +217,8 @@ TEST_CASE("zcdp: many small costs are neither lost nor rounded down", "[accounta
 // Golden values of the accountants, 50-digit arithmetic: the file of PRIVGRAD_GOLDEN, or the one
 // beside the repository. Without it nothing is compared, and the test says so by name.
 TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
-  const char* named = std::getenv("PRIVGRAD_GOLDEN");
-  std::filesystem::path file = named != nullptr ? std::filesystem::path(named)
-                                                : kSource / "../shared/golden/golden_public.json";
-  if (named == nullptr && !std::filesystem::exists(file)) {
-    WARN("SKIPPED zcdp golden values: set PRIVGRAD_GOLDEN to golden_public.json");
-    return;
-  }
+  const std::filesystem::path file = golden_file();
+  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
   std::ifstream in(file);
   REQUIRE(in);
   int compared = 0;

@@ -9,6 +9,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "shared_files.hpp"
 
 using privgrad::ConfigError;
 using privgrad::Dataset;
@@ -312,28 +313,12 @@ TEST_CASE("pca: more dimensions than the data has are refused", "[transform]") {
   CHECK_THROWS_AS(transform("pca", {{"dimensions", 0, {}}}), ConfigError);
 }
 
-namespace {
-
-/// The folder of the shared data sets, or "" where there is none.
-std::filesystem::path mnist35() {
-  const char* given = std::getenv("PRIVGRAD_DATA_DIR");
-  for (const auto& folder : {std::filesystem::path(given != nullptr ? given : ""),
-                             kSource / "../shared/data", kSource / "../../shared/data"}) {
-    const auto data = folder / "mnist35-1k";
-    if (!folder.empty() && std::filesystem::exists(data / "train-images-idx3-ubyte.gz"))
-      return data;
-  }
-  return {};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[transform][data]") {
-  const auto folder = mnist35();
-  if (folder.empty()) {
-    WARN("skipped: mnist35-1k is neither in PRIVGRAD_DATA_DIR nor in ../shared/data");
-    return;
-  }
+  const auto data_folder = data_folder_with("mnist35-1k/train-images-idx3-ubyte.gz");
+  if (data_folder.empty()) PRIVGRAD_SKIP("mnist35-1k is not in PRIVGRAD_DATA_DIR");
+  const auto folder = data_folder / "mnist35-1k";
   const auto files = [&folder](const std::string& prefix) {
     return Value(
         Value::Object{{"images", (folder / (prefix + "-images-idx3-ubyte.gz")).string(), {}},

@@ -7,6 +7,7 @@
 #include "host_support.hpp"
 #include "open_file.hpp"
 #include "privgrad/host/sha256.hpp"
+#include "shared_files.hpp"
 
 using privgrad::PluginError;
 using privgrad::host::PluginHost;
@@ -113,10 +114,7 @@ TEST_CASE("what belongs to a stranger is refused", "[trust][security]") {
   const TempDir dir;
   const fs::path folder = dir.path() / "folder";
   const fs::path file = copy_plugin(kConstant, folder / "copy.privgrad.so");
-  if (::geteuid() != 0) {
-    WARN("skipped: only root can give a file away");
-    return;
-  }
+  if (::geteuid() != 0) PRIVGRAD_SKIP("only root can give a file away");
   SECTION("the file") {
     REQUIRE(::chown(file.c_str(), kStranger, kStranger) == 0);
     CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("belongs to neither root nor you") &&

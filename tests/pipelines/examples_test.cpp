@@ -1,0 +1,85 @@
+#include <cmath>
+#include <set>
+
+#include "shared_files.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// An example of the repository as a user runs it, but with a seed, so that the figures repeat.
+class Example {
+ public:
+  explicit Example(const std::string& name, std::vector<std::string> overrides = {}) {
+    const char* named = std::getenv("PRIVGRAD_DATA_DIR");
+    const auto data = data_folder_with("mnist/train-images-idx3-ubyte.gz");
+    if (named == nullptr && !data.empty()) ::setenv("PRIVGRAD_DATA_DIR", data.c_str(), 1);
+    overrides.push_back("seed=1");
+    manifest_ =
+        core::load_manifest(kSource / "examples/manifests" / (name + ".yaml"), overrides, house());
+    plan_ = core::make_plan(manifest_);
+  }
+  core::RunResult run() {
+    return core::run(
+        plan_, {.directory = dir_.path() / "run", .lock = "", .threads = 2, .on_progress = {}});
+  }
+  const core::Plan& plan() const { return plan_; }
+
+ private:
+  TempDir dir_;
+  core::Manifest manifest_;
+  core::Plan plan_;
+};
+
+/// rho of Gaussian steps: sum 1 / (2 sigma^2).
+double rho(const core::Plan& plan) {
+  double sum = 0.0;
+  for (const double sigma : plan.noise_multiplier) sum += 0.5 / (sigma * sigma);
+  return sum;
+}
+
+bool no_mnist() { return data_folder_with("mnist/train-images-idx3-ubyte.gz").empty(); }
+
+}  // namespace
+
+TEST_CASE("example quickstart: learns to above 95 % within its budget", "[examples]") {
+  const auto result = Example("quickstart").run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.metrics.test_accuracy.value() > 0.95);
+}
+
+TEST_CASE("example mnist35-uniform: the published experiment, budget and loss",
+          "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("mnist35-uniform");
+  // Half of R = 0.3927 (Hong et al.: (4, 1e-8)-DP is 0.1963-zCDP).
+  CHECK_THAT(rho(example.plan()), WithinAbs(0.19635, 5e-6));
+  CHECK(example.plan().parameters == 63002);  // 60 x 1000 + 1000 + 1000 x 2 + 2
+  const auto result = example.run();
+  // An independent reproduction of the experiment gives 0.1285 as the mean of 5 seeds; single seeds
+  // of ours lie between 0.125 and 0.135.
+  CHECK_THAT(result.metrics.train_loss.value(), WithinAbs(0.1285, 0.012));
+  CHECK(result.metrics.test_accuracy.value() > 0.92);
+  CHECK(result.summary.at("unaccounted") ==
+        nlohmann::json{"pca", "standardize", "scale_max_norm", "training metrics", "test metrics"});
+}
+
+TEST_CASE("example mnist35-dynamic: the same budget, spent late", "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("mnist35-dynamic");
+  CHECK_THAT(rho(example.plan()), WithinAbs(0.19635, 5e-6));
+  CHECK(example.plan().noise_multiplier.front() > example.plan().noise_multiplier.back());
+  CHECK_THAT(example.run().metrics.train_loss.value(), WithinAbs(0.1236, 0.012));
+}
+
+TEST_CASE("example mnist-mlp: all of MNIST, its first ten steps", "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("mnist-mlp", {"steps=10"});
+  CHECK(example.plan().info.train_rows == 60000);
+  CHECK(example.plan().divisor == 2000.0);
+  const auto result = example.run();
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.metrics.test_accuracy.value() > 0.5);
+}

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "support.hpp"
+
+/// Ends a test that lacks something outside the repository. CTest lists the test as skipped, by its
+/// name: it looks for this word in the output (SKIP_REGULAR_EXPRESSION in tests/CMakeLists.txt).
+#define PRIVGRAD_SKIP(why)    \
+  do {                        \
+    WARN("SKIPPED: " << why); \
+    return;                   \
+  } while (false)
+
+/// The folder of the image data sets: PRIVGRAD_DATA_DIR, else the one beside the repository.
+/// \returns an empty path if `file` is in neither.
+inline std::filesystem::path data_folder_with(const std::string& file) {
+  const char* named = std::getenv("PRIVGRAD_DATA_DIR");
+  for (const std::filesystem::path& folder :
+       {std::filesystem::path(named != nullptr ? named : ""), kSource / "../shared/data"}) {
+    if (!folder.empty() && std::filesystem::exists(folder / file)) return folder;
+  }
+  return {};
+}
+
+/// The file of reference values for accountants: PRIVGRAD_GOLDEN, else the one beside the
+/// repository. \returns an empty path if there is none.
+inline std::filesystem::path golden_file() {
+  if (const char* named = std::getenv("PRIVGRAD_GOLDEN")) return named;
+  const std::filesystem::path beside = kSource / "../shared/golden/golden_public.json";
+  return std::filesystem::exists(beside) ? beside : std::filesystem::path();
+}
