@@ -53,12 +53,12 @@ check-format: ## Fail if a source is not formatted
 
 lint: ## Run clang-tidy [FILES="framework/core/src/ledger.cpp ..."]
 	@scripts/install-dependencies.sh --lint
-	@$(MAKE) --no-print-directory PRESET=dev build-dev/.configured
+	@$(MAKE) --no-print-directory PRESET=lint build-lint/.configured
 	@printf '%s\n' $(or $(FILES),$$($(SOURCES) | grep '\.cpp$$' | grep -v '^tests/')) | \
-	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-dev --extra-arg=-Wno-unknown-warning-option
+	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-lint
 
 clean: ## Delete every build folder
-	@rm -rf build build-ci build-dev build-asan build-tsan
+	@rm -rf build build-ci build-dev build-asan build-tsan build-lint
 
 dependencies:
 	@scripts/install-dependencies.sh

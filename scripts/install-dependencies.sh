@@ -32,6 +32,7 @@ LIST
     echo 'clang-format-14               formats the sources; one version, because versions disagree'
   fi
   if [ "$with_lint" = 1 ]; then
+    echo 'clang-14                      the compiler whose view of the sources the linter takes'
     echo 'clang-tidy-14                 looks for common mistakes in the sources'
   fi
 }
