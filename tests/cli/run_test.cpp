@@ -231,6 +231,18 @@ TEST_CASE("SIGINT and SIGTERM end a run after its step, with its record") {
   }
 }
 
+TEST_CASE("a run goes on when nobody reads its progress any more") {
+  const Cli cli;
+  Call run{.words = {"/bin/sh", "-c",
+                     "\"$0\" run small.yaml --set steps=300 --set evaluate_every=1 "
+                     "--out out 2>&1 | head -n 1",
+                     PRIVGRAD_TEST_PROGRAM},
+           .directory = cli.dir()};
+  const Outcome outcome = call(run);
+  CHECK(outcome.out.starts_with("step   1/300"));
+  CHECK(fs::exists(cli.out("out/summary.json")));
+}
+
 TEST_CASE("a directory that holds something is never overwritten") {
   const Cli cli;
   fs::create_directory(cli.out("taken"));

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
@@ -98,6 +99,8 @@ int run(const Arguments& arguments) {
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   core::Plan plan = core::make_plan(manifest);
+  // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
+  std::signal(SIGPIPE, SIG_IGN);
   const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
   if (arguments.has("json")) {
     print_json(result.summary);

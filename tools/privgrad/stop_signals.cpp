@@ -17,7 +17,7 @@ void install(void (*handler)(int)) {
   sigemptyset(&action.sa_mask);
   // RESETHAND: the second signal finds the default action. RESTART: the first one does not make
   // a write of the ledger fail with EINTR.
-  action.sa_flags = handler == SIG_DFL ? 0 : SA_RESETHAND | SA_RESTART;
+  action.sa_flags = handler == SIG_DFL ? 0 : static_cast<int>(SA_RESETHAND | SA_RESTART);
   for (const int signal : {SIGINT, SIGTERM}) {
     struct sigaction old {};
     ::sigaction(signal, nullptr, &old);
