@@ -201,7 +201,7 @@ TEST_CASE("a run that diverges is one error line and exit code 1, with its recor
   CHECK(line_count(outcome.err) == 1);
 }
 
-TEST_CASE("--threads 1 computes with one thread, libraries of plugins included") {
+TEST_CASE("with --threads 1, one thread computes, libraries of plugins included") {
   const Cli cli;
   Call run = endless_run(cli);
   for (const char* word : {"--threads", "1"}) run.words.push_back(word);
