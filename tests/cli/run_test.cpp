@@ -120,7 +120,7 @@ TEST_CASE("a run in release mode shows no metrics of private rows") {
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.err.find("loss") == std::string::npos);
   CHECK_THAT(outcome.out, ContainsSubstring("no metrics: release mode"));
-  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing in this run\n"));
 }
 
 TEST_CASE("run --quiet shows no progress") {

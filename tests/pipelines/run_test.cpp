@@ -200,8 +200,11 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   SECTION("a fitted transform") {
     Experiment experiment(yaml, {"data.transforms=[{kind: standardize}]"});
     CHECK_THROWS_AS(experiment.plan(), PrivacyError);
+    // To say that private rows are public does not make their statistics so.
     Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistics: public}]"});
-    CHECK(declared.plan().unaccounted.empty());
+    CHECK_THROWS_WITH(declared.plan(), ContainsSubstring("standardize (declared public)"));
+    Experiment given(yaml, {"data.transforms=[{kind: scale_max_norm, to: 1, max_norm: 20}]"});
+    CHECK(given.plan().unaccounted.empty());
   }
   SECTION("the size of the data, where adjacency makes it private") {
     Experiment experiment(yaml, {"privacy.adjacency=add_or_remove_one"});
@@ -212,6 +215,19 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   SECTION("test metrics on rows that nobody declared public") {
     Experiment experiment(yaml, {"data.test_is_public=false"});
     CHECK_FALSE(experiment.run().metrics.test_loss.has_value());
+  }
+  SECTION("an epsilon that is not finite") {
+    Experiment experiment(yaml,
+                          {"schedules.noise_multiplier=1e-160", "privacy.target_epsilon=null"});
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring("no finite epsilon"));
+  }
+  SECTION("a delta beyond the tails of the noise") {
+    Experiment experiment(yaml, {"privacy.target_delta=1e-25"});
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring("tails of the noise"));
+  }
+  SECTION("nothing says how long the steps took") {
+    Experiment experiment(yaml);
+    CHECK(experiment.run().summary.at("seconds").is_null());
   }
   SECTION("a seed") {
     Experiment experiment(yaml, {"seed=1"});
@@ -276,4 +292,33 @@ privacy: {target_delta: 1e-5, adjacency: )" +
     CHECK(distance(one, other) <= 2 * bound * (1 + 1e-6));
     CHECK(distance(one, other) >= 2 * bound * 0.999);
   }
+}
+
+TEST_CASE("choosing rows is listed where one example decides about another", "[plan][privacy]") {
+  // Four 1 x 1 images of the classes 0, 1, 0, 1 in the IDX format.
+  const auto unaccounted_of = [](const std::string& choice, const std::string& adjacency) {
+    Experiment experiment(R"(privgrad: 1
+data: {kind: idx, train: {images: images, labels: labels}, classes: 2, size: 2, )" +
+                          choice + R"(}
+model: {kind: linear}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 5.0, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_delta: 1e-5, accountant: zcdp, adjacency: )" +
+                          adjacency + "}\nsteps: 1\n");
+    using namespace std::string_literals;
+    write_file(experiment.dir() / "images", "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01\1\2\3\4"s);
+    write_file(experiment.dir() / "labels", "\0\0\x08\x01\0\0\0\x04\0\1\0\1"s);
+    std::set<std::string> names;
+    for (const auto& item : experiment.plan().unaccounted) names.insert(item.what);
+    names.erase("training metrics");
+    return names;
+  };
+  using Names = std::set<std::string>;
+  CHECK(unaccounted_of("limit: 2", "add_or_remove_one") == Names{"choice of the first examples"});
+  CHECK(unaccounted_of("limit: 2", "replace_one").empty());
+  CHECK(unaccounted_of("limit: 2", "zero_out").empty());
+  CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "replace_one") ==
+        Names{"number of examples of the kept classes"});
+  CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "zero_out").empty());
 }

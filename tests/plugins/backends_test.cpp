@@ -328,7 +328,7 @@ TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
   examples.targets[5] = 0.0f;  // the class that NaN outputs would fall to
   const Floats before = gradient_rows(*program, examples.batch());
   REQUIRE(all_finite(before));
-  const float poison = GENERATE(kNan, kInf, -kInf, 3e38f, -3e38f);
+  const float poison = GENERATE(as<float>{}, kNan, kInf, -kInf, 3e38f, -3e38f);
   for (const std::size_t victim : {0u, 5u, 63u, 64u}) {
     for (std::size_t k = 0; k < 6; ++k) examples.features[victim * 6 + k] = poison;
   }

@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -279,19 +278,13 @@ TEST_CASE("idx: gzip data that is damaged, cut or followed by something", "[data
 
 TEST_CASE("idx: a gzip bomb behind a small header is not unpacked", "[data_source]") {
   const Files files;
-  // 64 MiB of zeros in 64 KB, behind a header that promises 16 bytes.
-  write_file(files.images, gzip(idx({4, 2, 2}, std::string(std::size_t{1} << 26, '\0'))));
-  CHECK(std::filesystem::file_size(files.images) < 100'000);
-  rusage before = {};
-  ::getrusage(RUSAGE_SELF, &before);
+  // 64 MiB of zeros in 64 KB, behind a header that promises 16 bytes. Its middle is corrupt:
+  // whoever unpacks that far says so, and not that there is too much of it.
+  std::string bomb = gzip(idx({4, 2, 2}, std::string(std::size_t{1} << 26, '\0')));
+  CHECK(bomb.size() < 100'000);
+  std::fill_n(bomb.begin() + static_cast<std::ptrdiff_t>(bomb.size() / 2), 64, '\xff');
+  write_file(files.images, bomb);
   CHECK_THAT(files.refusal(files.images), ContainsSubstring("more bytes than the 4 x 2 x 2"));
-  // The compression above has already used more memory than this may take, so look at the time:
-  // unpacking 64 MiB takes some 100 ms.
-  rusage after = {};
-  ::getrusage(RUSAGE_SELF, &after);
-  const auto ms = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000 +
-                  (after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1000;
-  CHECK(ms < 50);
 }
 
 TEST_CASE("idx: several gzip members are one file", "[data_source]") {

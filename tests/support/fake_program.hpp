@@ -33,6 +33,17 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
+/// A program that forgets to write every row but the first.
+class ForgetfulProgram final : public privgrad::Program {
+ public:
+  std::size_t parameter_count() const override { return 1; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const privgrad::Batch& batch, std::span<float> rows) const override {
+    rows[0] = batch.features[0];
+  }
+  privgrad::Evaluation evaluate(const privgrad::Batch&) const override { return {}; }
+};
+
 /// Work done in order on the calling thread.
 class SerialExecutor final : public privgrad::Executor {
  public:

@@ -27,8 +27,8 @@ int run(const Arguments& arguments) {
 
 Command plan_command() {
   return {.usage = {.name = "plan",
-                    .summary = "Shows what a run would do and cost. Trains nothing, touches no "
-                               "private row.",
+                    .summary = "Shows what a run would do and cost. Trains nothing and releases "
+                               "nothing.",
                     .operands = {"MANIFEST"},
                     .options = {set_option(),
                                 {.name = "json",

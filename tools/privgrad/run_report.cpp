@@ -22,10 +22,11 @@ std::string coloured(const std::string& text, const char* code) {
 
 std::string headline(const core::Plan& plan, const core::RunResult& result) {
   const bool completed = result.status == core::RunStatus::completed;
+  const bool timed = plan.manifest->mode == core::Mode::research;  // time depends on private sizes
   return plan.manifest->name + ": " +
          coloured(std::string(core::to_text(result.status)), completed ? "32" : "33") + ", " +
-         std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps in " +
-         short_number(result.seconds, 3) + " s\n";
+         std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps" +
+         (timed ? " in " + short_number(result.seconds, 3) + " s\n" : "\n");
 }
 
 std::string metrics_table(const core::Metrics& metrics) {
@@ -56,7 +57,7 @@ std::string unaccounted_text(const core::Plan& plan) {
   for (const core::Unaccounted& item : plan.unaccounted) {
     text += (text.empty() ? "" : ", ") + item.what;
   }
-  return text.empty() ? "nothing" : text;
+  return text.empty() ? "nothing in this run" : text;
 }
 
 std::string epsilon_text(const core::AccountantReport& report) {

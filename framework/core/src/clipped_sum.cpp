@@ -62,6 +62,14 @@ struct Chunk {
   std::vector<float> targets;
 };
 
+/// Marks each row, so that one that a backend forgets to write counts as zero instead of holding
+/// the gradient of another example.
+void poison(std::span<float> gradients, std::size_t parameters) {
+  for (std::size_t end = parameters; end <= gradients.size(); end += parameters) {
+    gradients[end - 1] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
 void check_batch(std::span<const std::uint32_t> batch, std::size_t rows) {
   std::vector<bool> seen(rows);
   for (const std::uint32_t row : batch) {
@@ -101,6 +109,7 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
     for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
       const std::size_t begin = chunk * chunk_rows;
       const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
+      poison(std::span(gradients).first(rows.size() * parameters), parameters);
       program.gradient_rows(scratch.gather(data, rows),
                             std::span(gradients).first(rows.size() * parameters));
       for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
@@ -42,11 +43,12 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
                std::string accountant_name, const nlohmann::json& facts)
     : budget_(budget),
       accountant_(accountant),
-      spent_(accountant.epsilon(budget.target_delta)),
+      accountant_name_(std::move(accountant_name)),
+      spent_(ask()),
       file_(file) {
   nlohmann::json line = facts;
   line["type"] = "open";
-  line["accountant"] = std::move(accountant_name);
+  line["accountant"] = accountant_name_;
   line["target_epsilon"] = budget.target_epsilon ? nlohmann::json(*budget.target_epsilon) : nullptr;
   line["target_delta"] = budget.target_delta;
   file_.append(next_line(std::move(line)));
@@ -62,23 +64,21 @@ std::string Ledger::next_line(nlohmann::json line) {
   return text.append(kHashKey).append(last_hash_).append("\"}\n");
 }
 
+/// Without a target the answer is a statement all the same, and an estimate makes none.
+PrivacyAnswer Ledger::ask() const {
+  return checked_guard(accountant_.epsilon(budget_.target_delta), accountant_name_);
+}
+
 std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
   if (exhausted_ || charges.empty()) return {};
   broken_ = true;  // until everything below has succeeded
   for (const Charge& charge : charges) accountant_.compose(charge.cost, 1);
-  PrivacyAnswer spent = accountant_.epsilon(budget_.target_delta);
-  if (budget_.target_epsilon) {
-    if (spent.bound == BoundKind::estimate) {
-      throw PrivacyError(
-          "the accountant gives an estimate, not a bound, and cannot guard a budget");
-    }
-    // Written so that a NaN would be refused too.
-    if (!(spent.value <= *budget_.target_epsilon)) {
-      exhausted_ = true;
-      broken_ = false;
-      return {};
-    }
+  PrivacyAnswer spent = ask();
+  if (budget_.target_epsilon && spent.value > *budget_.target_epsilon) {
+    exhausted_ = true;
+    broken_ = false;
+    return {};
   }
   std::string lines;
   std::vector<Receipt> receipts;

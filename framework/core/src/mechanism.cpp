@@ -73,6 +73,14 @@ Released Mechanism::release(Bounded sum, Receipt receipt) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
+  // Asked again, an impure aggregator may name other nodes than it did for the plan; noise that
+  // comes back would cancel between two releases.
+  for (const NoiseTerm& term : recipe.noise) {
+    if (!used_nodes_.insert(term.node).second) {
+      throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
+                         std::to_string(term.node) + " again");
+    }
+  }
   next_step_ = step + 1;
 
   const std::vector<double>& values = TrustBase::values(sum);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/core/calibrate.hpp"
+#include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -183,10 +184,7 @@ class Planner {
         return smallest_scale(
             [&](double candidate) {
               const auto charges = charges_for(scaled(shape.at, candidate));
-              return accountant_after(manifest_.accountant, manifest_.adjacency, charges,
-                                      charges.size())
-                  ->epsilon(manifest_.target_delta)
-                  .value;
+              return guard_epsilon(charges, charges.size()).value;
             },
             *manifest_.target_epsilon);
       });
@@ -205,10 +203,13 @@ class Planner {
     const auto report = [&](const ComponentUse& use) {
       const auto accountant =
           accountant_after(use, manifest_.adjacency, plan_.charges, plan_.affordable_steps);
+      const std::string& name = use.component->factory.info.name;
       plan_.accountants.push_back(
-          {use.component->factory.info.name, accountant->epsilon(manifest_.target_delta)});
+          {name, checked(accountant->epsilon(manifest_.target_delta), name)});
     };
-    report(manifest_.accountant);
+    plan_.accountants.push_back({manifest_.accountant.component->factory.info.name,
+                                 guard_epsilon(plan_.charges, plan_.affordable_steps)});
+    if (manifest_.mode == Mode::release) refuse_infinite_epsilon();
     for (const ComponentUse& use : manifest_.also) report(use);
 
     std::vector<Event> costs;
@@ -233,25 +234,30 @@ class Planner {
                          ": error: privacy.target_epsilon: a budget of " +
                          format_number(*manifest_.target_epsilon) +
                          " does not pay for a single step, which costs " +
-                         format_number(epsilon_of(1).value));
+                         format_number(guard_epsilon(plan_.charges, 1).value));
     }
     return fitting;
   }
 
   bool fits(std::uint64_t count) {
-    const PrivacyAnswer spent = epsilon_of(count);
-    if (spent.bound == BoundKind::estimate) {
-      manifest_.accountant.with_position([] {
-        throw PrivacyError(
-            "gives an estimate, not a bound, and cannot guard a budget; put it under privacy.also");
-      });
-    }
-    return spent.value <= *manifest_.target_epsilon;
+    return guard_epsilon(plan_.charges, count).value <= *manifest_.target_epsilon;
   }
 
-  PrivacyAnswer epsilon_of(std::uint64_t count) {
-    return accountant_after(manifest_.accountant, manifest_.adjacency, plan_.charges, count)
-        ->epsilon(manifest_.target_delta);
+  /// What the guarding accountant proves of the first `count` charges.
+  PrivacyAnswer guard_epsilon(const std::vector<Charge>& charges, std::uint64_t count) const {
+    const ComponentUse& use = manifest_.accountant;
+    const auto accountant = accountant_after(use, manifest_.adjacency, charges, count);
+    return use.with_position([&] {
+      return checked_guard(accountant->epsilon(manifest_.target_delta),
+                           use.component->factory.info.name);
+    });
+  }
+
+  void refuse_infinite_epsilon() const {
+    if (std::isfinite(plan_.epsilon().value)) return;
+    throw PrivacyError(manifest_.position_of("schedules.noise_multiplier") +
+                       ": error: release mode refuses a run of which no finite epsilon can be "
+                       "proved; use more noise");
   }
 
   void list_unaccounted() {
@@ -264,16 +270,44 @@ class Planner {
     if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size) {
       add("number of training examples", manifest_.data.position);
     }
+    list_choice_of_rows(add);
     for (std::size_t i = 0; i < plan_.transforms.size(); ++i) {
-      if (plan_.transforms[i]->statistic() == Statistic::unaccounted) {
-        add(manifest_.transforms[i].component->factory.info.name, manifest_.transforms[i].position);
-      }
+      const std::string& name = manifest_.transforms[i].component->factory.info.name;
+      const std::string& position = manifest_.transforms[i].position;
+      const Statistic statistic = plan_.transforms[i]->statistic();
+      if (statistic == Statistic::unaccounted) add(name, position);
+      if (statistic == Statistic::declared_public) add(name + " (declared public)", position);
+    }
+    // Beyond 9.49 standard deviations, a two-sided mass of 2e-21, no noise is drawn
+    // (random_key.hpp).
+    constexpr double kSmallestDelta = 1e-18;
+    if (manifest_.target_delta < kSmallestDelta) {
+      add("tails of the noise that matter for so small a delta",
+          manifest_.position_of("privacy.target_delta"));
     }
     // Release mode computes neither, so there they are not a reason to refuse.
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"));
     if (plan_.info.test_rows > 0 && !manifest_.test_is_public)
       add("test metrics", manifest_.data.position);
+  }
+
+  /// The proofs are about the rows that are left after choosing. Where one example decides about
+  /// the place of another, or about a size that its neighbours share, choosing is a use of the data
+  /// of its own.
+  template <class Add>
+  void list_choice_of_rows(Add add) const {
+    const bool size_is_private = manifest_.adjacency == Adjacency::add_or_remove_one;
+    if (plan_.info.first_rows_only && size_is_private) {
+      // Without one example, the next one moves up into the chosen rows: the sum changes by two of
+      // them.
+      add("choice of the first examples", manifest_.data.position);
+    }
+    if (plan_.info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
+      // An example that is replaced by one of another class changes the size, which is taken for
+      // public.
+      add("number of examples of the kept classes", manifest_.data.position);
+    }
   }
 
   void refuse_unaccounted() const {

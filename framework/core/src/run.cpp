@@ -244,6 +244,9 @@ class Training {
             {"reproducible", manifest_.seed ? "true: not for release" : "false"},
             {"epsilon", format_number(result_.epsilon.value)},
             {"delta", format_number(manifest_.target_delta)},
+            {"bound", std::string(to_text(result_.epsilon.bound))},
+            {"accountant", manifest_.accountant.component->full_name()},
+            {"unit", std::string(to_text(PrivacyUnit::example))},
             {"adjacency", std::string(to_text(manifest_.adjacency))},
             {"unaccounted", Json(unaccounted_names(plan_)).dump()}};
   }
@@ -268,7 +271,8 @@ class Training {
             {"mode", mode_name(manifest_)},
             {"reproducible", manifest_.seed.has_value()},
             {"threads", options_.threads},
-            {"seconds", result_.seconds},
+            // How long steps take depends on how many examples they hold.
+            {"seconds", manifest_.mode == Mode::release ? Json(nullptr) : Json(result_.seconds)},
             {"privgrad", version()},
             {"run_dir", options_.directory.string()}};
   }

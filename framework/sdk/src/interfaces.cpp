@@ -31,15 +31,16 @@ Transform::~Transform() = default;
 
 ParamSpec statistics_param() {
   return param::text("statistics",
-                     "Whether the rows that the statistics are computed from are private (then "
-                     "they are listed "
-                     "as unaccounted, and refused in release mode) or declared public.")
+                     "Whether the training rows may be looked at for this: private rows that "
+                     "nothing is charged for, or declared public. Listed in every output either "
+                     "way, and refused in release mode: give the numbers themselves there.")
       .one_of({"unaccounted", "public"})
       .defaults_to("unaccounted");
 }
 
 Statistic statistic_from(const Params& params) {
-  return params.text("statistics") == "public" ? Statistic::is_public : Statistic::unaccounted;
+  return params.text("statistics") == "public" ? Statistic::declared_public
+                                               : Statistic::unaccounted;
 }
 
 }  // namespace privgrad

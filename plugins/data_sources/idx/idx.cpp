@@ -147,6 +147,8 @@ class Idx final : public privgrad::DataSource {
     info.shape = {train_outline_->features, classes()};
     info.train_rows = train_outline_->wanted_rows.size();
     info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
+    info.first_rows_only = limit_.has_value();
+    info.rows_chosen_by_value = class_of_.has_value();
     if (!classes_) info.unaccounted.push_back("number of classes");
     return info;
   }

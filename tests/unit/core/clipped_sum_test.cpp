@@ -92,6 +92,14 @@ TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip
   CHECK_THAT(sum[1], WithinRel(0.8, 1e-6));
 }
 
+TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
+  SerialExecutor serial;
+  // 600 rows of one parameter are ten chunks in eight lanes: two lanes use their memory again.
+  const Dataset data = make_data(1, std::vector<float>(600, 0.5f), std::vector<float>(600, 0.0f));
+  CHECK(values_of(clipped_sum(ForgetfulProgram(), data, all_rows(data), 1.0, serial))[0] ==
+        0.5f * 10);
+}
+
 TEST_CASE("the clipped sum of known rows", "[clip]") {
   SerialExecutor serial;
   const EchoProgram program(2);

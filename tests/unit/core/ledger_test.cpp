@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fake_accountant.hpp"
+#include "privgrad/core/checked_answer.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
@@ -118,8 +119,26 @@ TEST_CASE("without a target everything is allowed and still charged", "[ledger]"
 }
 
 TEST_CASE("an estimate cannot guard a budget", "[ledger][privacy]") {
-  Book book({.target_epsilon = 3.0, .target_delta = 1e-5}, BoundKind::estimate);
-  CHECK_THROWS_AS(book.ledger.charge(gaussians(0, 1, 1.0)), PrivacyError);
+  CHECK_THROWS_AS(Book({.target_epsilon = 3.0, .target_delta = 1e-5}, BoundKind::estimate),
+                  PrivacyError);
+  CHECK_THROWS_AS(Book({.target_epsilon = {}, .target_delta = 1e-5}, BoundKind::estimate),
+                  PrivacyError);
+}
+
+TEST_CASE("an answer that cannot be one is not believed", "[ledger][privacy]") {
+  const auto answer = [](double value, std::optional<double> lower) {
+    return PrivacyAnswer{.value = value, .bound = BoundKind::upper, .lower = lower, .note = ""};
+  };
+  CHECK_THROWS_AS(core::checked(answer(std::nan(""), {}), "x"), PluginError);
+  CHECK_THROWS_AS(core::checked(answer(-1e-9, {}), "x"), PluginError);
+  CHECK_THROWS_AS(core::checked(answer(1.0, 1.1), "x"), PluginError);
+  CHECK_THROWS_AS(core::checked(answer(1.0, std::nan("")), "x"), PluginError);
+  CHECK(core::checked(answer(HUGE_VAL, 1.0), "x").value == HUGE_VAL);
+  // And the ledger asks through that check: an accountant of negative cost buys nothing.
+  Book book;
+  book.accountant.compose(Event::gaussian(1.0), 1);
+  book.accountant.refund(5.0);
+  CHECK_THROWS_AS(book.ledger.charge(gaussians(0, 1, 1.0)), PluginError);
 }
 
 TEST_CASE("an event that the accountant refuses is not paid for", "[ledger][privacy]") {

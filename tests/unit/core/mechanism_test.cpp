@@ -100,6 +100,22 @@ TEST_CASE("a step's noise is never used for a second release", "[mechanism][priv
   mechanism.release(zeros(3, 1.0), first.take(1));
 }
 
+TEST_CASE("an aggregator that names an old node after planning is caught at the release",
+          "[mechanism][privacy]") {
+  bool planned = false;
+  const ScriptedAggregator impure([&planned](std::uint64_t step) {
+    return ReleaseRecipe{
+        .keep = 0, .keep_noise = 0, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
+  });
+  CHECK(release_events(impure, 2).size() == 2);
+  planned = true;
+  Mechanism mechanism(impure, RandomKey::from_seed(9), 1.0);
+  Payments payments(2, 1.0);
+  mechanism.release(zeros(3, 1.0), payments.take(0));
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), payments.take(1)),
+                    ContainsSubstring("noise node 0 again"));
+}
+
 TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
   SECTION("independent noise: one Gaussian a step") {
     const auto events = release_events(independent_noise(2.0), 3);

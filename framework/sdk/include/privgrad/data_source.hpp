@@ -19,6 +19,11 @@ struct DataInfo {
   std::size_t test_rows = 0;  ///< 0: there is no test split.
   /// Facts in here that were read off private rows (e.g. "number of classes"), each in a few words.
   std::vector<std::string> unaccounted;
+  /// True if only rows in front of others were taken (`limit`): then one row decides about
+  /// another's place.
+  bool first_rows_only = false;
+  /// True if rows were taken or left by what they hold (`keep_labels`).
+  bool rows_chosen_by_value = false;
 };
 
 /// Brings examples in.

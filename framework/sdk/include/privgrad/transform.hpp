@@ -11,8 +11,12 @@ namespace privgrad {
 /// Where the numbers that a transform uses come from.
 enum class Statistic {
   none = 1,     ///< It uses none (flatten).
-  is_public,    ///< The manifest gives them, or declares that the rows they come from are public.
+  is_public,    ///< The manifest gives the numbers; no row was looked at.
   unaccounted,  ///< Computed from private rows and charged nowhere; listed in every output.
+  /// Computed from the training rows, of which the manifest says that they may be looked at for
+  /// this. Listed in every output too, and refused in release mode: what is private there is not
+  /// known to be public here.
+  declared_public,
 };
 
 /// Changes the features of examples, once, before training.

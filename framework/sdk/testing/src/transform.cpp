@@ -176,7 +176,7 @@ void check_statistics(Checker& checker, const Shape& shape) {
             "it learns from the training examples and lacks the parameter of statistics_param()");
     require(statistic_with(checker, "unaccounted") == Statistic::unaccounted,
             "with statistics: unaccounted, statistic() says otherwise");
-    require(statistic_with(checker, "public") == Statistic::is_public,
+    require(statistic_with(checker, "public") == Statistic::declared_public,
             "with statistics: public, statistic() says otherwise");
     require(spec->default_value.has_value() &&
                 std::get_if<std::string>(&spec->default_value->data()) != nullptr &&

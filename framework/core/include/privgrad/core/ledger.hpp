@@ -47,7 +47,8 @@ struct Charge {
   Event cost;     ///< What that costs the data set: the sampler's charge.
 };
 
-/// The account book of one private data set: a privacy filter with a memory on disk.
+/// The account book of one run on one private data set: a privacy filter with a memory on disk.
+/// What other runs on the same data have spent is not in it.
 ///
 /// The file holds one JSON object per line: an "open" line with the facts of the run, a "release"
 /// line per release with running totals, a "close" line. Each line carries the hash of the line
@@ -86,8 +87,11 @@ class Ledger {
  private:
   std::string next_line(nlohmann::json line);
 
+  PrivacyAnswer ask() const;
+
   Budget budget_;
   Accountant& accountant_;
+  std::string accountant_name_;
   PrivacyAnswer spent_;
   std::uint64_t releases_ = 0;
   std::uint64_t lines_ = 0;

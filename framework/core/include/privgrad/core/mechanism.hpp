@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_set>
 
 #include "privgrad/aggregator.hpp"
 #include "privgrad/core/ledger.hpp"
@@ -26,9 +27,10 @@ class Mechanism {
   Mechanism(const Aggregator& aggregator, RandomKey noise_key, double divisor);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
-  /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, or if a
-  /// receipt for
-  ///   this step, or a later one, was used before.
+  /// 	hrows PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
+  /// for this
+  ///   step, or a later one, was used before, or if the recipe now names a noise node that was used
+  ///   before.
   Released release(Bounded sum, Receipt receipt);
 
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
@@ -39,6 +41,8 @@ class Mechanism {
   RandomKey noise_key_;
   double divisor_;
   std::uint64_t next_step_ = 0;
+  std::unordered_set<std::uint64_t>
+      used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string_view>
+
+#include "privgrad/accountant.hpp"
+
+namespace privgrad::core {
+
+/// The answer, if it can be one: an accountant is a plugin, and what it says decides what is
+/// released. \param name  of the accountant, for the error. \throws PluginError if the value is NaN
+/// or negative, or below the lower bound that comes with it.
+PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
+
+/// The same for an accountant that guards a budget.
+/// \throws PrivacyError if the answer is an estimate.
+PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name);
+
+}  // namespace privgrad::core
