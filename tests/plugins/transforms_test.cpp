@@ -143,14 +143,14 @@ TEST_CASE("standardize: given means and deviations are public and look at no row
                   ConfigError);
 }
 
-TEST_CASE("transforms: statistics declared public are public", "[transform]") {
+TEST_CASE("transforms: statistics declared public are marked as declared", "[transform]") {
   const Value::Object declared{{"statistics", "public", {}}};
-  CHECK(transform("standardize", declared)->statistic() == Statistic::is_public);
+  CHECK(transform("standardize", declared)->statistic() == Statistic::declared_public);
   CHECK(transform("pca", {{"statistics", "public", {}}, {"dimensions", 1, {}}})->statistic() ==
-        Statistic::is_public);
+        Statistic::declared_public);
   CHECK(transform("pca", {{"dimensions", 1, {}}})->statistic() == Statistic::unaccounted);
   CHECK(transform("scale_max_norm", {{"statistics", "public", {}}, {"to", 1, {}}})->statistic() ==
-        Statistic::is_public);
+        Statistic::declared_public);
 }
 
 TEST_CASE("transforms: what overflows float32 is refused and changes nothing", "[transform]") {
