@@ -17,6 +17,8 @@ struct Command {
 Command run_command();
 Command plan_command();
 Command validate_command();
+Command account_command();
+Command calibrate_command();
 Command plugins_list_command();
 Command plugins_describe_command();
 Command plugins_new_command();

@@ -119,6 +119,8 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all{run_command(),
                                         plan_command(),
                                         validate_command(),
+                                        account_command(),
+                                        calibrate_command(),
                                         plugins_list_command(),
                                         plugins_describe_command(),
                                         plugins_new_command(),

@@ -48,4 +48,25 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
   return std::exp2(log_scale);
 }
 
+std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at,
+                            double target) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  const auto fits = [&](std::uint64_t count) { return epsilon_at(count) <= target; };
+  std::uint64_t fitting = 0;
+  std::uint64_t exceeding = 1;
+  while (fits(exceeding)) {
+    if (exceeding == kMost) {
+      throw PrivacyError("even " + std::to_string(kMost) + " steps stay within epsilon " +
+                         format_number(target));
+    }
+    fitting = exceeding;
+    exceeding *= 2;
+  }
+  while (exceeding - fitting > 1) {
+    const std::uint64_t middle = fitting + (exceeding - fitting) / 2;
+    (fits(middle) ? fitting : exceeding) = middle;
+  }
+  return fitting;
+}
+
 }  // namespace privgrad::core

@@ -1,5 +1,6 @@
 #include "privgrad/core/plan.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -222,13 +223,9 @@ class Planner {
   std::uint64_t affordable_steps() {
     const std::uint64_t all = plan_.charges.size();
     if (!manifest_.target_epsilon || fits(all)) return all;
-    // The budget is a filter, and epsilon does not fall when a charge is added: halve the interval.
-    std::uint64_t fitting = 0;
-    std::uint64_t exceeding = all;
-    while (exceeding - fitting > 1) {
-      const std::uint64_t middle = fitting + (exceeding - fitting) / 2;
-      (fits(middle) ? fitting : exceeding) = middle;
-    }
+    const std::uint64_t fitting =
+        largest_count([&](std::uint64_t count) { return epsilon_of(std::min(count, all)).value; },
+                      *manifest_.target_epsilon);
     if (fitting == 0) {
       throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
                          ": error: privacy.target_epsilon: a budget of " +

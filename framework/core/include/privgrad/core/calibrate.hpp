@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 namespace privgrad::core {
@@ -10,5 +11,12 @@ namespace privgrad::core {
 /// target. \param epsilon_at  non-increasing in the scale; may return infinity. \param target > 0,
 /// finite. \throws PrivacyError if no scale up to 2^60 meets the target.
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target);
+
+/// The largest number of repetitions whose epsilon is at most `target`; 0 if one is too many.
+///
+/// One-sided: the count that is returned was itself evaluated (unless it is 0).
+/// \param epsilon_at  non-decreasing in the count; may return infinity.
+/// \throws PrivacyError if 2^40 repetitions still meet the target: nothing limits them.
+std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at, double target);
 
 }  // namespace privgrad::core

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 #include "privgrad/event.hpp"
 
@@ -8,6 +10,21 @@ namespace privgrad::core {
 
 /// The event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.
 nlohmann::json to_json(const Event& event);
+
+/// The way back. `text` is one JSON document that holds one event, at most 64 MiB long and 64
+/// events deep. \param source  what errors call the text: a file's name. \throws ConfigError naming
+/// the place inside the document ("of.3.noise_multiplier"), what is wrong there and
+///   what was expected: no JSON, a missing, unknown or wrongly typed member, a number out of its
+///   range.
+Event event_from_json(std::string_view text, std::string_view source);
+
+/// The event as an expression of the Python package dp_accounting, for a cross-check by another
+/// hand:
+///
+///     import dp_accounting as dp
+///     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
+///     1000)
+std::string to_dp_accounting(const Event& event);
 
 /// A double as JSON: the number, or null for infinity (JSON has none).
 nlohmann::json json_number(double value);

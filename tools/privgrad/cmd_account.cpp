@@ -1,0 +1,117 @@
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "accountant_call.hpp"
+#include "command.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/event_json.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+std::string read_event_text(const std::string& file) {
+  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
+  std::ifstream in(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) throw IoError(file + ": cannot be read");
+  return text;
+}
+
+/// Epsilon and delta, one of which was asked for and the other given.
+struct Account {
+  PrivacyAnswer answer;
+  double epsilon = 0.0;
+  double delta = 0.0;
+};
+
+Account account(const Arguments& arguments, const Accountant& accountant) {
+  Account result;
+  if (arguments.has("delta")) {
+    result.delta = number_in("delta", arguments.text("delta"), 0.0, 1.0);
+    result.answer = accountant.epsilon(result.delta);
+    result.epsilon = result.answer.value;
+  } else {
+    result.epsilon = number_in("epsilon", arguments.text("epsilon"), 0.0, HUGE_VAL, true);
+    result.answer = accountant.delta(result.epsilon);
+    result.delta = result.answer.value;
+  }
+  return result;
+}
+
+int run(const Arguments& arguments) {
+  if (!arguments.has("event")) throw UsageError("--event FILE is missing ('-' is standard input)");
+  const std::string& file = arguments.text("event");
+  const std::string source = file == "-" ? "standard input" : file;
+  const Event event = core::event_from_json(read_event_text(file), source);
+  if (arguments.has("dp-accounting")) {
+    print(core::to_dp_accounting(event) + "\n");
+    return 0;
+  }
+  if (arguments.has("delta") == arguments.has("epsilon")) {
+    throw UsageError("give one of --delta and --epsilon; the other one is computed");
+  }
+  const host::PluginHost host = load_plugins(arguments);
+  const AccountantCall call(arguments, host.catalog());
+  const auto accountant = call.after(event);
+  const Account result = account(arguments, *accountant);
+  const std::optional<double>& lower = result.answer.lower;
+  if (arguments.has("json")) {
+    print_json({{"accountant", call.name()},
+                {"adjacency", to_text(call.adjacency())},
+                {"epsilon", core::json_number(result.epsilon)},
+                {"delta", core::json_number(result.delta)},
+                {"bound", to_text(result.answer.bound)},
+                {"lower", lower ? core::json_number(*lower) : nlohmann::json(nullptr)},
+                {"note", result.answer.note}});
+    return 0;
+  }
+  print("epsilon     " + short_bound(result.epsilon) + "\ndelta       " +
+        short_bound(result.delta) + "\nbound       " + std::string(to_text(result.answer.bound)) +
+        (lower ? ", at least " + short_number(*lower, 6) : "") + "\naccountant  " + call.name() +
+        (result.answer.note.empty() ? "" : ": " + result.answer.note) + "\nadjacency   " +
+        std::string(to_text(call.adjacency())) + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command account_command() {
+  return {
+      .usage =
+          {.name = "account",
+           .summary = "Tells what an event costs: epsilon at a delta, or delta at an epsilon.",
+           .operands = {},
+           .options = {accountant_option(),
+                       {.name = "event",
+                        .value = "FILE",
+                        .doc = "A JSON file with one event; '-' is standard input."},
+                       {.name = "delta", .value = "D", .doc = "In (0, 1); epsilon is computed."},
+                       {.name = "epsilon", .value = "E", .doc = "At least 0; delta is computed."},
+                       adjacency_option(),
+                       {.name = "dp-accounting",
+                        .value = "",
+                        .doc =
+                            "Only print the event as the Python package dp_accounting writes it."},
+                       {.name = "json", .value = "", .doc = "Print one JSON document."},
+                       plugin_dir_option()},
+           .details = "An event is what a mechanism did to the data, e.g. 1000 steps of DP-SGD:\n"
+                      "  {\"event\": \"self_composed\", \"count\": 1000, \"of\": {\"event\": "
+                      "\"poisson_sampled\",\n"
+                      "   \"sampling_probability\": 0.01, \"of\": {\"event\": \"gaussian\", "
+                      "\"noise_multiplier\": 1.0}}}\n"
+                      "The noise multiplier is the noise's standard deviation over the L2 bound of "
+                      "one example's\n"
+                      "contribution; the accountant doubles the sensitivity under replace_one. "
+                      "`privgrad plan --json`\n"
+                      "prints the event of a manifest.",
+           .examples =
+               {"privgrad account --accountant zcdp --event event.json --delta 1e-5",
+                "privgrad account --accountant zcdp --event - --epsilon 1 --json < event.json"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool
