@@ -14,11 +14,14 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
   // In log2 of the scale: epsilon runs over many powers of ten, and a bracket by doubling is then
   // exact.
   constexpr double kLargest = 60.0;
+  constexpr double kCloseEnough = 1e-10;  // relative, in epsilon
   const auto excess = [&](double log_scale) {
     const double epsilon = epsilon_at(std::exp2(log_scale));
     // The logarithm is nearly linear in log(scale), which the solver likes; clamped where it is
-    // infinite.
-    return std::clamp(std::log(epsilon / target), -1e3, 1e3);
+    // infinite. Just below the target is as good as on it, and ends the search: every evaluation
+    // may take an accountant a second.
+    const double logarithm = std::clamp(std::log(epsilon / target), -1e3, 1e3);
+    return logarithm <= 0.0 && logarithm > -kCloseEnough ? 0.0 : logarithm;
   };
   double high = 0.0;
   double at_high = excess(high);

@@ -199,6 +199,8 @@ Json parse(std::string_view text, std::string_view source) {
     const auto line = 1 + std::count(text.begin(), end, '\n');
     throw ConfigError(std::string(source) + ":" + std::to_string(line) + ": is no JSON (byte " +
                       std::to_string(problem.byte) + ")");
+  } catch (const Json::exception& problem) {  // a number that no double holds
+    throw ConfigError(std::string(source) + ": is no JSON that can be used: " + problem.what());
   }
   if (too_deep)
     throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +

@@ -212,11 +212,32 @@ class Planner {
                                  guard_epsilon(plan_.charges, plan_.affordable_steps)});
     if (manifest_.mode == Mode::release) refuse_infinite_epsilon();
     for (const ComponentUse& use : manifest_.also) report(use);
+    refuse_contradictions();
 
     std::vector<Event> costs;
     for (std::uint64_t i = 0; i < plan_.affordable_steps; ++i)
       costs.push_back(plan_.charges[i].cost);
     plan_.event = compose_runs(costs);
+  }
+
+  /// Two proofs about the same number cannot contradict each other: what one says is spent at least
+  /// cannot be more than what another says is spent at most. If it is, one of them is wrong, and
+  /// nobody knows which.
+  void refuse_contradictions() const {
+    constexpr double kRounding = 1e-9;
+    for (const AccountantReport& one : plan_.accountants) {
+      if (!one.epsilon.lower) continue;
+      for (const AccountantReport& other : plan_.accountants) {
+        if (other.epsilon.bound == BoundKind::estimate) continue;
+        if (*one.epsilon.lower <= other.epsilon.value * (1.0 + kRounding)) continue;
+        throw PrivacyError(manifest_.position_of("privacy.also") +
+                           ": error: privacy.also: the accountants contradict " +
+                           "each other: " + one.name + " proves that epsilon is at least " +
+                           format_number(*one.epsilon.lower) + ", " + other.name +
+                           " that it is at most " + format_number(other.epsilon.value) +
+                           "; one of them is wrong, please report it");
+      }
+    }
   }
 
   /// How many of the charges, from the first on, the budget pays for.

@@ -15,7 +15,7 @@ TEST_CASE("the scale meets the target from below and is the smallest that does",
       const auto epsilon_at = [&](double scale) { return c / (scale * scale); };
       const double scale = smallest_scale(epsilon_at, target);
       CHECK(epsilon_at(scale) <= target);
-      CHECK_THAT(scale, WithinRel(std::sqrt(c / target), 1e-11));
+      CHECK_THAT(scale, WithinRel(std::sqrt(c / target), 1e-10));
     }
   }
 }
@@ -29,6 +29,26 @@ TEST_CASE("steps, plateaus and infinities do not lead above the target", "[calib
   const double scale = smallest_scale(infinite_below, 2.0);
   CHECK(infinite_below(scale) <= 2.0);
   CHECK_THAT(scale, WithinRel(3.0, 1e-9));
+}
+
+TEST_CASE("a smooth accountant is asked a dozen times, not a hundred", "[calibrate]") {
+  int asked = 0;
+  const auto epsilon_at = [&](double scale) {
+    ++asked;
+    return 5.0 / scale + 3.0 / (scale * scale);
+  };
+  smallest_scale(epsilon_at, 0.7);
+  CHECK(asked <= 14);
+}
+
+TEST_CASE("the largest count meets the target and one more does not", "[calibrate][privacy]") {
+  using privgrad::core::largest_count;
+  for (const std::uint64_t expected : {0u, 1u, 2u, 3u, 314u, 1000000u}) {
+    const auto epsilon_at = [](std::uint64_t count) { return static_cast<double>(count) * 0.01; };
+    CHECK(largest_count(epsilon_at, static_cast<double>(expected) * 0.01) == expected);
+    CHECK(largest_count(epsilon_at, static_cast<double>(expected) * 0.01 + 0.005) == expected);
+  }
+  CHECK_THROWS_AS(largest_count([](std::uint64_t) { return 0.0; }, 1.0), privgrad::PrivacyError);
 }
 
 TEST_CASE("a target that no noise meets is refused", "[calibrate]") {

@@ -5,7 +5,8 @@
 
 namespace privgrad::core {
 
-/// The smallest scale (to a relative 1e-12) at which `epsilon_at` is at most `target`.
+/// The smallest scale at which `epsilon_at` is at most `target`: to a relative 1e-12 in the scale,
+/// or 1e-10 in epsilon, whichever is reached first.
 ///
 /// One-sided: the scale that is returned was itself evaluated, and its epsilon is at most the
 /// target. \param epsilon_at  non-increasing in the scale; may return infinity. \param target > 0,
@@ -17,6 +18,7 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
 /// One-sided: the count that is returned was itself evaluated (unless it is 0).
 /// \param epsilon_at  non-decreasing in the count; may return infinity.
 /// \throws PrivacyError if 2^40 repetitions still meet the target: nothing limits them.
-std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at, double target);
+std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at,
+                            double target);
 
 }  // namespace privgrad::core
