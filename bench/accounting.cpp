@@ -1,0 +1,145 @@
+// How long accountants take, and how wide their certified intervals are. See README.md.
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/core/calibrate.hpp"
+#include "privgrad/core/event_json.hpp"
+#include "privgrad/host/plugin_host.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using privgrad::Accountant;
+using privgrad::Event;
+
+constexpr double kDelta = 1e-5;
+
+/// DP-SGD's step: Poisson sampling with rate q, Gaussian noise.
+Event step(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
+
+/// `count` steps whose noise falls in equal steps from 2.0 to 0.8, each different, at q = 0.01.
+std::vector<Event> falling_noise(int count) {
+  std::vector<Event> events;
+  for (int i = 0; i < count; ++i) {
+    events.push_back(step(0.01, count == 1 ? 2.0 : 2.0 - 1.2 * i / (count - 1)));
+  }
+  return events;
+}
+
+class Bench {
+ public:
+  Bench(const privgrad::Catalog& catalog, std::string name)
+      : catalog_(catalog), name_(std::move(name)) {}
+
+  Json run() const {
+    Json result;
+    result["one_setting_14063_steps"] = measured({{step(256.0 / 60000.0, 1.1), 14063}});
+    result["distinct_sigma"] = Json::object();
+    for (const int count : {1, 10, 100, 1000}) {
+      Events events;
+      for (const Event& event : falling_noise(count)) events.push_back({event, 1});
+      result["distinct_sigma"][std::to_string(count)] = measured(events);
+    }
+    result["steps"] = Json::object();
+    for (const std::uint64_t count : {100u, 10'000u, 1'000'000u, 10'000'000u}) {
+      result["steps"][std::to_string(count)] = measured({{step(1e-3, 2.0), count}});
+    }
+    result["calibrate_sigma_to_2"] = calibrated();
+    return result;
+  }
+
+ private:
+  using Events = std::vector<std::pair<Event, std::uint64_t>>;
+
+  privgrad::PrivacyAnswer epsilon(const Events& events) const {
+    const auto accountant = catalog_.create<Accountant>(name_, privgrad::Value::Object{});
+    accountant->start(privgrad::Adjacency::add_or_remove_one);
+    for (const auto& [event, count] : events) accountant->compose(event, count);
+    return accountant->epsilon(kDelta);
+  }
+
+  static double median_ms(const std::function<void()>& work) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    double spent = 0.0;
+    for (int i = 0; i < 7 && (i < 3 || spent < 3000.0); ++i) {
+      const auto begin = Clock::now();
+      work();
+      times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+      spent += times.back();
+    }
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                     times.end());
+    return times[times.size() / 2];
+  }
+
+  Json measured(const Events& events) const try {
+    privgrad::PrivacyAnswer answer;
+    Json result;
+    result["milliseconds"] = median_ms([&] { answer = epsilon(events); });
+    result["epsilon"] = privgrad::core::json_number(answer.value);
+    result["lower"] =
+        answer.lower ? privgrad::core::json_number(*answer.lower) : nlohmann::json(nullptr);
+    return result;
+  } catch (const std::exception& problem) {
+    return {{"refused", problem.what()}};
+  }
+
+  Json calibrated() const try {
+    double sigma = 0.0;
+    Json result;
+    result["milliseconds"] = median_ms([&] {
+      sigma = privgrad::core::smallest_scale(
+          [&](double candidate) {
+            return epsilon({{step(256.0 / 60000.0, candidate), 14063}}).value;
+          },
+          2.0);
+    });
+    result["sigma"] = sigma;
+    return result;
+  } catch (const std::exception& problem) {
+    return {{"refused", problem.what()}};
+  }
+
+  const privgrad::Catalog& catalog_;
+  std::string name_;
+};
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+int main() try {
+  const std::filesystem::path folder = PRIVGRAD_BENCH_PLUGINS "/accountants";
+  privgrad::host::PluginHost host({.directories = {PRIVGRAD_BENCH_PLUGINS}, .pins = {}});
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) host.load(entry.path());
+  Json result;
+  result["processor"] = processor();
+  result["build"] = PRIVGRAD_BENCH_BUILD;
+  result["delta"] = kDelta;
+  for (const privgrad::Component& component : host.catalog().components()) {
+    const std::string& name = component.factory.info.name;
+    result["accountants"][name] = Bench(host.catalog(), name).run();
+  }
+  std::cout << result.dump(2) << '\n';
+  return 0;
+} catch (const std::exception& problem) {
+  std::cerr << "accounting: " << problem.what() << '\n';
+  return 1;
+}
