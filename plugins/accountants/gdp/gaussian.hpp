@@ -1,0 +1,18 @@
+#pragma once
+
+namespace gdp {
+
+/// The privacy curve of N(0, 1) against N(mu, 1), exact (Balle and Wang 2018, Theorem 8):
+///     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
+/// Results are rounded up by a bound on their own rounding error.
+///
+/// \param mu  finite, above 0.
+
+/// ln delta(epsilon), so that no delta is too small for it. \param epsilon  finite, >= 0.
+double log_delta(double mu, double epsilon);
+
+/// The smallest epsilon >= 0 with delta(epsilon) <= delta. \param delta  in (0, 1).
+/// \throws NumericError if the search fails.
+double epsilon(double mu, double delta);
+
+}  // namespace gdp

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "gaussian.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/value.hpp"
+
+namespace {
+
+using privgrad::Adjacency;
+using privgrad::Event;
+using Reason = std::optional<std::string>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUlp = std::numeric_limits<double>::epsilon();
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+
+/// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
+/// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds.
+class UpwardSum {
+ public:
+  void add(double term) {
+    const double next = sum_ + term;
+    if (std::isfinite(next)) {
+      carry_ += sum_ >= term ? (sum_ - next) + term : (term - next) + sum_;
+    }
+    sum_ = next;
+    ++terms_;
+  }
+  double total() const {
+    if (!std::isfinite(sum_)) return kInfinity;
+    const double n = static_cast<double>(terms_);
+    return (sum_ + carry_) * (1.0 + kUlp * (4.0 + n * n * kUlp));
+  }
+
+ private:
+  double sum_ = 0.0;
+  double carry_ = 0.0;
+  std::uint64_t terms_ = 0;
+};
+
+/// Gaussian differential privacy (Dong, Roth and Su 2022): a Gaussian release with sensitivity s is
+/// (s / noise_multiplier)-GDP, squares of mu add (Corollary 3.3, adaptive composition), and the
+/// privacy curve of mu-GDP is known in closed form, so that for Gaussians the answers are exact.
+/// s is 1 for add_or_remove_one and zero_out, 2 for replace_one.
+///
+/// With `clt`, Poisson-sampled Gaussians are taken to be what many of them tend to: mu^2 = count
+/// q^2 (exp(1/sigma^2) - 1) (Bu, Dong, Long and Su 2020, Section 2.4). That is a limit and not a
+/// bound, it tends to be too small, and the answers say `estimate`.
+class Gdp final : public privgrad::Accountant {
+ public:
+  explicit Gdp(const privgrad::Params& params) : clt_(params.boolean("clt")) {}
+
+  void start(Adjacency adjacency) override {
+    adjacency_ = adjacency;
+    spent_ = {};
+    estimated_ = false;
+  }
+
+  Reason refuses(const Event& event) const override {
+    return std::visit(
+        Overloaded{
+            [](const privgrad::GaussianEvent&) -> Reason { return {}; },
+            [](const privgrad::NonPrivateEvent&) -> Reason { return {}; },
+            [this](const privgrad::PoissonSampledEvent& e) { return refuses_poisson(e); },
+            [this](const privgrad::SampledWithoutReplacementEvent& e) -> Reason {
+              if (e.sample_size == 0) return {};
+              if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
+              return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
+                     "only; use rdp under replace_one";
+            },
+            [](const privgrad::UnsupportedEvent& e) -> Reason {
+              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
+            },
+            [this](const privgrad::ComposedEvent& e) -> Reason {
+              for (const Event& part : e.of) {
+                if (Reason reason = refuses(part)) return reason;
+              }
+              return {};
+            },
+            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
+            [&](const auto&) -> Reason {
+              return std::string(event.name()) +
+                     ": gdp is exact for Gaussians only; use zcdp, rdp or pld";
+            },
+        },
+        event.kind());
+  }
+
+  void compose(const Event& event, std::uint64_t count) override {
+    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (count == 0) return;
+    for (const auto& [part, repeats] : privgrad::flatten(event)) {
+      const double total = static_cast<double>(repeats) * static_cast<double>(count);
+      const double square = squared_mu(part);
+      if (square > 0.0) spent_.add(total * square);
+    }
+  }
+
+  privgrad::PrivacyAnswer epsilon(double delta) const override {
+    if (!(delta > 0.0 && delta < 1.0)) {
+      throw privgrad::ConfigError("gdp: delta is " + privgrad::format_number(delta) +
+                                  ", allowed is (0, 1)");
+    }
+    const double mu = this->mu();
+    if (mu == 0.0) return answer(0.0, mu);
+    if (std::isinf(mu)) return answer(kInfinity, mu);
+    return answer(gdp::epsilon(mu, delta), mu);
+  }
+
+  privgrad::PrivacyAnswer delta(double epsilon) const override {
+    if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
+      throw privgrad::ConfigError("gdp: epsilon is " + privgrad::format_number(epsilon) +
+                                  ", allowed is [0, inf)");
+    }
+    const double mu = this->mu();
+    if (mu == 0.0) return answer(0.0, mu);
+    if (std::isinf(mu)) return answer(1.0, mu);
+    const double value = std::exp(gdp::log_delta(mu, epsilon)) * (1.0 + 4.0 * kUlp);
+    // Not 0 where it underflows.
+    return answer(std::min(1.0, std::nextafter(value, kInfinity)), mu);
+  }
+
+ private:
+  Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
+    if (e.sampling_probability == 0.0) return {};
+    if (e.sampling_probability == 1.0) return refuses(*e.of);
+    if (!clt_) {
+      return "poisson_sampled: a sampled Gaussian is not GDP with a smaller mu; use rdp or pld, or "
+             "set `clt: true` for the central-limit estimate, which is no bound";
+    }
+    if (!std::holds_alternative<privgrad::GaussianEvent>(e.of->kind())) {
+      return "poisson_sampled: the central-limit estimate is for one Gaussian, got " +
+             std::string(e.of->name()) + " inside";
+    }
+    if (adjacency_ == Adjacency::replace_one) {
+      return "poisson_sampled: the central-limit estimate is for add_or_remove_one and zero_out, "
+             "the adjacency is replace_one";
+    }
+    return {};
+  }
+
+  /// \param event  a part of flatten(), not refused.
+  double squared_mu(const Event& event) {
+    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    return std::visit(Overloaded{
+                          [&](const privgrad::GaussianEvent& e) {
+                            const double mu = sensitivity / e.noise_multiplier;
+                            // Above 0 also where the square underflows.
+                            return std::max(mu * mu, std::numeric_limits<double>::min());
+                          },
+                          [&](const privgrad::PoissonSampledEvent& e) {
+                            const double q = e.sampling_probability;
+                            if (q == 0.0) return 0.0;
+                            if (q == 1.0) return inner(*e.of);
+                            const double sigma =
+                                std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
+                            estimated_ = true;
+                            return q * q * std::expm1(1.0 / sigma / sigma);
+                          },
+                          [&](const privgrad::SampledWithoutReplacementEvent& e) {
+                            return e.sample_size == 0 ? 0.0 : inner(*e.of);
+                          },
+                          [](const auto&) { return kInfinity; },
+                      },
+                      event.kind());
+  }
+
+  /// Of everything inside an event that samples all of the data.
+  double inner(const Event& of) {
+    UpwardSum sum;
+    for (const auto& [part, count] : privgrad::flatten(of)) {
+      sum.add(static_cast<double>(count) * squared_mu(part));
+    }
+    return sum.total();
+  }
+
+  /// Rounded up: products, sums and the root are each right to a few roundings.
+  double mu() const {
+    const double square = spent_.total();
+    return std::sqrt(square) * (1.0 + 8.0 * kUlp);
+  }
+
+  privgrad::PrivacyAnswer answer(double value, double mu) const {
+    if (std::isnan(value)) throw privgrad::NumericError("gdp: the computation gave no number");
+    std::string note = "mu = " + privgrad::format_number(mu);
+    if (estimated_) note += ", a central-limit estimate: no bound, and often too small";
+    return {.value = value,
+            .bound = estimated_ ? privgrad::BoundKind::estimate : privgrad::BoundKind::exact,
+            .lower = {},
+            .note = std::move(note)};
+  }
+
+  bool clt_;
+  bool estimated_ = false;
+  Adjacency adjacency_ = Adjacency::add_or_remove_one;
+  UpwardSum spent_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Accountant, Gdp>({
+      .name = "gdp",
+      .summary = "Gaussian differential privacy: exact for Gaussians without sampling.",
+      .reference = "Dong, Roth and Su 2022; Balle and Wang 2018, Theorem 8; estimate: Bu, Dong, "
+                   "Long and Su 2020",
+      .params = {privgrad::param::boolean(
+                     "clt",
+                     "Accept Poisson-sampled Gaussians too, by their central limit. The answers "
+                     "are then estimates, which cannot guard a budget.")
+                     .defaults_to(false)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.gdp", "0.1.0", register_components)

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace rdp {
+
+/// The Renyi divergences of the mechanisms, as log moments: K(a) = (a - 1) D_a(P || Q)
+/// = ln E_Q[(dP/dQ)^a], of which D_a and both conversions are made. Every result is an upper bound
+/// on K also after rounding: each function adds a bound on its own rounding error.
+///
+/// `order` is a, finite and above 1.
+
+/// a (a - 1) rho: the bound that rho-zCDP means; exact for a Gaussian with rho = (s / sigma)^2 / 2.
+double concentrated_log_moment(double rho, double order);
+
+/// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more
+/// than one dimension the worst case is all of the sensitivity in one coordinate: the exact K is
+/// convex in the shift and 0 at 0, so that splitting the shift cannot raise the sum.
+/// \param scale  above 0.
+double laplace_log_moment(double scale, double order);
+
+/// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which
+/// D_a(P || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so that
+/// it serves both directions.
+///
+/// With f(t) = 1 - q + q exp(t/s - 1/(2 s^2)) and t standard normal, K = ln E[f^a], and because
+/// E[f] = 1,
+///     E[f^a] - 1 = E[f^a - 1 - a (f - 1)],
+/// whose integrand is nowhere negative: nothing cancels in the sum, however small K is. In the
+/// strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid rule of
+/// step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for integer
+/// and fractional orders, exact to rounding. Below sigma 0.01, where its nodes become too many and
+/// no epsilon is of use, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) takes over.
+class SampledGaussian {
+ public:
+  /// \param probability  q, in (0, 1). \param sigma  above 0.
+  SampledGaussian(double probability, double sigma);
+
+  /// Not const: keeps the nodes for the next order.
+  double log_moment(double order);
+
+ private:
+  struct Node {
+    double t = 0.0;       ///< The standard normal variable.
+    double u = 0.0;       ///< f - 1; infinite where it overflows.
+    double log_f = 0.0;   ///< ln f.
+    double weight = 0.0;  ///< h times the normal density.
+  };
+  struct Sum {
+    double value = 0.0;
+    double error = 0.0;
+    double highest = 0.0;  ///< The largest exponent met.
+  };
+
+  Node node(std::int64_t index) const;
+  void add_range(double order, std::int64_t first, std::int64_t last, Sum& sum);
+  double log_sum_of_powers(double order, const std::vector<std::pair<double, double>>& ranges);
+  template <class Visit>
+  void visit(std::int64_t first, std::int64_t last, Visit&& body);
+
+  double q_, log_q_, sigma_, step_;
+  std::int64_t first_index_;
+  std::vector<Node> nodes_;
+};
+
+/// A Gaussian on a uniformly random subset of fixed size, neighbours that differ in one exchanged
+/// example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, linear in between
+/// (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's bounds,
+/// 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256 the second alone, which costs little there.
+///
+/// The even central moments B(l) = E[(dP/dQ - 1)^l] that the theorem takes from alternating forward
+/// differences are integrated directly here: a sum of non-negative terms, which loses no digits.
+class SubsetGaussian {
+ public:
+  /// \param fraction  sampled share of the data, in (0, 1).
+  /// \param sigma     noise over the sensitivity for an exchanged example: half of the multiplier
+  ///   of an event, whose unit is the bound on one example's contribution.
+  SubsetGaussian(double fraction, double sigma);
+
+  double log_moment(double order);
+
+ private:
+  double at_integer(std::int64_t order);
+  double log_central_moment(std::int64_t half);
+
+  double log_fraction_, sigma_;
+  std::vector<double> log_central_;  ///< ln B(2 i), i from 1.
+};
+
+}  // namespace rdp
