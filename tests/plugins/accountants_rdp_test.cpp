@@ -196,10 +196,12 @@ TEST_CASE("rdp: refined orders reach the infimum over the real orders", "[accoun
   }
   check_upper(rdp_of(Event::zcdp(0.1))->delta(1.0).value, 0.008933245771818364, 1e-6);
   // Beyond both ends of the list: orders near 1.02 and near 15000.
-  check_upper(rdp_of(Event::zcdp(3e4))->epsilon(1e-5).value,
-              rdp_of(Event::zcdp(3e4), 1, {.conversion = "classic"})->epsilon(1e-5).value, 1e-12);
-  CHECK(rdp_of(Event::zcdp(3e4))->epsilon(1e-5).value <
-        0.8 * rdp_of(Event::zcdp(3e4), 1, {.refine = false})->epsilon(1e-5).value + 1e4);
+  // 3e4 + 2 sqrt(3e4 ln 1e5) is the classic optimum, which at order 1.02 the improved one is below.
+  const double classic =
+      rdp_of(Event::zcdp(3e4), 1, {.conversion = "classic"})->epsilon(1e-5).value;
+  check_upper(classic, 3e4 + 2.0 * std::sqrt(3e4 * std::log(1e5)), 1e-6);
+  CHECK(rdp_of(Event::zcdp(3e4))->epsilon(1e-5).value < classic);
+  CHECK(classic < rdp_of(Event::zcdp(3e4), 1, {.refine = false})->epsilon(1e-5).value);
   CHECK(rdp_of(Event::zcdp(5e-8))->epsilon(1e-5).value <
         0.5 * rdp_of(Event::zcdp(5e-8), 1, {.refine = false})->epsilon(1e-5).value);
 }
@@ -430,7 +432,7 @@ void check_divergences(const std::string& kind, const Json& entry) {
 bool check_answer(const std::string& kind, const Json& golden, const Json& entry) {
   const auto& given = entry.at("inputs");
   const auto& expected = entry.at("expected");
-  const double relative = entry.at("tolerance").at("rel");
+  const double relative = entry.at("tolerance").value("rel", 0.0);
   const double absolute = entry.at("tolerance").value("abs", 0.0);
   const auto steps_of = [&](std::uint64_t steps) {
     return rdp_of(sampled(given.at("q"), given.at("sigma")), steps, golden_options(golden, given));
@@ -442,7 +444,8 @@ bool check_answer(const std::string& kind, const Json& golden, const Json& entry
   } else if (kind == "rdp_to_delta") {
     const auto accountant = rdp_of(Event::zcdp(given.at("rho")), 1, golden_options(golden, given));
     check_upper(accountant->delta(given.at("eps")).value,
-                std::min(1.0, expected.at("delta").get<double>()), relative);
+                std::min(1.0, expected.at("delta").get<double>()), relative,
+                std::numeric_limits<double>::denorm_min());  // where the true value underflows
   } else if (kind == "dpsgd_eps_rdp") {
     check_upper(steps_of(given.at("steps"))->epsilon(given.at("delta")).value,
                 std::max(0.0, expected.at("eps").get<double>()), relative, absolute);
@@ -473,7 +476,11 @@ bool check_answer(const std::string& kind, const Json& golden, const Json& entry
     const double next = steps_of(steps + 1)->epsilon(given.at("delta")).value;
     CHECK(at <= given.at("target_eps"));
     CHECK(next > given.at("target_eps"));
-    check_upper(at, expected.at("eps_at_steps"), relative);
+    if (steps > 0) {
+      check_upper(at, expected.at("eps_at_steps"), relative);
+    } else {
+      CHECK(at == 0.0);  // the file has what the conversion makes of a divergence of 0
+    }
     check_upper(next, expected.at("eps_at_steps_plus_1"), relative);
   } else if (kind == "alidpfl_steps") {
     const std::uint64_t honest = expected.at("max_steps_eps_le_target");

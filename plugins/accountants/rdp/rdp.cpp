@@ -27,7 +27,7 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 // Moments and quadrature nodes are kept for up to so many distinct settings and values; beyond that
 // they are computed again when needed.
-constexpr std::size_t kKeptSettings = 4096;
+constexpr std::size_t kKeptSettings = 16384;
 constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
 template <class... Ts>

@@ -192,13 +192,14 @@ double SampledGaussian::log_moment(double order) {
   // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and falls off at
   // least like a normal density beyond both.
   const double margin = std::sqrt(2.0 * kNegligible);
+  const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
   // f^a <= 2^a ((1-q)^a + (q e^x)^a), two normal densities: where this is negligible even against a
   // moment of 1 + q^2/s^2, the valley between the two is left out.
   const double inner = std::sqrt(2.0 * (kNegligible + order * std::log(2.0) - 2.0 * log_q_ +
                                         2.0 * std::log(std::max(1.0, sigma_))));
   std::vector<std::pair<double, double>> ranges{{-margin, far + margin}};
-  if (far > 2.0 * inner + 1.0) ranges = {{-margin, inner}, {far - inner, far + margin}};
+  if (peak > 2.0 * inner + 1.0) ranges = {{-margin, inner}, {peak - inner, far + margin}};
   Sum sum;
   for (const auto& [lo, hi] : ranges) {
     add_range(order, static_cast<std::int64_t>(std::floor(lo / step_)),
