@@ -8,6 +8,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/event_json.hpp"
 
 namespace privgrad::tool {
@@ -57,7 +58,8 @@ int run(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const AccountantCall call(arguments, host.catalog());
   const auto accountant = call.after(event);
-  const Account result = account(arguments, *accountant);
+  Account result = account(arguments, *accountant);
+  result.answer = core::checked(std::move(result.answer), call.name());
   const std::optional<double>& lower = result.answer.lower;
   if (arguments.has("json")) {
     print_json({{"accountant", call.name()},

@@ -8,6 +8,7 @@
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/core/calibrate.hpp"
+#include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/event_json.hpp"
 
 namespace privgrad::tool {
@@ -78,12 +79,7 @@ class Calibration {
     const Event noise = Event::gaussian(noise_multiplier);
     // Every example in every step needs no sampling, which not every accountant has.
     const Event step = sample_rate_ == 1.0 ? noise : Event::poisson_sampled(sample_rate_, noise);
-    PrivacyAnswer found = call_.after(step, steps)->epsilon(target_delta_);
-    if (found.bound == BoundKind::estimate) {
-      throw PrivacyError(call_.name() +
-                         " gives an estimate, not a bound, and cannot be calibrated to");
-    }
-    return found;
+    return core::checked_guard(call_.after(step, steps)->epsilon(target_delta_), call_.name());
   }
 
   const AccountantCall& call_;

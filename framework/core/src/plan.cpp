@@ -244,9 +244,11 @@ class Planner {
   std::uint64_t affordable_steps() {
     const std::uint64_t all = plan_.charges.size();
     if (!manifest_.target_epsilon || fits(all)) return all;
-    const std::uint64_t fitting =
-        largest_count([&](std::uint64_t count) { return epsilon_of(std::min(count, all)).value; },
-                      *manifest_.target_epsilon);
+    const std::uint64_t fitting = largest_count(
+        [&](std::uint64_t count) {
+          return guard_epsilon(plan_.charges, std::min(count, all)).value;
+        },
+        *manifest_.target_epsilon);
     if (fitting == 0) {
       throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
                          ": error: privacy.target_epsilon: a budget of " +
