@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/yaml.hpp"
 
 namespace privgrad::tool {
@@ -50,6 +51,7 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
   if (!arguments.has("accountant")) throw UsageError("--accountant NAME is missing");
   const Value value = accountant_value(arguments.text("accountant"));
   component_ = &catalog.find<Accountant>(std::get<std::string>(value.find("kind")->data()));
+  certifier_ = core::certifier_of(*component_, catalog);
   std::vector<Problem> problems;
   params_ = Params::check(component_->factory.info.params, value, problems, {"kind"});
   if (!problems.empty()) {
@@ -58,7 +60,7 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
 }
 
 ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t count) const {
-  auto accountant = Catalog::create<Accountant>(*component_, params_);
+  auto accountant = core::make_accountant(*component_, params_, certifier_);
   accountant->start(adjacency_);
   if (const auto why = accountant->refuses(event)) throw PrivacyError(name() + ": " + *why);
   accountant->compose(event, count);

@@ -28,6 +28,7 @@ class AccountantCall {
 
  private:
   const Component* component_;
+  const Component* certifier_;
   Params params_;
   Adjacency adjacency_;
 };

@@ -40,6 +40,7 @@ std::string lock_text(const core::Manifest& manifest) {
   std::vector<PluginIdentity> used;
   for (const core::ComponentUse* use : components_of(manifest)) {
     used.push_back(*use->component->plugin);
+    if (use->certifier != nullptr) used.push_back(*use->certifier->plugin);
   }
   return host::lock_file_text(used);
 }

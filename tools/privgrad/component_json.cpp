@@ -88,6 +88,7 @@ nlohmann::json description_json(const Component& component) {
   Json json = listing_json(component);
   json["sees"] = factory.sees;
   json["reference"] = factory.info.reference;
+  if (!factory.info.certified_by.empty()) json["certified_by"] = factory.info.certified_by;
   json["parameters"] = params_json(factory.info.params);
   return json;
 }

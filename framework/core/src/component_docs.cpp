@@ -79,7 +79,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 }
 
 std::string labelled(std::string_view label, std::string_view text) {
-  constexpr std::size_t kIndent = 13;
+  constexpr std::size_t kIndent = 16;
   std::string lines = wrapped(text, kIndent);
   if (lines.empty()) return lines;
   return lines.replace(2, label.size(), label);
@@ -183,6 +183,7 @@ std::string component_page(const Component& component) {
   std::string page = "# " + title_of(component) + "\n\n" + info.summary + "\n\n";
   page += "- Plugin: `" + component.plugin->name + "`\n";
   page += "- Follows: " + info.reference + "\n";
+  if (!info.certified_by.empty()) page += "- Certified by: `" + info.certified_by + "`\n";
   page += "- Sees: " + component.factory.sees + "\n\n## Parameters\n\n";
   if (info.params.empty()) {
     page += "None.\n";
@@ -202,6 +203,7 @@ std::string component_text(const Component& component) {
   const PluginIdentity& plugin = *component.plugin;
   std::string text = title_of(component) + "\n" + wrapped(info.summary, 2) + "\n";
   text += labelled("Follows", info.reference);
+  if (!info.certified_by.empty()) text += labelled("Certified by", info.certified_by);
   text += labelled("Sees", component.factory.sees);
   text += labelled("Plugin", plugin.name + " " + plugin.version);
   text += labelled("File", plugin.file);

@@ -11,6 +11,7 @@
 #include "manifest_overrides.hpp"
 #include "manifest_paths.hpp"
 #include "manifest_problems.hpp"
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/yaml.hpp"
 
 namespace privgrad::core {
@@ -249,6 +250,11 @@ class Loader {
     if (!node) return {};
     use.component = find(slot, where, *node);
     if (use.component == nullptr) return {};
+    try {
+      use.certifier = certifier_of(*use.component, catalog_);
+    } catch (const ConfigError& problem) {
+      problems_.add(given.mark, where, problem.what());
+    }
     use.params = check_params(*use.component, where, *node, reserved);
     Value resolved = empty_object(given.mark);
     resolved.set("kind", marked(use.component->full_name(), node->find("kind")));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "privgrad/core/calibrate.hpp"
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/schedule.hpp"
@@ -57,7 +58,7 @@ std::vector<double> absolute_values(const ComponentUse& use, const std::string& 
 /// make, so that the run cannot differ from its plan by a rounding.
 ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
                                           const std::vector<Charge>& charges, std::uint64_t count) {
-  auto accountant = use.make<Accountant>();
+  auto accountant = make_accountant(use);
   use.with_position([&] {
     accountant->start(adjacency);
     for (std::uint64_t i = 0; i < count; ++i) {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/executor.hpp"
@@ -115,7 +116,7 @@ class Training {
     write_atomically(options_.directory / "privgrad.lock", options_.lock);
     metrics_file_.emplace(options_.directory / "metrics.jsonl");
     if (manifest_.noise_off) return;
-    accountant_ = manifest_.accountant.make<Accountant>();
+    accountant_ = make_accountant(manifest_.accountant);
     accountant_->start(manifest_.adjacency);
     ledger_.emplace(options_.directory / "ledger.jsonl",
                     Budget{manifest_.target_epsilon, manifest_.target_delta}, *accountant_,

@@ -19,6 +19,10 @@ struct PRIVGRAD_API ComponentInfo {
   std::string summary;    ///< One line for `privgrad plugins list`.
   std::string reference;  ///< Paper, theorem or section that the behaviour follows.
   std::vector<ParamSpec> params;
+  /// Accountants only, "" for most: the accountant whose proven interval every answer of this one
+  /// must share a point with. For methods whose own error is an estimate: the core composes both,
+  /// shows what they have in common, and the proven interval where they have nothing in common.
+  std::string certified_by = {};
 };
 
 /// A component that the plugin offers. Plain function pointers: no type-erased deleter or closure

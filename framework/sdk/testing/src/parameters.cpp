@@ -227,6 +227,9 @@ void check_declaration(Checker& checker) {
     require(info.summary.find('\n') == std::string::npos, "the summary has more than one line");
     require(!info.reference.empty(),
             "the reference is empty; name the paper, or say 'none: a definition'");
+    require(info.certified_by.empty() || checker.component().factory.kind == "accountant",
+            "certified_by is for accountants");
+    require(info.certified_by != info.name, "certified_by names the component itself");
   });
   checker.rule("declares_parameter_names", [&] {
     check_names(info.params);

@@ -29,6 +29,7 @@ class ManifestError : public ConfigError {
 struct ComponentUse {
   const Component* component = nullptr;
   Params params;
+  const Component* certifier = nullptr;  ///< Of an accountant that needs one.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
 

@@ -1,0 +1,182 @@
+// Accountants that claim something and accountants that prove something, told apart by a plan.
+#include <memory>
+
+#include "house_plugins.hpp"
+#include "privgrad/core/manifest.hpp"
+#include "privgrad/core/plan.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// Answers what its parameters say, whatever happened.
+class Scripted : public Accountant {
+ public:
+  explicit Scripted(const Params& params)
+      : answer_{.value = params.real("value"),
+                .bound = params.text("bound") == "exact"   ? BoundKind::exact
+                         : params.text("bound") == "upper" ? BoundKind::upper
+                                                           : BoundKind::estimate,
+                .lower = params.real("lower"),
+                .note = "scripted"} {}
+  void start(Adjacency) override {}
+  std::optional<std::string> refuses(const Event&) const override { return std::nullopt; }
+  void compose(const Event&, std::uint64_t) override {}
+  PrivacyAnswer epsilon(double) const override { return answer_; }
+  PrivacyAnswer delta(double) const override { return answer_; }
+
+ private:
+  PrivacyAnswer answer_;
+};
+
+/// Proves that epsilon lies in [1, 2]; by delta = 1e-6 it shows how it behaves when it fails, and
+/// by 1e-7 when it finds nothing finite.
+class Prover final : public Accountant {
+ public:
+  explicit Prover(const Params&) {}
+  void start(Adjacency) override {}
+  std::optional<std::string> refuses(const Event& event) const override {
+    if (!std::holds_alternative<NonPrivateEvent>(event.kind())) return std::nullopt;
+    return "not private";
+  }
+  void compose(const Event&, std::uint64_t) override {}
+  PrivacyAnswer epsilon(double delta) const override {
+    if (delta == 1e-6) throw NumericError("the grid is too small");
+    return {.value = delta == 1e-7 ? HUGE_VAL : 2.0,
+            .bound = BoundKind::upper,
+            .lower = 1.0,
+            .note = ""};
+  }
+  PrivacyAnswer delta(double) const override { return epsilon(0.5); }
+};
+
+ComponentInfo scripted(std::string name, std::string certified_by) {
+  return {.name = std::move(name),
+          .summary = "Answers what it is told to.",
+          .reference = "none: a test",
+          .params = {param::real("value", "Epsilon.").defaults_to(1.5),
+                     param::real("lower", "Its lower bound.").defaults_to(0.0),
+                     param::text("bound", "What it is worth.")
+                         .one_of({"exact", "upper", "estimate"})
+                         .defaults_to("exact")},
+          .certified_by = std::move(certified_by)};
+}
+
+const Catalog& catalog() {
+  static const Catalog all = [] {
+    Catalog made = house();
+    Registrar registrar;
+    registrar.add<Accountant, Scripted>(scripted("claims", "proves"));
+    registrar.add<Accountant, Scripted>(scripted("says", ""));
+    registrar.add<Accountant, Scripted>(scripted("orphan", "nobody"));
+    registrar.add<Accountant, Prover>(
+        {.name = "proves", .summary = "Proves [1, 2].", .reference = "none: a test", .params = {}});
+    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"scripted", "1", "", "", ""}), nullptr,
+             registrar.factories());
+    return made;
+  }();
+  return all;
+}
+
+struct Asked {
+  std::string accountant;
+  std::string also = "[]";
+  std::string delta = "1e-5";
+};
+
+std::vector<core::AccountantReport> reports(const Asked& asked) {
+  const std::string text =
+      "privgrad: 1\nname: certificates\n"
+      "data: {kind: synthetic, rows: 100, test_rows: 10, dimensions: 4}\n"
+      "model: {kind: linear}\nsampler: {kind: full_batch}\noptimizer: {kind: sgd}\n"
+      "schedules: {noise_multiplier: 5.0, clip_norm: 1.0, learning_rate: 0.5}\n"
+      "privacy: {target_delta: " +
+      asked.delta + ", adjacency: zero_out, accountant: " + asked.accountant +
+      ", also: " + asked.also + "}\nsteps: 4\n";
+  const core::Manifest manifest = core::parse_manifest(text, "certificates.yaml", {}, catalog());
+  return core::make_plan(manifest).accountants;
+}
+
+PrivacyAnswer guard(const Asked& asked) { return reports(asked).front().epsilon; }
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// The text of the error that a plan ends with.
+template <class Error>
+std::string refusal(const Asked& asked) {
+  try {
+    reports(asked);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  FAIL("the plan was made");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a claim inside the proven interval is shown with it", "[certificate]") {
+  const PrivacyAnswer answer = guard({.accountant = "{kind: claims, value: 1.5, lower: 1.4}"});
+  CHECK(answer.value == 1.5);
+  CHECK(answer.bound == BoundKind::exact);
+  CHECK(answer.lower == 1.4);
+  CHECK(mentions(answer.note, "inside [1, 2], which proves proves"));
+}
+
+TEST_CASE("of a claim that lies across an end, the part inside counts", "[certificate]") {
+  const PrivacyAnswer high = guard({.accountant = "{kind: claims, value: 2.5, lower: 1.9}"});
+  CHECK(high.value == 2.0);
+  CHECK(high.lower == 1.9);
+  const PrivacyAnswer low = guard({.accountant = "{kind: claims, value: 1.25, lower: 0.5}"});
+  CHECK(low.value == 1.25);
+  CHECK(low.lower == 1.0);
+}
+
+TEST_CASE("a claim outside the proven interval yields to it, and the note says so",
+          "[certificate]") {
+  for (const char* accountant : {"{kind: claims, value: 0.9, lower: 0.8}",  // would overspend
+                                 "{kind: claims, value: 2.5, lower: 2.1}"}) {
+    const PrivacyAnswer answer = guard({.accountant = accountant});
+    CHECK(answer.value == 2.0);
+    CHECK(answer.bound == BoundKind::upper);
+    CHECK(answer.lower == 1.0);
+    CHECK(mentions(answer.note, "claims claims"));
+    CHECK(mentions(answer.note, "the proof counts"));
+  }
+}
+
+TEST_CASE("where nothing finite is proved, a claim does not help", "[certificate]") {
+  CHECK(std::isinf(guard({.accountant = "claims", .delta = "1e-7"}).value));
+}
+
+TEST_CASE("a claim whose proof fails is an estimate, which guards nothing", "[certificate]") {
+  CHECK(mentions(refusal<PrivacyError>({.accountant = "claims", .delta = "1e-6"}), "estimate"));
+  const auto shown = reports({.accountant = "zcdp", .also = "[claims]", .delta = "1e-6"});
+  CHECK(shown.at(1).epsilon.bound == BoundKind::estimate);
+  CHECK(mentions(shown.at(1).epsilon.note, "no certificate: the grid is too small"));
+}
+
+TEST_CASE("an estimate is not made better by a proof beside it", "[certificate]") {
+  const auto shown = reports({.accountant = "zcdp", .also = "[{kind: claims, bound: estimate}]"});
+  CHECK(shown.at(1).epsilon.bound == BoundKind::estimate);
+}
+
+TEST_CASE("an accountant whose certifier is not loaded is refused where it is named",
+          "[certificate]") {
+  const std::string text = refusal<core::ManifestError>({.accountant = "orphan"});
+  CHECK(mentions(text, "certificates.yaml:"));
+  CHECK(mentions(text, "scripted:orphan is certified by 'nobody'"));
+}
+
+TEST_CASE("accountants that contradict each other are refused, whichever guards", "[certificate]") {
+  // zcdp's epsilon at noise multiplier 5 and 4 steps is about 2; nobody can prove 1000.
+  const char* liar = "{kind: says, value: 1001, lower: 1000}";
+  const std::string beside =
+      refusal<PrivacyError>({.accountant = "zcdp", .also = std::string("[") + liar + "]"});
+  CHECK(mentions(beside, "privacy.also: the accountants contradict each other: says proves"));
+  CHECK(mentions(refusal<PrivacyError>({.accountant = liar, .also = "[zcdp]"}), "contradict"));
+  // An estimate may lie anywhere.
+  CHECK_NOTHROW(reports({.accountant = liar, .also = "[{kind: says, bound: estimate}]"}));
+}
