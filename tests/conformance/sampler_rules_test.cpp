@@ -16,7 +16,7 @@ class Right : public Sampler {
  public:
   explicit Right(const Params&) {}
   void start(const SamplingPlan& plan) override { plan_ = plan; }
-  double expected_batch_size() const override {
+  double expected_batch_size(std::uint64_t) const override {
     return kRate * static_cast<double>(plan_.dataset_size);
   }
   std::vector<Event> charges(std::span<const Event> releases) const override {
@@ -105,11 +105,11 @@ struct RefusesOddly final : Right {
 };
 struct NoSize final : Right {
   using Right::Right;
-  double expected_batch_size() const override { return 0.0; }
+  double expected_batch_size(std::uint64_t) const override { return 0.0; }
 };
 struct RealisedSize final : Right {
   using Right::Right;
-  double expected_batch_size() const override { return size_; }
+  double expected_batch_size(std::uint64_t) const override { return size_; }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               Batch& batch) override {
     Right::sample(step, rows, random, batch);
@@ -256,6 +256,18 @@ struct DrawsMore final : Right {
     draw(step, rows, 0.22, random, batch);
   }
 };
+/// Says that it follows the schedule's batch sizes and charges its own.
+struct ChargesOtherSizes final : Right {
+  using Right::Right;
+  void start(const SamplingPlan& plan) override {
+    Right::start(plan);
+    sizes_.assign(plan.batch_sizes.begin(), plan.batch_sizes.end());
+  }
+  double expected_batch_size(std::uint64_t step) const override {
+    return sizes_.empty() ? Right::expected_batch_size(step) : sizes_.at(step);
+  }
+  std::vector<double> sizes_;
+};
 struct SubsetAsPoisson final : Subset {
   using Subset::Subset;
   std::vector<Event> charges(std::span<const Event> releases) const override {
@@ -297,8 +309,10 @@ TEST_CASE("each rule of samplers can fail") {
       findings<Right>(),
       {{"accepts_a_plan", "refuses", findings<RefusesAll>()},
        {"accepts_a_plan", "threw NumericError", findings<RefusesOddly>()},
-       {"expected_batch_size_is_a_positive_constant", "is 0 for", findings<NoSize>()},
-       {"expected_batch_size_is_a_positive_constant", "changed", findings<RealisedSize>()},
+       {"expected_batch_size_is_positive_and_planned", "is 0 for", findings<NoSize>()},
+       {"expected_batch_size_is_positive_and_planned", "changed", findings<RealisedSize>()},
+       {"charges_the_batch_sizes_that_it_follows", "implies batches of 20",
+        findings<ChargesOtherSizes>()},
        {"batches_hold_distinct_rows_that_exist", "row 1 of 1", findings<OutOfRange>()},
        {"batches_hold_distinct_rows_that_exist", "twice", findings<Twice>()},
        {"batches_hold_distinct_rows_that_exist", "row 4000000000", findings<Appends>()},
@@ -321,14 +335,17 @@ TEST_CASE("each rule of samplers can fail") {
        {"batches_are_drawn_as_charged", "squared deviations", findings<SubsetAsPoisson>()},
        {"batches_are_drawn_as_charged", "consecutive batches share", findings<ShuffleAsSubset>()},
        {"batches_are_drawn_as_charged", "batch size varies", findings<PoissonAsSubset>()},
-       {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()}});
+       {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()}},
+      {"charges_the_batch_sizes_that_it_follows"});
 }
 
 TEST_CASE("right samplers of other kinds conform") {
   using privgrad::testing::Verdict;
   CHECK(findings_text(findings<Subset>(), Verdict::failed) == "");
-  CHECK(findings_text(findings<Subset>(), Verdict::skipped) == "");
+  const std::string own_size =
+      "charges_the_batch_sizes_that_it_follows: it decides about its batch sizes itself\n";
+  CHECK(findings_text(findings<Subset>(), Verdict::skipped) == own_size);
   CHECK(findings_text(findings<Shuffle>(), Verdict::failed) == "");
   CHECK(findings_text(findings<Shuffle>(), Verdict::skipped) ==
-        "batches_are_drawn_as_charged: it claims no amplification by sampling\n");
+        own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n");
 }

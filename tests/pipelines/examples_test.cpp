@@ -78,7 +78,7 @@ TEST_CASE("example mnist-mlp: all of MNIST, its first ten steps", "[examples][da
   if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
   Example example("mnist-mlp", {"steps=10"});
   CHECK(example.plan().info.train_rows == 60000);
-  CHECK(example.plan().divisor == 2000.0);
+  CHECK(example.plan().batch_size.front() == 2000.0);
   const auto result = example.run();
   CHECK(result.epsilon.value <= 3.0);
   CHECK(result.metrics.test_accuracy.value() > 0.5);

@@ -142,7 +142,7 @@ TEST_CASE("shuffled batches cost one release per epoch", "[plan][privacy]") {
   Experiment experiment(kBase, {"sampler={kind: shuffle, batch_size: 50}"});
   CHECK_THAT(inverse_squares(experiment.plan().noise_multiplier),
              WithinRel(4 * 0.39270370688056744, 1e-9));
-  CHECK(experiment.plan().divisor == 50.0);
+  CHECK(experiment.plan().batch_size.front() == 50.0);
   CHECK(experiment.run().epsilon.value <= 4.0);
 }
 

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> draw(Sampler& sampler, std::uint64_t step, std::size_
 TEST_CASE("full_batch: every row, charged in full", "[sampler]") {
   const auto sampler = house().create<Sampler>("full_batch", Value::Object{});
   sampler->start({.dataset_size = 4, .steps = 2, .adjacency = Adjacency::zero_out});
-  CHECK(sampler->expected_batch_size() == 4.0);
+  CHECK(sampler->expected_batch_size(0) == 4.0);
   CHECK(draw(*sampler, 0, 4) == std::vector<std::uint32_t>{0, 1, 2, 3});
   const std::vector<Event> releases{Event::gaussian(1.0), Event::gaussian(2.0)};
   CHECK(sampler->charges(releases) == releases);
@@ -41,7 +41,7 @@ TEST_CASE("full_batch: the divisor is the plan's even when the rows are not", "[
     sampler->start({.dataset_size = 4, .steps = 1, .adjacency = Adjacency::add_or_remove_one});
     CHECK(draw(*sampler, 0, 5).size() == 5);
     CHECK(draw(*sampler, 0, 0).empty());
-    CHECK(sampler->expected_batch_size() == 4.0);
+    CHECK(sampler->expected_batch_size(0) == 4.0);
   }
   SECTION("the others: the size is public, so it may not") {
     for (const Adjacency adjacency : {Adjacency::replace_one, Adjacency::zero_out}) {
@@ -160,14 +160,14 @@ TEST_CASE("poisson: rates at the edges of double", "[sampler]") {
 
 TEST_CASE("poisson: the rate and the divisor are constants of the plan", "[sampler]") {
   const auto by_rate = make("poisson", rate(0.25), 1000, Adjacency::add_or_remove_one);
-  CHECK(by_rate->expected_batch_size() == 250.0);
+  CHECK(by_rate->expected_batch_size(0) == 250.0);
   const auto by_size = make("poisson", size(250), 1000, Adjacency::add_or_remove_one);
-  CHECK(by_size->expected_batch_size() == 250.0);
+  CHECK(by_size->expected_batch_size(0) == 250.0);
   // Rows that are really there change neither, and each still wins with probability q: 1e5 rows of
   // the same rate, 6 standard deviations (2e-9).
   const auto batch = draw(*by_size, 0, 100000);
   CHECK(std::abs(static_cast<double>(batch.size()) - 25000.0) < 6.0 * std::sqrt(18750.0));
-  CHECK(by_size->expected_batch_size() == 250.0);
+  CHECK(by_size->expected_batch_size(0) == 250.0);
   CHECK(draw(*by_rate, 3, 1000) == draw(*by_size, 3, 1000));  // the same q, the same coins
   CHECK(draw(*by_rate, 3, 1000) != draw(*by_rate, 4, 1000));
 }
@@ -188,7 +188,8 @@ TEST_CASE("poisson: what a step is charged", "[sampler]") {
 
 TEST_CASE("poisson: parameters that make no sense", "[sampler]") {
   const auto create = [](const Value& params) { house().create<Sampler>("poisson", params); };
-  CHECK_THROWS_WITH(create(Value::Object{}), ContainsSubstring("exactly one"));
+  CHECK_THROWS_WITH(make("poisson", Value::Object{}, 100, Adjacency::zero_out),
+                    ContainsSubstring("exactly one"));
   CHECK_THROWS_WITH(create(Value::Object{{"sample_rate", 0.1, {}}, {"batch_size", 10, {}}}),
                     ContainsSubstring("exactly one"));
   for (const double bad : {0.0, -0.1, 1.0000001, std::nan(""), HUGE_VAL}) {
@@ -200,10 +201,54 @@ TEST_CASE("poisson: parameters that make no sense", "[sampler]") {
   CHECK_THROWS_AS(make("poisson", rate(0.1), 0, Adjacency::zero_out), privgrad::ConfigError);
 }
 
+TEST_CASE("poisson and fixed_size follow a schedule of batch sizes, and charge each of them",
+          "[sampler]") {
+  const std::vector<double> sizes{10.0, 50.5, 100.0};
+  const std::vector<Event> releases(3, Event::gaussian(2.0));
+  const auto started = [&](const char* name, const Value& params) {
+    auto sampler = house().create<Sampler>(name, params);
+    sampler->start({.dataset_size = 100,
+                    .steps = 3,
+                    .adjacency = Adjacency::replace_one,
+                    .batch_sizes = sizes});
+    return sampler;
+  };
+  const auto poisson = started("poisson", Value::Object{});
+  CHECK(poisson->expected_batch_size(1) == 50.5);
+  CHECK(poisson->charges(releases) ==
+        std::vector<Event>{Event::poisson_sampled(0.1, Event::gaussian(2.0)),
+                           Event::poisson_sampled(0.505, Event::gaussian(2.0)),
+                           Event::gaussian(2.0)});
+  CHECK(draw(*poisson, 2, 100).size() == 100);
+  // 100 coins of probability 0.1 in each of 1000 streams: 6 standard errors, a false alarm in 5e8.
+  double total = 0.0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    std::vector<std::uint32_t> batch;
+    poisson->sample(0, 100, TestRandom(seed), batch);
+    total += static_cast<double>(batch.size());
+  }
+  CHECK(std::abs(total / 1000.0 - 10.0) < 6.0 * std::sqrt(9.0 / 1000.0));
+
+  const auto fixed = started("fixed_size", Value::Object{});
+  CHECK(fixed->expected_batch_size(1) == 50.0);  // rounded down
+  CHECK(fixed->charges(releases) ==
+        std::vector<Event>{Event::sampled_without_replacement(100, 10, Event::gaussian(2.0)),
+                           Event::sampled_without_replacement(100, 50, Event::gaussian(2.0)),
+                           Event::gaussian(2.0)});
+  CHECK(draw(*fixed, 1, 100).size() == 50);
+
+  // Two sizes for one step: none of them is the right one.
+  CHECK_THROWS_WITH(started("poisson", rate(0.1)), ContainsSubstring("exactly one"));
+  CHECK_THROWS_WITH(started("poisson", size(10)), ContainsSubstring("exactly one"));
+  CHECK_THROWS_WITH(started("fixed_size", size(10)), ContainsSubstring("exactly one"));
+  CHECK_THROWS_WITH(make("fixed_size", Value::Object{}, 10, Adjacency::replace_one),
+                    ContainsSubstring("exactly one"));
+}
+
 TEST_CASE("samplers whose proof needs a fixed size insist on it", "[sampler]") {
   for (const char* name : {"fixed_size", "shuffle"}) {
     const auto sampler = make(name, size(3), 10, Adjacency::replace_one);
-    CHECK(sampler->expected_batch_size() == 3.0);
+    CHECK(sampler->expected_batch_size(0) == 3.0);
     CHECK_THROWS_AS(draw(*sampler, 0, 9), privgrad::ConfigError);
     CHECK_THROWS_AS(draw(*sampler, 0, 11), privgrad::ConfigError);
     CHECK_THROWS_WITH(make(name, size(11), 10, Adjacency::replace_one),

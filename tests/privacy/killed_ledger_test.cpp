@@ -44,7 +44,7 @@ class SharedCounter {
   core::Ledger ledger(file, {.target_epsilon = {}, .target_delta = 1e-5}, accountant,
                       "test:counting", {});
   const auto aggregator = independent_noise(1.0);
-  core::Mechanism mechanism(aggregator, core::RandomKey::from_operating_system(), 1.0);
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_operating_system());
   SerialExecutor executor;
   const EchoProgram program(2);
   const Dataset data(ExampleShape{{2}, 0}, {1.0f, 2.0f}, {0.0f});
@@ -55,7 +55,8 @@ class SharedCounter {
       charges.push_back({step + i, Event::gaussian(1.0), Event::gaussian(1.0)});
     }
     for (core::Receipt& receipt : ledger.charge(charges)) {
-      mechanism.release(core::clipped_sum(program, data, batch, 1.0, executor), std::move(receipt));
+      mechanism.release(core::clipped_sum(program, data, batch, 1.0, executor), std::move(receipt),
+                        1.0);
       released = ++step;
     }
   }

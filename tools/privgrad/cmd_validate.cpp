@@ -29,7 +29,8 @@ void make_all(const core::Manifest& manifest) {
   try_make<Aggregator>(manifest.aggregator, problems);
   try_make<Optimizer>(manifest.optimizer, problems);
   for (const core::ComponentUse* use :
-       {&manifest.noise_multiplier, &manifest.clip_norm, &manifest.learning_rate}) {
+       {&manifest.noise_multiplier, &manifest.noise_std, &manifest.clip_norm,
+        &manifest.learning_rate, &manifest.batch_size}) {
     try_make<Schedule>(*use, problems);
   }
   try_make<Accountant>(manifest.accountant, problems);

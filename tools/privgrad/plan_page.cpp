@@ -79,6 +79,7 @@ std::string schedules_section(const core::Plan& plan) {
   add("noise multiplier", plan.noise_multiplier);
   add("clip norm", plan.clip_norm);
   add("learning rate", plan.learning_rate);
+  add("expected batch size", plan.batch_size);
   return section("schedules", table);
 }
 
@@ -93,7 +94,6 @@ std::string training_section(const core::Plan& plan) {
   table.add({"parameters (d)", std::to_string(plan.parameters)});
   table.add({"examples (N)", std::to_string(plan.dataset_size)});
   table.add({"steps", steps});
-  table.add({"divisor of sums", short_number(plan.divisor, 8)});
   table.add(
       {"reproducible",
        manifest.seed ? "yes, seed " + std::to_string(*manifest.seed) + ": not for release" : "no"});

@@ -31,7 +31,7 @@ class @CLASS@ final : public privgrad::Sampler {
     plan_ = plan;
   }
 
-  double expected_batch_size() const override {
+  double expected_batch_size(std::uint64_t) const override {
     return static_cast<double>(plan_.dataset_size) / static_cast<double>(groups_);
   }
 

@@ -158,19 +158,34 @@ class Loader {
     check_unknown(section, node, {});
     Value resolved = empty_object(node.mark);
     ComponentUse* uses[] = {&manifest.noise_multiplier, &manifest.clip_norm,
-                            &manifest.learning_rate};
+                            &manifest.learning_rate, &manifest.noise_std, &manifest.batch_size};
+    const Value* std_given = node.find("noise_std");
+    if (std_given != nullptr && node.find("noise_multiplier") != nullptr) {
+      problems_.add(std_given->mark, "schedules.noise_std",
+                    "is given beside noise_multiplier; give one of the two");
+    }
     for (std::size_t i = 0; i < std::size(uses); ++i) {
       Slot slot = section.slots[i];
-      if (i == 0) {
-        // Without a target there is nothing that a default could be scaled to.
-        const bool has_target = is_given("privacy", "target_epsilon") || is_off();
-        slot.default_name = has_target ? "uniform" : "";
-        slot.required = !has_target;
-        slot.doc = has_target ? slot.doc : "give it, or privacy.target_epsilon";
+      const bool is_given = node.find(slot.key) != nullptr;
+      if (slot.key == "noise_multiplier" && !is_given) {
+        if (std_given != nullptr) continue;
+        slot = with_default_noise(slot);
+      } else if (!slot.required && !is_given) {
+        continue;
       }
       resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
     }
     manifest.resolved.set(section.key, std::move(resolved));
+  }
+
+  /// Without a target there is nothing that a default could be scaled to.
+  Slot with_default_noise(Slot slot) {
+    if (is_given("privacy", "target_epsilon") || is_off()) {
+      slot.default_name = "uniform";
+    } else {
+      slot.doc = "give it, or privacy.target_epsilon";
+    }
+    return slot;
   }
 
   void read_privacy(Manifest& manifest) {

@@ -124,6 +124,17 @@ const Section& schedules_section() {
               slot<Schedule>("clip_norm", "L2 norm to which each example's gradient is clipped."),
               true),
           number_or(slot<Schedule>("learning_rate", "Learning rate of the optimizer."), true),
+          number_or(
+              slot<Schedule>("noise_std",
+                             "Standard deviation of the noise itself, instead of noise_multiplier; "
+                             "a shape is scaled like one."),
+              false),
+          number_or(
+              slot<Schedule>("batch_size",
+                             "Expected number of examples of each batch, instead of the sampler's "
+                             "own batch_size. A shape is scaled to the largest batches that meet "
+                             "privacy.target_epsilon."),
+              false),
       }};
   return section;
 }

@@ -18,6 +18,12 @@ double combined_multiplier(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
+void check_divisor(double divisor) {
+  if (divisor > 0.0 && std::isfinite(divisor)) return;
+  throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
+                    ", expected a finite number above 0");
+}
+
 }  // namespace
 
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps) {
@@ -51,15 +57,11 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
   return events;
 }
 
-Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, double divisor)
-    : aggregator_(aggregator), noise_key_(noise_key), divisor_(divisor) {
-  if (!(divisor > 0.0) || !std::isfinite(divisor)) {
-    throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
-                      ", expected a finite number above 0");
-  }
-}
+Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key)
+    : aggregator_(aggregator), noise_key_(noise_key) {}
 
-Released Mechanism::release(Bounded sum, Receipt receipt) {
+Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  check_divisor(divisor);
   const std::uint64_t step = receipt.step();
   if (step < next_step_) {
     // The same node with other data: the difference of the two releases would have no noise at all.
@@ -92,16 +94,17 @@ Released Mechanism::release(Bounded sum, Receipt receipt) {
   }
   std::vector<float> released(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    released[i] = static_cast<float>((values[i] + sum.l2_bound() * noise[i]) / divisor_);
+    released[i] = static_cast<float>((values[i] + sum.l2_bound() * noise[i]) / divisor);
   }
-  return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor_);
+  return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor);
 }
 
-Released Mechanism::release_without_noise(Bounded sum) {
+Released Mechanism::release_without_noise(Bounded sum, double divisor) {
+  check_divisor(divisor);
   const std::vector<double>& values = TrustBase::values(sum);
   std::vector<float> released(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
-    released[i] = static_cast<float>(values[i] / divisor_);
+    released[i] = static_cast<float>(values[i] / divisor);
   return TrustBase::released(std::move(released), 0.0);
 }
 

@@ -40,20 +40,6 @@ Values schedule_values(const ComponentUse& use, const std::string& slot, std::ui
   });
 }
 
-std::vector<double> absolute_values(const ComponentUse& use, const std::string& slot,
-                                    std::uint64_t steps, bool above_zero) {
-  Values values = schedule_values(use, slot, steps, above_zero);
-  if (values.is_shape) {
-    use.with_position([&] {
-      throw ConfigError(
-          "gives a shape without a scale, which only schedules.noise_multiplier can use; give it "
-          "its "
-          "initial value");
-    });
-  }
-  return std::move(values.at);
-}
-
 /// The accountant after the given charges, one by one: the very additions that the ledger will
 /// make, so that the run cannot differ from its plan by a rounding.
 ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
@@ -76,7 +62,8 @@ class Planner {
   Plan make() {
     plan_data();
     plan_model();
-    plan_sampling();
+    plan_.sampler = manifest_.sampler.make<Sampler>();
+    plan_.aggregator = manifest_.aggregator.make<Aggregator>();
     plan_schedules();
     if (manifest_.noise_off) {
       plan_without_noise();
@@ -121,25 +108,131 @@ class Planner {
     plan_.optimizer = manifest_.optimizer.make<Optimizer>();
   }
 
-  void plan_sampling() {
-    plan_.sampler = manifest_.sampler.make<Sampler>();
-    manifest_.sampler.with_position([&] {
-      plan_.sampler->start({.dataset_size = plan_.dataset_size,
-                            .steps = manifest_.steps,
-                            .adjacency = manifest_.adjacency});
-    });
-    plan_.divisor = plan_.sampler->expected_batch_size();
+  void plan_schedules() {
+    const auto values = [&](const ComponentUse& use, const char* slot, bool above_zero) {
+      if (use.component == nullptr) return Values{};
+      return schedule_values(use, slot, manifest_.steps, above_zero);
+    };
+    noise_ = has_noise_std() ? values(manifest_.noise_std, "noise_std", true)
+                             : values(manifest_.noise_multiplier, "noise_multiplier", true);
+    clip_norm_ = values(manifest_.clip_norm, "clip_norm", true);
+    batch_size_ = values(manifest_.batch_size, "batch_size", true);
+    Values rate = values(manifest_.learning_rate, "learning_rate", false);
+    if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
+    plan_.learning_rate = std::move(rate.at);
+    refuse_shapes_without_meaning();
   }
 
-  void plan_schedules() {
-    plan_.clip_norm = absolute_values(manifest_.clip_norm, "clip_norm", manifest_.steps, true);
-    plan_.learning_rate =
-        absolute_values(manifest_.learning_rate, "learning_rate", manifest_.steps, false);
-    plan_.aggregator = manifest_.aggregator.make<Aggregator>();
+  bool has_noise_std() const { return manifest_.noise_std.component != nullptr; }
+  const ComponentUse& noise_use() const {
+    return has_noise_std() ? manifest_.noise_std : manifest_.noise_multiplier;
+  }
+
+  [[noreturn]] static void refuse_shape(const ComponentUse& use, const std::string& why) {
+    use.with_position([&] {
+      throw ConfigError(
+          "gives a shape without a scale" +
+          (why.empty() ? ", which only what costs privacy can be calibrated for" : why) +
+          "; give it its initial value");
+    });
+    throw ConfigError("unreachable");
+  }
+
+  /// One number is found by one target: at most one schedule may leave its scale open.
+  void refuse_shapes_without_meaning() const {
+    if (clip_norm_.is_shape && !has_noise_std()) {
+      refuse_shape(manifest_.clip_norm,
+                   ", but noise_multiplier is relative to it, so that no scale costs more than "
+                   "another; fix the noise itself by schedules.noise_std");
+    }
+    if (clip_norm_.is_shape && batch_size_.is_shape) {
+      refuse_shape(manifest_.batch_size, ", and so does schedules.clip_norm");
+    }
+    if (noise_.is_shape && clip_norm_.is_shape) {
+      refuse_shape(manifest_.clip_norm, ", and so does schedules.noise_std");
+    }
+    if (noise_.is_shape && batch_size_.is_shape) {
+      refuse_shape(manifest_.batch_size, ", and so does " + noise_use().where);
+    }
+    if (manifest_.noise_off && clip_norm_.is_shape) {
+      refuse_shape(manifest_.clip_norm, ", and without noise there is no target for it");
+    }
+    if (manifest_.noise_off && batch_size_.is_shape) {
+      refuse_shape(manifest_.batch_size, ", and without noise there is no target for it");
+    }
+  }
+
+  /// The schedules with the open scale, if there is one, filled in. A larger scale costs less.
+  struct Setting {
+    std::vector<double> noise_multiplier, clip_norm, batch_size;
+  };
+  Setting setting_at(double scale) const {
+    Setting setting;
+    setting.noise_multiplier = scaled(noise_, scale);
+    setting.clip_norm = scaled(clip_norm_, 1.0 / scale);
+    if (has_noise_std()) {
+      for (std::size_t t = 0; t < setting.clip_norm.size(); ++t) {
+        setting.noise_multiplier[t] /= setting.clip_norm[t];
+      }
+    }
+    setting.batch_size = batch_size_.at;
+    if (batch_size_.is_shape) {
+      // A scale of 1 is the whole data set at the largest step, and no batch is larger than that.
+      const double size = static_cast<double>(plan_.dataset_size);
+      const double most = *std::max_element(batch_size_.at.begin(), batch_size_.at.end());
+      for (double& value : setting.batch_size) {
+        value = std::min(size, value / most * size / scale);
+      }
+    }
+    return setting;
+  }
+
+  static std::vector<double> scaled(const Values& values, double scale) {
+    std::vector<double> result = values.at;
+    if (values.is_shape) {
+      for (double& value : result) value *= scale;
+    }
+    return result;
+  }
+
+  /// Starts the sampler and asks it what each step's batch has.
+  std::vector<double> start_sampler(const std::vector<double>& batch_sizes) const {
+    const ComponentUse& use = manifest_.sampler;
+    if (!batch_sizes.empty()) {
+      const double size = static_cast<double>(plan_.dataset_size);
+      const auto most = std::max_element(batch_sizes.begin(), batch_sizes.end());
+      manifest_.batch_size.with_position([&] {
+        if (*most <= size) return;
+        throw ConfigError("is " + format_number(*most) + " at step " +
+                          std::to_string(most - batch_sizes.begin()) +
+                          ", allowed are at most the " + std::to_string(plan_.dataset_size) +
+                          " training examples");
+      });
+    }
+    return use.with_position([&] {
+      plan_.sampler->start({.dataset_size = plan_.dataset_size,
+                            .steps = manifest_.steps,
+                            .adjacency = manifest_.adjacency,
+                            .batch_sizes = batch_sizes});
+      std::vector<double> expected;
+      for (std::uint64_t step = 0; step < manifest_.steps; ++step) {
+        expected.push_back(plan_.sampler->expected_batch_size(step));
+        if (batch_sizes.empty()) continue;
+        // Whole numbers only: the next one below.
+        if (expected[step] <= batch_sizes[step] && expected[step] > batch_sizes[step] - 1.0)
+          continue;
+        throw ConfigError(use.component->factory.info.name +
+                          " decides about its batch sizes itself and does not follow "
+                          "schedules.batch_size; use poisson or fixed_size");
+      }
+      return expected;
+    });
   }
 
   void plan_without_noise() {
     plan_.noise_multiplier.assign(manifest_.steps, 0.0);
+    plan_.clip_norm = clip_norm_.at;
+    plan_.batch_size = start_sampler(batch_size_.at);
     plan_.affordable_steps = manifest_.steps;
     plan_.event = Event::non_private();
     plan_.accountants.push_back({manifest_.accountant.component->factory.info.name,
@@ -149,10 +242,12 @@ class Planner {
                                   .note = "no noise"}});
   }
 
-  /// What each step costs with these noise multipliers.
-  std::vector<Charge> charges_for(const std::vector<double>& multipliers) {
+  /// What each step costs in this setting.
+  std::vector<Charge> charges_for(const Setting& setting) {
+    start_sampler(setting.batch_size);
     const std::vector<Event> releases = manifest_.aggregator.with_position([&] {
-      plan_.aggregator->start({.steps = manifest_.steps, .noise_multipliers = multipliers});
+      plan_.aggregator->start(
+          {.steps = manifest_.steps, .noise_multipliers = setting.noise_multiplier});
       return release_events(*plan_.aggregator, manifest_.steps);
     });
     std::vector<Event> costs =
@@ -171,33 +266,34 @@ class Planner {
   }
 
   void plan_noise() {
-    const ComponentUse& use = manifest_.noise_multiplier;
-    Values shape = schedule_values(use, "noise_multiplier", manifest_.steps, true);
+    const ComponentUse* open = noise_.is_shape        ? &noise_use()
+                               : clip_norm_.is_shape  ? &manifest_.clip_norm
+                               : batch_size_.is_shape ? &manifest_.batch_size
+                                                      : nullptr;
     double scale = 1.0;
-    if (shape.is_shape) {
-      if (!manifest_.target_epsilon) {
-        use.with_position([&] {
+    if (open != nullptr) {
+      scale = open->with_position([&] {
+        if (!manifest_.target_epsilon) {
           throw ConfigError(
               "gives a shape without a scale: set privacy.target_epsilon, or give it its initial "
               "value");
-        });
-      }
-      scale = use.with_position([&] {
+        }
         return smallest_scale(
             [&](double candidate) {
-              const auto charges = charges_for(scaled(shape.at, candidate));
+              const auto charges = charges_for(setting_at(candidate));
               return guard_epsilon(charges, charges.size()).value;
             },
             *manifest_.target_epsilon);
       });
     }
-    plan_.noise_multiplier = scaled(shape.at, scale);
-    plan_.charges = charges_for(plan_.noise_multiplier);
+    use_setting(setting_at(scale));
   }
 
-  static std::vector<double> scaled(std::vector<double> values, double scale) {
-    for (double& value : values) value *= scale;
-    return values;
+  void use_setting(Setting setting) {
+    plan_.charges = charges_for(setting);
+    plan_.batch_size = start_sampler(setting.batch_size);
+    plan_.noise_multiplier = std::move(setting.noise_multiplier);
+    plan_.clip_norm = std::move(setting.clip_norm);
   }
 
   void plan_budget() {
@@ -344,6 +440,7 @@ class Planner {
 
   const Manifest& manifest_;
   ExampleShape shape_;
+  Values noise_, clip_norm_, batch_size_;  // as their schedules give them
   Plan plan_;
 };
 

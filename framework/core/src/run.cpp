@@ -55,7 +55,7 @@ class Training {
         key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
                             : RandomKey::from_operating_system()),
         sampler_random_(make_random_source(key_.derive("sampler"))),
-        mechanism_(*plan.aggregator, key_.derive("noise"), plan.divisor) {}
+        mechanism_(*plan.aggregator, key_.derive("noise")) {}
 
   RunResult run() {
     read_data();
@@ -173,7 +173,7 @@ class Training {
   bool take_step(std::uint64_t step) {
     plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
     Bounded sum = clipped_sum(*program_, train_, batch_, plan_.clip_norm[step], *executor_);
-    const Released gradient = release(std::move(sum));
+    const Released gradient = release(std::move(sum), plan_.batch_size[step]);
     previous_ = parameters_;
     plan_.optimizer->step(parameters_, gradient,
                           {.step = step, .learning_rate = plan_.learning_rate[step]});
@@ -184,11 +184,11 @@ class Training {
     return finite;
   }
 
-  Released release(Bounded sum) {
-    if (!ledger_) return mechanism_.release_without_noise(std::move(sum));
+  Released release(Bounded sum, double divisor) {
+    if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
     Receipt receipt = std::move(receipts_.front());
     receipts_.pop_front();
-    return mechanism_.release(std::move(sum), std::move(receipt));
+    return mechanism_.release(std::move(sum), std::move(receipt), divisor);
   }
 
   void report_progress() {
@@ -348,7 +348,7 @@ nlohmann::json to_json(const Plan& plan) {
           {"accountants", std::move(accountants)},
           {"parameters", plan.parameters},
           {"dataset_size", plan.dataset_size},
-          {"expected_batch_size", plan.divisor},
+          {"batch_size", plan.batch_size},
           {"unaccounted", unaccounted_names(plan)},
           {"mode", mode_name(manifest)},
           {"reproducible", manifest.seed.has_value()},

@@ -28,13 +28,19 @@ using privgrad::Event;
 /// Theorem 13).
 class FixedSize final : public privgrad::Sampler {
  public:
-  explicit FixedSize(const privgrad::Params& params)
-      : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))),
-        amplified_(params.boolean("amplification")) {}
+  explicit FixedSize(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
+    if (params.has("batch_size")) {
+      given_size_ = static_cast<std::uint64_t>(params.integer("batch_size"));
+    }
+  }
 
   void start(const privgrad::SamplingPlan& plan) override {
-    if (batch_size_ > plan.dataset_size) {
-      throw privgrad::ConfigError("fixed_size: batch_size is " + std::to_string(batch_size_) +
+    if ((given_size_ > 0) == !plan.batch_sizes.empty()) {
+      throw privgrad::ConfigError(
+          "fixed_size: give exactly one of batch_size and schedules.batch_size");
+    }
+    if (given_size_ > plan.dataset_size) {
+      throw privgrad::ConfigError("fixed_size: batch_size is " + std::to_string(given_size_) +
                                   ", allowed are at most the " + std::to_string(plan.dataset_size) +
                                   " examples of the data set");
     }
@@ -42,11 +48,23 @@ class FixedSize final : public privgrad::Sampler {
       throw privgrad::ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +
                                   " examples, allowed are at most 4294967295");
     }
+    scheduled_.clear();
+    for (const double size : plan.batch_sizes) {
+      if (size < 1.0) {
+        throw privgrad::ConfigError(
+            "fixed_size: the batch size at step " + std::to_string(scheduled_.size()) + " is " +
+            privgrad::format_number(size) + ", expected at least one example");
+      }
+      scheduled_.push_back(static_cast<std::uint64_t>(size));
+    }
     plan_ = plan;
+    plan_.batch_sizes = {};
     taken_.assign(plan.dataset_size, false);
   }
 
-  double expected_batch_size() const override { return static_cast<double>(batch_size_); }
+  double expected_batch_size(std::uint64_t step) const override {
+    return static_cast<double>(size_at(step));
+  }
 
   std::vector<Event> charges(std::span<const Event> releases) const override {
     if (plan_.adjacency == Adjacency::add_or_remove_one) {
@@ -61,11 +79,13 @@ class FixedSize final : public privgrad::Sampler {
           "`amplification: false`, or use sampler poisson");
     }
     std::vector<Event> charged(releases.begin(), releases.end());
-    if (!amplified_ || batch_size_ == plan_.dataset_size) return charged;
-    for (Event& event : charged) {
-      if (event == Event::nothing()) continue;
-      event = Event::sampled_without_replacement(static_cast<std::int64_t>(plan_.dataset_size),
-                                                 static_cast<std::int64_t>(batch_size_), event);
+    if (!amplified_) return charged;
+    for (std::size_t step = 0; step < charged.size(); ++step) {
+      const std::uint64_t size = size_at(step);
+      if (size == plan_.dataset_size || charged[step] == Event::nothing()) continue;
+      charged[step] =
+          Event::sampled_without_replacement(static_cast<std::int64_t>(plan_.dataset_size),
+                                             static_cast<std::int64_t>(size), charged[step]);
     }
     return charged;
   }
@@ -81,7 +101,7 @@ class FixedSize final : public privgrad::Sampler {
     // member.
     const auto stream = random.stream(step);
     batch.clear();
-    for (std::uint64_t last = rows - batch_size_; last < rows; ++last) {
+    for (std::uint64_t last = rows - size_at(step); last < rows; ++last) {
       const std::uint64_t draw = stream->uniform_below(last + 1);
       const std::uint64_t row = taken_[draw] ? last : draw;
       taken_[row] = true;
@@ -91,8 +111,13 @@ class FixedSize final : public privgrad::Sampler {
   }
 
  private:
-  std::uint64_t batch_size_;
+  std::uint64_t size_at(std::uint64_t step) const {
+    return scheduled_.empty() ? given_size_ : scheduled_.at(step);
+  }
+
   bool amplified_;
+  std::uint64_t given_size_ = 0;          // 0: not given
+  std::vector<std::uint64_t> scheduled_;  // per step, if there is a schedule
   privgrad::SamplingPlan plan_;
   std::vector<bool> taken_;  // per row; all false between calls
 };
@@ -105,7 +130,12 @@ void register_components(privgrad::Registrar& registrar) {
           "A random subset of fixed size per step; accounted as sampled without replacement.",
       .reference = "Wang, Balle and Kasiviswanathan 2019",
       .params =
-          {integer("batch_size", "Number of examples in every batch.").at_least(1).example(1),
+          {integer("batch_size",
+                   "Number of examples in every batch. schedules.batch_size gives it for each "
+                   "step, rounded down.")
+               .at_least(1)
+               .optional()
+               .example(1),
            boolean("amplification",
                    "true: each step is charged as sampled_without_replacement (replace_one only). "
                    "false: each step is charged in full; still an upper bound.")

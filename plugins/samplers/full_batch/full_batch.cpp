@@ -22,7 +22,9 @@ class FullBatch final : public privgrad::Sampler {
     plan_ = plan;
   }
 
-  double expected_batch_size() const override { return static_cast<double>(plan_.dataset_size); }
+  double expected_batch_size(std::uint64_t) const override {
+    return static_cast<double>(plan_.dataset_size);
+  }
 
   std::vector<privgrad::Event> charges(std::span<const privgrad::Event> releases) const override {
     return {releases.begin(), releases.end()};

@@ -66,7 +66,7 @@ void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
 class Poisson final : public privgrad::Sampler {
  public:
   explicit Poisson(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
-    if (params.has("sample_rate") == params.has("batch_size")) {
+    if (params.has("sample_rate") && params.has("batch_size")) {
       throw privgrad::ConfigError(
           "poisson: give exactly one of sample_rate and batch_size (the expected size)");
     }
@@ -76,6 +76,13 @@ class Poisson final : public privgrad::Sampler {
 
   void start(const privgrad::SamplingPlan& plan) override {
     if (plan.dataset_size == 0) throw privgrad::ConfigError("poisson: the data set is empty");
+    const int given = (given_rate_ > 0.0 ? 1 : 0) + (given_batch_size_ > 0.0 ? 1 : 0) +
+                      (plan.batch_sizes.empty() ? 0 : 1);
+    if (given != 1) {
+      throw privgrad::ConfigError(
+          "poisson: give exactly one of sample_rate, batch_size (the expected size) and "
+          "schedules.batch_size");
+    }
     const double size = static_cast<double>(plan.dataset_size);
     if (given_batch_size_ > size) {
       throw privgrad::ConfigError("poisson: batch_size is " +
@@ -83,20 +90,24 @@ class Poisson final : public privgrad::Sampler {
                                   ", allowed are at most the " + std::to_string(plan.dataset_size) +
                                   " examples of the data set");
     }
-    const bool by_rate = given_batch_size_ == 0.0;
-    rate_ = by_rate ? given_rate_ : given_batch_size_ / size;
-    expected_batch_size_ = by_rate ? given_rate_ * size : given_batch_size_;
+    const bool by_rate = given_rate_ > 0.0;
+    constant_ = {by_rate ? given_rate_ : given_batch_size_ / size,
+                 by_rate ? given_rate_ * size : given_batch_size_};
+    scheduled_.clear();
+    for (const double batch : plan.batch_sizes) scheduled_.push_back({batch / size, batch});
     size_is_public_ = plan.adjacency != privgrad::Adjacency::add_or_remove_one;
     dataset_size_ = plan.dataset_size;
   }
 
-  double expected_batch_size() const override { return expected_batch_size_; }
+  double expected_batch_size(std::uint64_t step) const override { return at(step).size; }
 
   std::vector<Event> charges(std::span<const Event> releases) const override {
     std::vector<Event> charged(releases.begin(), releases.end());
-    if (!amplified_ || rate_ >= 1.0) return charged;
-    for (Event& event : charged) {
-      if (!(event == Event::nothing())) event = Event::poisson_sampled(rate_, event);
+    if (!amplified_) return charged;
+    for (std::size_t step = 0; step < charged.size(); ++step) {
+      const double rate = at(step).rate;
+      if (rate >= 1.0 || charged[step] == Event::nothing()) continue;
+      charged[step] = Event::poisson_sampled(rate, charged[step]);
     }
     return charged;
   }
@@ -113,16 +124,24 @@ class Poisson final : public privgrad::Sampler {
                                   " rows, allowed are at most 4294967295");
     }
     batch.clear();
-    bernoulli_rows(rate_, rows, *random.stream(step),
+    bernoulli_rows(at(step).rate, rows, *random.stream(step),
                    [&](std::size_t row) { batch.push_back(static_cast<std::uint32_t>(row)); });
   }
 
  private:
+  struct Batch {
+    double rate = 0.0;  // of each example
+    double size = 0.0;  // expected
+  };
+  const Batch& at(std::uint64_t step) const {
+    return scheduled_.empty() ? constant_ : scheduled_.at(step);
+  }
+
   bool amplified_;
   double given_rate_ = 0.0;        // 0: not given
   double given_batch_size_ = 0.0;  // 0: not given
-  double rate_ = 0.0;
-  double expected_batch_size_ = 0.0;
+  Batch constant_;
+  std::vector<Batch> scheduled_;  // per step, if there is a schedule
   std::uint64_t dataset_size_ = 0;
   bool size_is_public_ = false;
 };
@@ -141,7 +160,7 @@ void register_components(privgrad::Registrar& registrar) {
                .example(0.01),
            real("batch_size",
                 "Expected number of examples in a batch; instead of sample_rate, which then is "
-                "batch_size / data set size.")
+                "batch_size / data set size. schedules.batch_size gives it for each step.")
                .above(0)
                .optional(),
            boolean("amplification",

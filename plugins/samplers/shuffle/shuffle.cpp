@@ -74,7 +74,9 @@ class Shuffle final : public privgrad::Sampler {
     shuffled_epoch_.reset();
   }
 
-  double expected_batch_size() const override { return static_cast<double>(batch_size_); }
+  double expected_batch_size(std::uint64_t) const override {
+    return static_cast<double>(batch_size_);
+  }
 
   std::vector<Event> charges(std::span<const Event> releases) const override {
     if (plan_.adjacency == Adjacency::add_or_remove_one) {

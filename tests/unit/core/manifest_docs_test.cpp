@@ -54,7 +54,7 @@ TEST_CASE("a component's text fits a terminal", "[manifest_docs]") {
   CHECK(component_text(specimen()) ==
         "data_source/specimen\n  A component of the test.\n\n"
         "  Follows       none\n  Sees          private rows\n  Plugin        acme.x 1.2.0\n"
-        "  File       /x.privgrad.so\n\n"
+        "  File          /x.privgrad.so\n\n"
         "Parameters\n"
         "  rate\n      real; range [0, 1); default 0.5\n      Share | part.\n"
         "  wait\n      real; range > 0 s; default none\n      Delay.\n"

@@ -57,10 +57,10 @@ std::vector<float> values(const Released& released) {
 
 TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechanism][privacy]") {
   const auto aggregator = independent_noise(1.5);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(5), 10.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5));
   Payments payments(1, 1.5);
   constexpr std::size_t kSize = 100'000;
-  const Released released = mechanism.release(zeros(kSize, 4.0), payments.take(0));
+  const Released released = mechanism.release(zeros(kSize, 4.0), payments.take(0), 10.0);
   const double expected = 1.5 * 4.0 / 10.0;
   CHECK(released.noise_stddev() == expected);
   double squares = 0.0;
@@ -71,11 +71,11 @@ TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechani
 
 TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
   const auto aggregator = independent_noise(1.0);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(6), 1.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(6));
   Payments payments(2, 1.0);
   constexpr std::size_t kSize = 100'000;
-  const auto first = values(mechanism.release(zeros(kSize, 1.0), payments.take(0)));
-  const auto second = values(mechanism.release(zeros(kSize, 1.0), payments.take(1)));
+  const auto first = values(mechanism.release(zeros(kSize, 1.0), payments.take(0), 1.0));
+  const auto second = values(mechanism.release(zeros(kSize, 1.0), payments.take(1), 1.0));
   double product = 0.0;
   for (std::size_t i = 0; i < kSize; ++i) product += static_cast<double>(first[i]) * second[i];
   CHECK(std::abs(product / kSize) < 6.0 / std::sqrt(static_cast<double>(kSize)));
@@ -83,21 +83,21 @@ TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
 
 TEST_CASE("a receipt pays for the noise it was made for, and no less", "[mechanism][privacy]") {
   const auto less_noise = independent_noise(0.5);
-  Mechanism mechanism(less_noise, RandomKey::from_seed(7), 1.0);
+  Mechanism mechanism(less_noise, RandomKey::from_seed(7));
   Payments paid_for_more_noise(1, 1.0);
-  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), paid_for_more_noise.take(0)),
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), paid_for_more_noise.take(0), 1.0),
                     ContainsSubstring("paid for other noise"));
 }
 
 TEST_CASE("a step's noise is never used for a second release", "[mechanism][privacy]") {
   // With the same noise on two sums, their difference would be released exactly.
   const auto aggregator = independent_noise(1.0);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(8), 1.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(8));
   Payments first(2, 1.0), second(2, 1.0);
-  mechanism.release(zeros(3, 1.0), first.take(0));
-  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), second.take(0)),
+  mechanism.release(zeros(3, 1.0), first.take(0), 1.0);
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), second.take(0), 1.0),
                     ContainsSubstring("released before"));
-  mechanism.release(zeros(3, 1.0), first.take(1));
+  mechanism.release(zeros(3, 1.0), first.take(1), 1.0);
 }
 
 TEST_CASE("an aggregator that names an old node after planning is caught at the release",
@@ -109,10 +109,10 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
   });
   CHECK(release_events(impure, 2).size() == 2);
   planned = true;
-  Mechanism mechanism(impure, RandomKey::from_seed(9), 1.0);
+  Mechanism mechanism(impure, RandomKey::from_seed(9));
   Payments payments(2, 1.0);
-  mechanism.release(zeros(3, 1.0), payments.take(0));
-  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), payments.take(1)),
+  mechanism.release(zeros(3, 1.0), payments.take(0), 1.0);
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), payments.take(1), 1.0),
                     ContainsSubstring("noise node 0 again"));
 }
 

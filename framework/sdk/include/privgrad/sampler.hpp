@@ -18,6 +18,9 @@ struct SamplingPlan {
   std::uint64_t dataset_size = 0;  ///< The public number of training examples, > 0.
   std::uint64_t steps = 0;         ///< > 0.
   Adjacency adjacency = Adjacency::add_or_remove_one;
+  /// schedules.batch_size: the expected batch size of every step, each in (0, dataset_size]; empty
+  /// if the sampler's own parameters decide. Valid during start() only.
+  std::span<const double> batch_sizes = {};
 };
 
 /// Chooses the examples of each step, and says how that choice is accounted.
@@ -34,11 +37,15 @@ class PRIVGRAD_API Sampler {
   Sampler(const Sampler&) = delete;
   Sampler& operator=(const Sampler&) = delete;
 
-  /// Called once, first. \throws ConfigError if the parameters do not fit the plan.
+  /// Called first; again with other batch sizes while they are being calibrated.
+  /// \throws ConfigError if the parameters do not fit the plan.
   virtual void start(const SamplingPlan& plan) = 0;
 
-  /// The divisor of every noisy sum: a constant of the plan, never the realised batch size. > 0.
-  virtual double expected_batch_size() const = 0;
+  /// The divisor of the step's noisy sum: a constant of the plan, never the realised batch size.
+  /// > 0; with batch_sizes that of the step, or the whole number below it. A sampler that has its
+  /// own size at every step need not look at batch_sizes: the core sees here that it does not
+  /// follow.
+  virtual double expected_batch_size(std::uint64_t step) const = 0;
 
   /// Turns the releases (the event of each step's noise on its own batch) into what each step costs
   /// the whole data set. \returns as many events as `releases`; composed in order, every prefix of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "parameters.hpp"
 #include "privgrad/accountant.hpp"
@@ -24,25 +25,37 @@ struct InterfaceRules {
   std::string_view sees;
   void (*check)(Checker&);
   void (*make)(const Checker&);
+  /// Whether what was made can be used at all; some say so in start() only.
+  bool (*usable)(const Checker&);
 };
 
+bool always_usable(const Checker&) { return true; }
+
 template <class Interface>
-constexpr InterfaceRules rules_of(void (*check)(Checker&)) {
-  return {Interface::kKind, Interface::kInterfaceVersion, Interface::kSees, check,
+constexpr InterfaceRules rules_of(void (*check)(Checker&),
+                                  bool (*usable)(const Checker&) = always_usable) {
+  return {Interface::kKind,
+          Interface::kInterfaceVersion,
+          Interface::kSees,
+          check,
           [](const Checker& checker) {
             // Both alive at once: a component must not be the same object twice.
             const auto first = checker.make<Interface>();
             const auto second = checker.make<Interface>();
             require(first.get() != second.get(), "created twice, it is the same object");
-          }};
+          },
+          usable};
 }
 
-constexpr std::array kInterfaces{
-    rules_of<Accountant>(check_accountant), rules_of<Aggregator>(check_aggregator),
-    rules_of<Backend>(check_backend),       rules_of<DataSource>(check_data_source),
-    rules_of<Model>(check_model),           rules_of<Optimizer>(check_optimizer),
-    rules_of<Sampler>(check_sampler),       rules_of<Schedule>(check_schedule),
-    rules_of<Transform>(check_transform)};
+constexpr std::array kInterfaces{rules_of<Accountant>(check_accountant),
+                                 rules_of<Aggregator>(check_aggregator),
+                                 rules_of<Backend>(check_backend),
+                                 rules_of<DataSource>(check_data_source),
+                                 rules_of<Model>(check_model),
+                                 rules_of<Optimizer>(check_optimizer),
+                                 rules_of<Sampler>(check_sampler, starts_somewhere),
+                                 rules_of<Schedule>(check_schedule),
+                                 rules_of<Transform>(check_transform)};
 
 const InterfaceRules* find_rules(std::string_view kind) {
   const auto* found = std::find_if(kInterfaces.begin(), kInterfaces.end(),
@@ -81,6 +94,7 @@ bool check_creation(Checker& checker, const InterfaceRules& rules) {
     // Components may want one of several optional parameters, which a declaration cannot say: then
     // the first optional example that makes the component is as good as a default.
     std::string first_refusal;
+    std::optional<Params> made;
     for (const Value& candidate : with_each_optional(checker.specs(), examples.params)) {
       std::string message;
       const Thrown thrown = outcome_of(
@@ -90,12 +104,17 @@ bool check_creation(Checker& checker, const InterfaceRules& rules) {
             rules.make(checker);
           },
           &message);
-      if (thrown == Thrown::nothing) return;
+      if (thrown == Thrown::nothing) {
+        if (rules.usable(checker)) return;
+        if (!made) made = checker.params();
+        continue;
+      }
       require(thrown == Thrown::config,
               "creating it threw " + std::string(to_text(thrown)) + ": " + message);
       if (first_refusal.empty()) first_refusal = message;
     }
-    broken("made from its own examples and defaults, it is refused: " + first_refusal);
+    if (!made) broken("made from its own examples and defaults, it is refused: " + first_refusal);
+    checker.use(*made);
   });
 }
 

@@ -15,6 +15,8 @@ void check_data_source(Checker& checker);
 void check_model(Checker& checker);
 void check_optimizer(Checker& checker);
 void check_sampler(Checker& checker);
+/// Whether the sampler's start() accepts any of the plans that are tried.
+bool starts_somewhere(const Checker& checker);
 void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
 

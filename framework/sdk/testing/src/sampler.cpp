@@ -16,6 +16,7 @@ using Batch = std::vector<std::uint32_t>;
 
 constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
                                       Adjacency::zero_out};
+constexpr std::uint64_t kSizes[] = {1, 2, 100, 1000};
 constexpr double kNoise = 1.5;
 constexpr std::uint64_t kSeed = 20;
 
@@ -32,7 +33,7 @@ bool starts(Sampler& sampler, const SamplingPlan& plan) {
 std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   std::vector<SamplingPlan> found;
   for (const Adjacency adjacency : kAdjacencies) {
-    for (const std::uint64_t size : {1u, 2u, 100u, 1000u}) {
+    for (const std::uint64_t size : kSizes) {
       for (const std::uint64_t steps : {1u, 2u, 25u}) {
         const SamplingPlan plan{.dataset_size = size, .steps = steps, .adjacency = adjacency};
         if (starts(*checker.make<Sampler>(), plan)) found.push_back(plan);
@@ -220,6 +221,44 @@ void require_stated_population(const Event& event, const SamplingPlan& plan, dou
   }
 }
 
+std::vector<double> expected_sizes(const Sampler& sampler, const SamplingPlan& plan) {
+  std::vector<double> sizes;
+  for (std::uint64_t step = 0; step < plan.steps; ++step) {
+    sizes.push_back(sampler.expected_batch_size(step));
+  }
+  return sizes;
+}
+
+/// Batch sizes of a schedule: whoever says that it follows them must charge each of them.
+void check_batch_sizes(Checker& checker) {
+  const std::vector<double> sizes{5.0, 80.0, 20.0, 40.0};
+  bool follows = false;
+  for (const Adjacency adjacency : kAdjacencies) {
+    const SamplingPlan plan{
+        .dataset_size = 100, .steps = sizes.size(), .adjacency = adjacency, .batch_sizes = sizes};
+    // With its own parameters for the size it may refuse; without them it may need the schedule.
+    const Params only_required =
+        Params::make(checker.component().factory.info.name, checker.specs(),
+                     example_params(checker.specs(), checker.setup().params).params);
+    for (const Params& params : {checker.params(), only_required}) {
+      std::unique_ptr<Sampler, ComponentDeleter<Sampler>> sampler;
+      if (!accepted("making it without optional parameters", {Thrown::config},
+                    [&] { sampler = checker.make<Sampler>(params); })) {
+        continue;
+      }
+      if (!starts(*sampler, plan) || expected_sizes(*sampler, plan) != sizes) continue;
+      const auto paid = charges(*sampler, plan, plan.steps);
+      if (!paid) continue;
+      follows = true;
+      require_participation_paid(batches(*sampler, plan), *paid, plan);
+      for (std::size_t step = 0; step < sizes.size(); ++step) {
+        require_stated_population((*paid)[step], plan, sizes[step]);
+      }
+    }
+  }
+  if (!follows) throw NotChecked{"it decides about its batch sizes itself"};
+}
+
 void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
   checker.rule("charges_each_release", [&] {
     for (const SamplingPlan& plan : plans) {
@@ -248,8 +287,8 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       if (!paid) continue;
       any = true;
       require_participation_paid(batches(*sampler, plan), *paid, plan);
-      for (const Event& event : *paid) {
-        require_stated_population(event, plan, sampler->expected_batch_size());
+      for (std::size_t step = 0; step < paid->size(); ++step) {
+        require_stated_population((*paid)[step], plan, sampler->expected_batch_size(step));
       }
     }
     if (!any) throw NotChecked{"it proves nothing under any plan that was tried"};
@@ -274,6 +313,18 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
 
 }  // namespace
 
+bool starts_somewhere(const Checker& checker) {
+  for (const Adjacency adjacency : kAdjacencies) {
+    for (const std::uint64_t size : kSizes) {
+      const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
+      const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
+      // What it should not throw is for the rules to say.
+      if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
+    }
+  }
+  return false;
+}
+
 void check_sampler(Checker& checker) {
   std::vector<SamplingPlan> plans;
   if (!checker.rule("accepts_a_plan", [&] {
@@ -284,17 +335,21 @@ void check_sampler(Checker& checker) {
       })) {
     return;
   }
-  checker.rule("expected_batch_size_is_a_positive_constant", [&] {
+  checker.rule("expected_batch_size_is_positive_and_planned", [&] {
     for (const SamplingPlan& plan : plans) {
       const auto sampler = started(checker, plan);
-      const double before = sampler->expected_batch_size();
-      require(std::isfinite(before) && before > 0.0,
-              "expected_batch_size() is " + format_number(before) + " for " + text_of(plan));
+      const std::vector<double> before = expected_sizes(*sampler, plan);
+      for (const double size : before) {
+        require(std::isfinite(size) && size > 0.0,
+                "expected_batch_size() is " + format_number(size) + " for " + text_of(plan));
+      }
       batches(*sampler, plan);
-      require(same_bits(before, sampler->expected_batch_size()),
+      const std::vector<double> after = expected_sizes(*sampler, plan);
+      require(before == after,
               "expected_batch_size() changed while batches were drawn");
     }
   });
+  checker.rule("charges_the_batch_sizes_that_it_follows", [&] { check_batch_sizes(checker); });
   checker.rule("batches_hold_distinct_rows_that_exist", [&] {
     for (const SamplingPlan& plan : plans) batches(*started(checker, plan), plan);
   });
@@ -346,9 +401,10 @@ void check_sampler(Checker& checker) {
     for (const SamplingPlan& plan : {plans.front(), plans.back()}) {
       const auto sampler = checker.make<Sampler>(params);
       if (!starts(*sampler, plan)) continue;
-      const double expected = sampler->expected_batch_size();
-      require(std::isfinite(expected) && expected > 0.0,
-              "expected_batch_size() is " + format_number(expected));
+      for (const double expected : expected_sizes(*sampler, plan)) {
+        require(std::isfinite(expected) && expected > 0.0,
+                "expected_batch_size() is " + format_number(expected));
+      }
       batches(*sampler, plan);
       charges(*sampler, plan, plan.steps);
     }

@@ -70,7 +70,9 @@ struct Manifest {
       dataset_size;             ///< data.size: the declared, public number of training rows.
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, aggregator, optimizer;
-  ComponentUse noise_multiplier, clip_norm, learning_rate;  ///< schedules.*
+  ComponentUse clip_norm, learning_rate;     ///< schedules.*
+  ComponentUse noise_multiplier, noise_std;  ///< schedules.*; one of them is given.
+  ComponentUse batch_size;                   ///< schedules.*; may be missing.
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
   bool noise_off =

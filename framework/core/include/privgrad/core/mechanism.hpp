@@ -23,23 +23,24 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 /// Turns bounded sums into released values. The only code that does.
 class Mechanism {
  public:
-  /// \param divisor  a constant of the plan, > 0; never the size of a batch.
-  Mechanism(const Aggregator& aggregator, RandomKey noise_key, double divisor);
+  Mechanism(const Aggregator& aggregator, RandomKey noise_key);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
-  /// 	hrows PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
+  /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
+  /// a
+  ///   batch.
+  /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
   /// for this
   ///   step, or a later one, was used before, or if the recipe now names a noise node that was used
   ///   before.
-  Released release(Bounded sum, Receipt receipt);
+  Released release(Bounded sum, Receipt receipt, double divisor);
 
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
-  Released release_without_noise(Bounded sum);
+  Released release_without_noise(Bounded sum, double divisor);
 
  private:
   const Aggregator& aggregator_;
   RandomKey noise_key_;
-  double divisor_;
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
       used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.

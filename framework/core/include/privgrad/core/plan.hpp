@@ -43,12 +43,12 @@ struct Plan {
 
   DataInfo info;
   std::uint64_t dataset_size = 0;  ///< Public.
-  double divisor = 0.0;            ///< Constant divisor of every noisy sum.
   Network network;
   std::size_t parameters = 0;
 
-  std::vector<double> noise_multiplier, clip_norm,
-      learning_rate;                          ///< One per step; no noise: all zero.
+  /// One per step. noise_multiplier: all zero without noise; batch_size: expected, and the constant
+  /// divisor of the noisy sum.
+  std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
   std::vector<Charge> charges;                ///< One per step; no noise: none.
   std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.

@@ -1,0 +1,162 @@
+// Schedules that leave their scale open: what calibration makes of them.
+#include <cmath>
+
+#include "privgrad/accountant.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// DP-SGD on 1000 examples; each test changes a line or two.
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 1000, size: 1000, test_rows: 50, dimensions: 5, test_is_public: true}
+model: {kind: linear}
+sampler: {kind: poisson, batch_size: 100}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: {kind: uniform}, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 50
+)";
+
+using Overrides = std::vector<std::string>;
+
+core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
+
+/// What the accountant says of exactly these steps, composed here and not by the plan.
+double epsilon_of(const core::Plan& plan, double rows) {
+  const auto accountant = house().create<Accountant>("rdp", Value::Object{});
+  accountant->start(Adjacency::add_or_remove_one);
+  for (std::size_t t = 0; t < plan.noise_multiplier.size(); ++t) {
+    accountant->compose(Event::poisson_sampled(plan.batch_size[t] / rows,
+                                               Event::gaussian(plan.noise_multiplier[t])),
+                        1);
+  }
+  return accountant->epsilon(1e-5).value;
+}
+
+std::string refusal(const Overrides& overrides) {
+  try {
+    Experiment(kBase, overrides).plan();
+  } catch (const core::ManifestError& error) {
+    return error.what();
+  }
+  FAIL("the plan was made");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("whatever shape the noise has, its scale meets the target from below", "[schedules]") {
+  for (const char* shape : {"{kind: uniform}", "{kind: exponential, rate: 0.05}",
+                            "{kind: step, factor: 0.5, every: 10}", "{kind: cosine, final: 0.5}"}) {
+    INFO(shape);
+    Experiment experiment(kBase, {std::string("schedules.noise_multiplier=") + shape});
+    const core::Plan& plan = plan_of(experiment);
+    CHECK(plan.epsilon().value <= 2.0);
+    CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
+    CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
+  }
+}
+
+TEST_CASE("batch sizes that change are sampled, divided by and charged step by step",
+          "[schedules]") {
+  Experiment experiment(kBase, {"sampler={kind: poisson}",
+                                "schedules.batch_size={kind: exponential, initial: 100, rate: "
+                                "-0.04}"});
+  const core::Plan& plan = plan_of(experiment);
+  CHECK(plan.batch_size.front() == 100.0);
+  CHECK(plan.batch_size.back() > 700.0);
+  CHECK(plan.epsilon().value <= 2.0);
+  CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
+  const auto result = experiment.run();
+  CHECK(result.steps == 50);
+  CHECK(std::fabs(experiment.ledger().releases.back().epsilon - plan.epsilon().value) < 1e-12);
+}
+
+TEST_CASE("a shape of batch sizes is scaled to the largest batches that the target allows",
+          "[schedules]") {
+  for (const char* shape : {"{kind: uniform}", "{kind: exponential, rate: -0.04}"}) {
+    INFO(shape);
+    Experiment experiment(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=2",
+                                  std::string("schedules.batch_size=") + shape});
+    const core::Plan& plan = plan_of(experiment);
+    CHECK(plan.epsilon().value <= 2.0);
+    CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
+    CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
+  }
+  // Enough noise for everything: the whole data set at every step, and not more.
+  Experiment cheap(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=1000",
+                           "schedules.batch_size={kind: exponential, rate: -0.04}"});
+  for (const double size : plan_of(cheap).batch_size) CHECK(size == 1000.0);
+}
+
+TEST_CASE("fixed subsets follow a schedule too, rounded down", "[schedules]") {
+  Experiment experiment(kBase, {"sampler={kind: fixed_size}", "schedules.noise_multiplier=3",
+                                "privacy.adjacency=replace_one",
+                                "schedules.batch_size={kind: exponential, rate: -0.02}"});
+  const core::Plan& plan = plan_of(experiment);
+  CHECK(plan.epsilon().value <= 2.0);
+  CHECK(plan.epsilon().value > 1.8);  // whole examples only
+  for (const double size : plan.batch_size) CHECK(size == std::floor(size));
+  CHECK(experiment.run().steps == 50);
+}
+
+TEST_CASE("noise of a given standard deviation: clip norms cost, and can be scaled",
+          "[schedules]") {
+  Experiment fixed(kBase, {"schedules={noise_std: 3, clip_norm: {kind: list, values: [1, 2]}, "
+                           "learning_rate: 0.5}",
+                           "steps=2"});
+  CHECK(plan_of(fixed).noise_multiplier == std::vector<double>{3.0, 1.5});
+
+  Experiment noise(kBase, {"schedules={noise_std: uniform, clip_norm: {kind: exponential, initial: "
+                           "2, rate: 0.1}, learning_rate: 0.5}"});
+  const core::Plan& scaled_noise = plan_of(noise);
+  const double std_dev = scaled_noise.noise_multiplier[0] * scaled_noise.clip_norm[0];
+  CHECK(scaled_noise.noise_multiplier[30] * scaled_noise.clip_norm[30] ==
+        Catch::Detail::Approx(std_dev).epsilon(1e-12));
+  CHECK(scaled_noise.epsilon().value >= 2.0 * (1.0 - 1e-9));
+  CHECK(scaled_noise.epsilon().value <= 2.0);
+
+  Experiment clip(kBase, {"schedules={noise_std: 3, clip_norm: {kind: exponential, rate: 0.1}, "
+                          "learning_rate: 0.5}"});
+  const core::Plan& scaled_clip = plan_of(clip);
+  CHECK(scaled_clip.epsilon().value >= 2.0 * (1.0 - 1e-9));
+  CHECK(scaled_clip.epsilon().value <= 2.0);
+  CHECK(scaled_clip.noise_multiplier[7] * scaled_clip.clip_norm[7] ==
+        Catch::Detail::Approx(3.0).epsilon(1e-12));
+  CHECK(std::fabs(epsilon_of(scaled_clip, 1000.0) - scaled_clip.epsilon().value) < 1e-12);
+}
+
+TEST_CASE("shapes that no target can give a scale to are refused where they stand", "[schedules]") {
+  CHECK_THAT(refusal({"schedules.clip_norm={kind: uniform}"}),
+             ContainsSubstring("schedules.clip_norm: gives a shape without a scale, but "
+                               "noise_multiplier is relative to it"));
+  CHECK_THAT(refusal({"schedules.learning_rate={kind: uniform}"}),
+             ContainsSubstring("schedules.learning_rate: gives a shape without a scale, which only "
+                               "what costs privacy"));
+  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}"}),
+             ContainsSubstring("schedules.batch_size: gives a shape without a scale, and so does "
+                               "schedules.noise_multiplier"));
+  CHECK_THAT(refusal({"schedules={noise_std: uniform, clip_norm: uniform, learning_rate: 1}"}),
+             ContainsSubstring("schedules.clip_norm: gives a shape without a scale, and so does"));
+  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}",
+                      "privacy.noise=off"}),
+             ContainsSubstring("schedules.batch_size: gives a shape"));
+  CHECK_THAT(refusal({"schedules.noise_std=2", "schedules.noise_multiplier=1"}),
+             ContainsSubstring("schedules.noise_std is given beside noise_multiplier"));
+}
+
+TEST_CASE("samplers that do not follow a schedule of batch sizes say so", "[schedules]") {
+  for (const char* sampler : {"{kind: shuffle, batch_size: 100}", "{kind: full_batch}"}) {
+    const std::string text = refusal({std::string("sampler=") + sampler, "schedules.batch_size=50",
+                                      "privacy.adjacency=replace_one"});
+    CHECK_THAT(text, ContainsSubstring("does not follow schedules.batch_size"));
+  }
+  CHECK_THAT(refusal({"schedules.batch_size=50"}), ContainsSubstring("exactly one"));
+  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size=1001"}),
+             ContainsSubstring("schedules.batch_size: is 1001 at step 0, allowed are at most the "
+                               "1000"));
+}
