@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "privacy_loss.hpp"
+
+namespace saddle_point {
+
+/// An interval for the true value: by proof where relative_error is infinite, else by estimate.
+struct Bounds {
+  double lower = 0.0;
+  double upper = 0.0;
+  /// What the integral itself was found to be right to, relative to delta; infinite where it was
+  /// given up and `upper` is Chernoff's bound.
+  double relative_error = 0.0;
+};
+
+/// delta(epsilon) near one epsilon, by integrating along the vertical line through the saddle point
+/// c of the integrand:
+///
+///   delta(epsilon) = 1/(2 pi i) int_{c - i inf}^{c + i inf} e^{K(s) - epsilon s} / (s (s + 1)) ds
+///
+/// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is what is
+/// used where delta is near 1. K(s) = ln E_P[e^{sL}].
+///
+/// The trapezoidal rule of step h is wrong by exactly the sum over m != 0 of
+/// delta(epsilon + 2 pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's
+/// inequality bounds those terms: so h is known before anything is integrated. Where the integrand
+/// has not decayed after a while (few steps at small q: nearly all of the loss sits in one place),
+/// the rule is faded out smoothly and Gauss-Kronrod panels take over.
+///
+/// Proved, up to rounding: the formula, the step, and Chernoff's bound, which caps the answer.
+/// Estimated: what lies beyond the last node (from the last nodes, and probes beyond them), what
+/// the panels miss (two rules of different order), and rounding (a model of it). The error of a
+/// Value is the sum of these estimates and of the difference to the rule of twice the step. That
+/// they hold is tested, not proved; which is why pld's certified interval belongs beside it.
+class Contour {
+ public:
+  /// \param refinement  0, 1, ...: each halves the step and looks further along the line.
+  /// \throws NumericError if K cannot be computed where it is needed.
+  Contour(PrivacyLoss& loss, double epsilon, int refinement);
+
+  /// What the integral is: delta, or 1 - delta where gives_rest().
+  struct Value {
+    double most = 0.0;      ///< Its logarithm is at most that, by the estimate.
+    double log = 0.0;       ///< Its logarithm; NaN if the sum drowns in rounding.
+    double slope = 0.0;     ///< The logarithm's derivative by epsilon.
+    double error = 0.0;     ///< Estimate of the logarithm's error; infinite if there is none.
+    double rounding = 0.0;  ///< The part of it that is rounding.
+  };
+  Value at(double epsilon) const;
+  bool gives_rest() const noexcept { return c_ < 0.0; }
+
+  /// delta(epsilon) <= e^{this}: Chernoff's bound (Markov's inequality for e^{cL}) at c, which is
+  /// the order c + 1 of the conversion from Renyi divergences (Canonne, Kamath and Steinke 2020,
+  /// Proposition 12).
+  double log_chernoff(double epsilon) const;
+
+  /// How far from the epsilon of the constructor at() stays sharp.
+  double radius() const noexcept { return radius_; }
+
+  /// Whether the integrand did not decay within what may be spent on it: refining is no use.
+  bool exhausted() const noexcept { return exhausted_; }
+
+ private:
+  struct Node {
+    double tau = 0.0;
+    double weight = 0.0;
+    double coarse = 0.0;  // weight in the rule that the error estimate compares with
+    Complex log_phi;
+  };
+  struct Sum {
+    double fine = 0.0, coarse = 0.0, slope = 0.0;  // of the real part
+    double size = 0.0, moment = 0.0;               // of the modulus, and of it times tau
+    double pole = 0.0;                             // of 1 / |s (s + 1)|
+  };
+
+  Sum sum(double epsilon) const;
+  Complex integrand(const Node& node, double epsilon) const;
+  double aliasing_period(PrivacyLoss& loss, double epsilon) const;
+  bool decayed(double epsilon);
+  bool rises_again(PrivacyLoss& loss, double epsilon);
+  double negligible(double epsilon) const;
+  double rounding(double epsilon) const;
+  void add_trapezoid(PrivacyLoss& loss, double step, std::size_t end);
+  void fade_out();
+  bool add_panel(PrivacyLoss& loss, double epsilon, double begin, double end, double tolerance);
+  void add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer);
+
+  double c_ = 0.0;
+  Cumulant at_c_;
+  std::vector<Node> nodes_;
+  double tail_ = 0.0;          // estimate of what lies beyond the last node
+  double panels_error_ = 0.0;  // sum over panels of what two rules differ by
+  double fade_begin_ = 0.0;    // where the trapezoidal rule ends
+  double fade_end_ = 0.0;      // where the panels end
+  double absolute_loss_ = 0.0;
+  double loss_error_ = 0.0;
+  double radius_ = 0.0;
+  bool exhausted_ = false;
+};
+
+/// \param epsilon  finite, any sign.
+Bounds delta_of(PrivacyLoss& loss, double epsilon);
+
+/// \param delta  in (0, 1). \returns bounds on max(0, epsilon).
+Bounds epsilon_of(PrivacyLoss& loss, double delta);
+
+}  // namespace saddle_point

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace saddle_point {
+
+using Complex = std::complex<double>;
+
+/// Which distribution P is compared with which Q, for one Poisson-sampled Gaussian step of sampling
+/// probability q and noise sigma (z is the release along the example's direction).
+enum class Pair {
+  remove = 1,  ///< P = (1-q) N(0, sigma^2) + q N(1, sigma^2), Q = N(0, sigma^2).
+  add,         ///< The same two, exchanged.
+  replace,     ///< P as in remove, Q = (1-q) N(0, sigma^2) + q N(-1, sigma^2).
+};
+
+/// A Poisson-sampled Gaussian release and how often it happened.
+struct SampledSteps {
+  double q = 0.0;      ///< In (0, 1): 0 costs nothing and 1 is not sampled.
+  double sigma = 0.0;  ///< > 0, relative to the bound of one contribution.
+  double count = 0.0;  ///< A whole number >= 1.
+};
+
+/// K(s) = ln E_P[e^{sL}] and its first two derivatives at a real s.
+struct Cumulant {
+  double value = 0.0;
+  double slope = 0.0;
+  double curvature = 0.0;
+};
+
+/// The distribution of the privacy loss L = ln(dP/dQ), L ~ P, of a composition, by its moment
+/// generating function.
+///
+/// A sampled step has L = l(z) = ln(1 - q + q e^{(2z-1)/(2 sigma^2)}) (remove), -l(z) (add) or
+/// l(z) - l(-z) (replace), and its E_P[e^{sL}] is the trapezoidal rule for an integral over z: the
+/// integrand is analytic around the real axis and falls like a Gaussian, so the rule converges
+/// geometrically (Trefethen and Weideman 2014, Theorem 5.1); its spacing is set by that theorem's
+/// bound.
+///
+/// Threads: objects may not be shared.
+class PrivacyLoss {
+ public:
+  /// \param gaussian_square  sum of (sensitivity / sigma)^2 of the releases without sampling.
+  PrivacyLoss(Pair pair, double gaussian_square, std::vector<SampledSteps> steps);
+
+  /// \param s  > -1.5. \throws NumericError if the tilted density is too wide to be integrated.
+  Cumulant cumulant(double s);
+
+  /// ln phi(tau), phi(tau) = E_P[e^{(c + i tau) L}] / E_P[e^{cL}], at the given tau > 0, each up to
+  /// a multiple of 2 pi i. `c` is fixed by the last call of tilt().
+  ///
+  /// On a line that is moved into the complex z-plane e^{i tau L} decays wherever it would
+  /// oscillate, so the number of points does not grow with tau.
+  void log_characteristic(std::span<const double> taus, std::span<Complex> out) const;
+
+  /// The same at tau = k step for k = first, first + 1, ...
+  void log_characteristic(double step, std::size_t first, std::span<Complex> out) const;
+
+  void tilt(double c);
+
+  /// Sum over steps of the integral of |tilted density * L| over the line in use, and a bound on
+  /// the error of ln phi per unit of tau: rounding, and what the points on the line miss of a
+  /// weight of
+  /// 1. Known after log_characteristic.
+  double absolute_loss() const noexcept { return absolute_loss_; }
+  double loss_error() const noexcept { return loss_error_; }
+
+  /// An upper bound on delta(0).
+  double most_variation() const;
+
+  /// The loss is never above it: delta is 0 from there on.
+  double supremum() const;
+
+  /// A tilt that is large enough for every delta that is a double.
+  double largest_tilt() const noexcept;
+
+  /// Where the loss of a composition in which nobody takes part is concentrated.
+  double bulk();
+
+ private:
+  /// Points on the real z-line and what is needed there for any s.
+  struct RealLine {
+    double covers = -1.0;            // for s up to this
+    std::vector<double> loss;        // L at the points
+    std::vector<double> log_weight;  // ln of the weight under P
+    std::vector<double> weight;      // the weight under P
+  };
+  /// Points on a line parallel to the real one: weights under the tilted P, and losses.
+  struct ComplexLine {
+    std::vector<double> weight_re, weight_im, loss_re, loss_im;
+    double absolute_loss = 0.0;
+    double relative_error = 0.0;  // of a sum over the points
+  };
+  struct Range {
+    double low = 0.0, high = 0.0;
+  };
+
+  double push(double s) const;
+  Range modes(const SampledSteps& step, double s) const;
+  double curvature(const SampledSteps& step, double s) const;
+  Range extent(const SampledSteps& step, double s) const;
+  void build(const SampledSteps& step, double s, RealLine& line) const;
+  Cumulant cumulant(const RealLine& line, double s) const;
+  void build(const SampledSteps& step, double log_mgf, ComplexLine& line) const;
+  const ComplexLine& tilted(std::size_t t, ComplexLine& spare) const;
+  void add_error(const SampledSteps& step, const ComplexLine& line) const;
+  Complex gaussian_part(double tau) const;
+
+  Pair pair_;
+  double gaussian_square_;
+  std::vector<SampledSteps> steps_;
+  std::vector<RealLine> lines_;      // one for each of steps_
+  std::vector<double> log_mgf_;      // of each step at the tilt
+  std::vector<ComplexLine> tilted_;  // of the first steps
+  double tilt_ = 0.0;
+  mutable double absolute_loss_ = 0.0;
+  mutable double loss_error_ = 0.0;
+};
+
+}  // namespace saddle_point

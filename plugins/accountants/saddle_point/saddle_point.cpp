@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contour.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/value.hpp"
+
+namespace {
+
+using privgrad::Adjacency;
+using privgrad::BoundKind;
+using privgrad::Event;
+using privgrad::format_number;
+using privgrad::PrivacyAnswer;
+using saddle_point::Bounds;
+using saddle_point::Pair;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What the integral must be right to, relative to delta, for its result to be called exact.
+constexpr double kExact = 1e-8;
+
+// Counts up to here are doubles, exactly.
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
+
+// Where sampled steps are integrated; far beyond it the loss over- or underflows.
+constexpr double kLeastSampledNoise = 0.02;
+constexpr double kMostSampledNoise = 1e7;
+
+constexpr std::size_t kMostAnswers = 64;
+
+struct Step {
+  double q = 0.0;  // 1 where nothing is sampled
+  double noise_multiplier = 0.0;
+  auto operator<=>(const Step&) const = default;
+};
+
+/// What happened, equal steps added up. Ordered, so that sums do not depend on the order of events.
+struct Spent {
+  std::map<Step, std::uint64_t> steps;
+  bool no_noise = false;
+};
+
+std::string no_proof(const Event& event) {
+  return std::string(event.name()) +
+         ": saddle_point needs the privacy loss's moment generating function in closed form, which "
+         "it has for gaussian and poisson_sampled(gaussian) only; use pld, rdp or zcdp";
+}
+
+std::string one_digit(double x) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.0e", x);
+  return text.data();
+}
+
+/// The one Gaussian inside a sampled event, nothing if nothing is released there.
+struct Sampled {
+  std::optional<double> noise_multiplier;
+  std::optional<std::string> reason;
+};
+
+Sampled look_inside(const privgrad::PoissonSampledEvent& event) {
+  const auto parts = privgrad::flatten(*event.of);
+  if (parts.empty()) return {};
+  const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&parts.front().event.kind());
+  if (gaussian == nullptr) return {{}, "poisson_sampled: " + no_proof(parts.front().event)};
+  if (parts.size() > 1 || parts.front().count > 1) {
+    return {{},
+            "poisson_sampled: saddle_point takes one gaussian per sample; releases of the same "
+            "batch with noise multipliers z_i are one of (sum of z_i^-2)^-1/2"};
+  }
+  return {gaussian->noise_multiplier, {}};
+}
+
+std::optional<std::string> refusal(const Event& event) {
+  if (const auto* unsupported = std::get_if<privgrad::UnsupportedEvent>(&event.kind())) {
+    return "unsupported: " +
+           (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
+  }
+  if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&event.kind())) {
+    return look_inside(*sampled).reason;
+  }
+  if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) ||
+      std::holds_alternative<privgrad::NonPrivateEvent>(event.kind())) {
+    return std::nullopt;
+  }
+  return no_proof(event);
+}
+
+/// The exact epsilon and delta of composed Gaussian and Poisson-sampled Gaussian releases, from the
+/// moment generating function of the privacy loss (contour.hpp).
+///
+/// Which pairs of distributions are compared (privacy_loss.hpp), for one step; a composition
+/// compares the products of its steps' pairs, which dominate everything else when steps are chosen
+/// adaptively (dominating pairs: Zhu, Dong and Wang 2022):
+/// - gaussian: N(s, sigma^2) and N(0, sigma^2), s the sensitivity of a sum of contributions of norm
+///   at most 1 (1, and 2 for replace_one);
+/// - poisson_sampled(gaussian) under add_or_remove_one: "remove" and "add", each composed for
+///   itself; the larger answer counts;
+/// - under zero_out: the same two. The example is in the batch with probability q, and then its
+///   contribution is there or replaced by zero; if it is not, the two data sets look the same. So
+///   the sums are what they are with and without the example;
+/// - under replace_one: "replace", which is its own mirror image.
+///
+/// The estimate of the integral's own error, rounding included, is added to the value, and `lower`
+/// is as far below. Where it is above 1e-8 of delta, the answer says `upper`. It is an estimate,
+/// not a proof (contour.hpp says of which parts): a figure to sign is shown beside pld's interval.
+class SaddlePoint final : public privgrad::Accountant {
+ public:
+  explicit SaddlePoint(const privgrad::Params& params) : direction_(params.text("direction")) {}
+
+  void start(Adjacency adjacency) override {
+    adjacency_ = adjacency;
+    spent_ = {};
+    forget_answers();
+  }
+
+  std::optional<std::string> refuses(const Event& event) const override {
+    for (const auto& part : privgrad::flatten(event)) {
+      if (auto reason = refusal(part.event)) return reason;
+    }
+    return std::nullopt;
+  }
+
+  void compose(const Event& event, std::uint64_t count) override {
+    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (count == 0) return;
+    Spent added;
+    for (const auto& part : privgrad::flatten(event)) add(part, count, added);
+    for (const auto& [step, times] : added.steps) {  // before anything is changed
+      const auto found = spent_.steps.find(step);
+      if (found != spent_.steps.end()) require_countable(found->second, times);
+    }
+    for (const auto& [step, times] : added.steps) spent_.steps[step] += times;
+    spent_.no_noise = spent_.no_noise || added.no_noise;
+    forget_answers();
+  }
+
+  PrivacyAnswer epsilon(double delta) const override {
+    if (!(delta > 0.0 && delta < 1.0)) {
+      throw privgrad::ConfigError("saddle_point: delta is " + format_number(delta) +
+                                  ", allowed is (0, 1)");
+    }
+    return remembered(epsilons_, delta, [&] {
+      return answer(kInfinity, [&](auto& loss) { return saddle_point::epsilon_of(loss, delta); });
+    });
+  }
+
+  PrivacyAnswer delta(double epsilon) const override {
+    if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
+      throw privgrad::ConfigError("saddle_point: epsilon is " + format_number(epsilon) +
+                                  ", allowed is [0, inf)");
+    }
+    return remembered(deltas_, epsilon, [&] {
+      return answer(1.0, [&](auto& loss) { return saddle_point::delta_of(loss, epsilon); });
+    });
+  }
+
+ private:
+  using Answers = std::map<double, PrivacyAnswer>;
+
+  static void require_countable(std::uint64_t have, std::uint64_t more) {
+    if (have > kMostSteps || more > kMostSteps - have) {
+      throw privgrad::ConfigError(
+          "saddle_point: a step is composed more than 2^53 times, allowed is 2^53");
+    }
+  }
+
+  static void add(const privgrad::CountedEvent& part, std::uint64_t count, Spent& to) {
+    std::uint64_t times = 0;
+    if (__builtin_mul_overflow(part.count, count, &times)) times = kMostSteps + 1;
+    if (std::holds_alternative<privgrad::NonPrivateEvent>(part.event.kind())) {
+      to.no_noise = true;
+      return;
+    }
+    Step step{1.0, 0.0};
+    if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&part.event.kind())) {
+      const auto inside = look_inside(*sampled).noise_multiplier;
+      if (!inside || sampled->sampling_probability == 0.0) return;
+      step = {sampled->sampling_probability, *inside};
+    } else {
+      step.noise_multiplier = std::get<privgrad::GaussianEvent>(part.event.kind()).noise_multiplier;
+    }
+    require_countable(to.steps[step], times);
+    to.steps[step] += times;
+  }
+
+  /// The sum of (sensitivity / sigma)^2 over everything that is not sampled.
+  double gaussian_square() const {
+    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    double sum = 0.0;
+    for (const auto& [step, count] : spent_.steps) {
+      if (step.q < 1.0) continue;
+      const double ratio = sensitivity / step.noise_multiplier;
+      sum += static_cast<double>(count) * ratio * ratio;
+    }
+    return sum;
+  }
+
+  std::vector<saddle_point::SampledSteps> sampled_steps() const {
+    std::vector<saddle_point::SampledSteps> steps;
+    for (const auto& [step, count] : spent_.steps) {
+      if (step.q == 1.0) continue;
+      if (!(step.noise_multiplier >= kLeastSampledNoise &&
+            step.noise_multiplier <= kMostSampledNoise)) {
+        throw privgrad::NumericError(
+            "saddle_point: the noise multiplier of a sampled gaussian is " +
+            format_number(step.noise_multiplier) + ", which is integrated between " +
+            format_number(kLeastSampledNoise) + " and " + format_number(kMostSampledNoise) +
+            " only; use rdp");
+      }
+      steps.push_back({step.q, step.noise_multiplier, static_cast<double>(count)});
+    }
+    return steps;
+  }
+
+  std::vector<Pair> pairs(bool sampled) const {
+    if (adjacency_ == Adjacency::replace_one) return {Pair::replace};
+    if (direction_ == "add") return {Pair::add};
+    if (direction_ == "remove" || !sampled) return {Pair::remove};  // Gaussians are symmetric
+    return {Pair::remove, Pair::add};
+  }
+
+  /// The larger of what `compute` finds for each direction. `most` is what no noise leads to.
+  template <class Compute>
+  PrivacyAnswer answer(double most, const Compute& compute) const {
+    const double square = gaussian_square();
+    if (spent_.no_noise || !std::isfinite(square)) {
+      return {.value = most,
+              .bound = spent_.no_noise ? BoundKind::exact : BoundKind::upper,
+              .lower = {},
+              .note = spent_.no_noise ? "something was released without noise"
+                                      : "next to no noise: the privacy loss overflows"};
+    }
+    if (spent_.steps.empty()) {
+      return {.value = 0.0, .bound = BoundKind::exact, .lower = 0.0, .note = ""};
+    }
+    const auto steps = sampled_steps();
+    Bounds worst;
+    for (const Pair pair : pairs(!steps.empty())) {
+      saddle_point::PrivacyLoss loss(pair, square, steps);
+      const Bounds found = compute(loss);
+      const double lower = std::max(worst.lower, found.lower);
+      if (found.upper >= worst.upper) worst = found;
+      worst.lower = lower;
+    }
+    return describe(worst);
+  }
+
+  PrivacyAnswer describe(const Bounds& bounds) const {
+    const bool exact = bounds.upper == 0.0 || bounds.relative_error <= kExact ||
+                       bounds.upper - bounds.lower <= 2e-9 * bounds.upper;
+    std::string note;
+    if (!exact) {
+      note = std::isinf(bounds.relative_error)
+                 ? "delta drowns in the rounding of the integral: Chernoff's bound; pld may be "
+                   "tighter"
+                 : "upper bound: the integral is right to " + one_digit(bounds.relative_error) +
+                       " of delta only, by its own estimate";
+    } else if (bounds.relative_error > 0.0) {
+      note = "right to " + one_digit(bounds.relative_error) + " of delta by its own estimate";
+    }
+    BoundKind bound = exact ? BoundKind::exact : BoundKind::upper;
+    if (direction_ != "both" && adjacency_ != Adjacency::replace_one) {
+      bound = BoundKind::estimate;
+      note = "direction " + direction_ + " alone, no guarantee" + (note.empty() ? "" : "; ") + note;
+    }
+    return {.value = bounds.upper, .bound = bound, .lower = bounds.lower, .note = std::move(note)};
+  }
+
+  /// Questions are often asked again before anything is composed: by plans, ledgers, reports.
+  template <class Compute>
+  PrivacyAnswer remembered(Answers& answers, double key, const Compute& compute) const {
+    {
+      const std::lock_guard lock(answers_mutex_);
+      const auto found = answers.find(key);
+      if (found != answers.end()) return found->second;
+    }
+    PrivacyAnswer made = compute();
+    const std::lock_guard lock(answers_mutex_);
+    if (answers.size() >= kMostAnswers) answers.clear();
+    answers.emplace(key, made);
+    return made;
+  }
+
+  void forget_answers() {
+    epsilons_.clear();
+    deltas_.clear();
+  }
+
+  std::string direction_;
+  Adjacency adjacency_ = Adjacency::add_or_remove_one;
+  Spent spent_;
+  mutable std::mutex answers_mutex_;
+  mutable Answers epsilons_;
+  mutable Answers deltas_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Accountant, SaddlePoint>({
+      .name = "saddle_point",
+      .summary =
+          "Exact epsilon and delta of composed (Poisson-sampled) Gaussians, in milliseconds.",
+      .reference = "Zhu, Dong and Wang 2022 (dominating pairs); Alghamdi et al. 2022 (the saddle "
+                   "point, as an "
+                   "approximation); Trefethen and Weideman 2014 (the trapezoidal rule)",
+      .params = {privgrad::param::text(
+                     "direction",
+                     "Under add_or_remove_one and zero_out: both compares either data set with the "
+                     "other and reports the larger answer; remove and add show one of the two, "
+                     "which is no guarantee and is labelled an estimate.")
+                     .one_of({"both", "remove", "add"})
+                     .defaults_to("both")},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.saddle_point", "0.1.0", register_components)
