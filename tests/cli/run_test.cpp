@@ -259,16 +259,21 @@ TEST_CASE("a place that cannot be written is exit code 4") {
 
 TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written file") {
   const Cli cli;
-  for (const rlim_t limit : {0, 200, 1000, 1500, 2500}) {
+#ifdef __SANITIZE_THREAD__
+  const int smallest = 1;  // its runtime writes a file of its own before main() begins
+#else
+  const int smallest = 0;
+#endif
+  for (const int limit : {smallest, 200, 1000, 1500, 2500}) {
     const std::string name = "out" + std::to_string(limit);
     Call run = cli.prepare({"run", "small.yaml", "--out", name, "--quiet"});
-    run.file_size = limit;
+    run.file_size = static_cast<rlim_t>(limit);
     const Outcome outcome = call(run);
     INFO(limit << ": " << outcome.err);
     // Standard error is a file too, so with a limit of 0 not even the error can be written.
     CHECK(outcome.exit_code == 4);
     CHECK(outcome.out == "");
-    if (limit > 0) CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: "));
+    if (limit > 1) CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: "));
     if (!fs::exists(cli.out(name))) continue;
     for (const auto& entry : fs::directory_iterator(cli.out(name))) {
       const std::string file = entry.path().filename();

@@ -63,9 +63,10 @@ class Process {
 
   void send(int signal) const { ::kill(child_, signal); }
 
-  /// Waits until `condition` holds. \returns false if it took longer than 20 s.
+  /// Waits until `condition` holds. \returns false if it took longer than two minutes: sanitizers
+  /// on a busy machine are slow.
   static bool wait_for(const std::function<bool()>& condition) {
-    for (int i = 0; i < 4000; ++i) {
+    for (int i = 0; i < 24000; ++i) {
       if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
