@@ -103,7 +103,13 @@ TEST_CASE("calibrate refuses what cannot be met") {
     more.insert(more.begin(), call.begin(), call.end());
     return cli(more);
   };
-  check_one_error_line(with({"--target-epsilon", "0.001", "--noise-multiplier", "0.3"}), 3);
+  // No step at all is an answer: it costs nothing.
+  const Outcome none = with({"--target-epsilon", "0.001", "--noise-multiplier", "0.3", "--json"});
+  CHECK(none.exit_code == 0);
+  CHECK(Json::parse(none.out).at("steps") == 0);
+  CHECK(Json::parse(none.out).at("epsilon") == 0.0);
+  CHECK_THAT(Json::parse(none.out).at("note").get<std::string>(),
+             ContainsSubstring("not a single step fits: it costs epsilon"));
   check_one_error_line(with({"--target-epsilon", "1"}), 2);
   check_one_error_line(with({"--target-epsilon", "1", "--steps", "5", "--noise-multiplier", "1"}),
                        2);

@@ -36,13 +36,12 @@ class Calibration {
       steps_ = core::largest_count(
           [&](std::uint64_t candidate) { return answer(noise_multiplier_, candidate).value; },
           target_epsilon_);
-      if (steps_ == 0) {
-        throw PrivacyError("not a single step fits: it costs epsilon " +
-                           format_number(answer(noise_multiplier_, 1).value) + ", the target is " +
-                           format_number(target_epsilon_));
-      }
     }
     result_ = answer(noise_multiplier_, steps_);
+    if (steps_ == 0) {
+      result_.note = "not a single step fits: it costs epsilon " +
+                     short_bound(answer(noise_multiplier_, 1).value);
+    }
   }
 
   nlohmann::json json() const {
@@ -65,7 +64,8 @@ class Calibration {
            "\nepsilon           " + short_bound(result_.value) + " (" +
            std::string(to_text(result_.bound)) + "), target " + format_number(target_epsilon_) +
            "\ndelta             " + format_number(target_delta_) + "\naccountant        " +
-           call_.name() + ", " + std::string(to_text(call_.adjacency())) + "\n";
+           call_.name() + ", " + std::string(to_text(call_.adjacency())) + "\n" +
+           (result_.note.empty() ? "" : "note              " + result_.note + "\n");
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "privgrad/core/linear_mechanism.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -124,6 +125,27 @@ TEST_CASE("the worst way to take part keeps the distance, and uses all that is a
   CHECK(worst_squared_sensitivity(tree, 2, 1) == 8.0);
   CHECK(worst_squared_sensitivity(tree, 9, 0) == 28.0);
   CHECK_THROWS_AS(worst_squared_sensitivity(LinearMechanism::tree(64), 64, 0), ConfigError);
+}
+
+// Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which holds
+// for one fixed order of N examples. With a fresh permutation per epoch an example can be the last
+// of one epoch and the first of the next: then a node changes by nearly twice as much.
+TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[linear]") {
+  constexpr double kA = 0.01;
+  constexpr std::uint64_t kExamples = 100;
+  std::vector<double> weights{kA};
+  while (weights.size() < 2 * kExamples) weights.push_back(weights.back() * (1.0 - kA));
+  const auto momentum = LinearMechanism::toeplitz(weights);
+  const auto most_in_a_row = [&](const Steps& steps) {
+    std::vector<double> change(momentum.rows(), 0.0);
+    for (const std::uint64_t step : steps) {
+      for (const auto& entry : momentum.column(step)) change[entry.row] += entry.value;
+    }
+    return *std::max_element(change.begin(), change.end());
+  };
+  const double printed = kA * (1.0 + std::pow(1.0 - kA, kExamples));
+  CHECK(most_in_a_row({0, kExamples}) <= printed * (1.0 + 1e-12));
+  CHECK(most_in_a_row({kExamples - 1, kExamples}) > 1.4 * printed);
 }
 
 // DP-FTRL (Kairouz et al. 2021): 100 batches an epoch, noise 46.3, delta 1e-5; the authors' code
