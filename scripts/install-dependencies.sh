@@ -26,6 +26,7 @@ zlib1g-dev                    reads gzip-compressed data sets
 libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
+libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
 catch2                        the test framework
 LIST
   if [ "$with_format" = 1 ]; then

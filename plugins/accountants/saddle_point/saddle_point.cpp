@@ -321,6 +321,7 @@ void register_components(privgrad::Registrar& registrar) {
                      "which is no guarantee and is labelled an estimate.")
                      .one_of({"both", "remove", "add"})
                      .defaults_to("both")},
+      .certified_by = "pld",
   });
 }
 

@@ -72,12 +72,27 @@ ComponentPtr<Accountant> after(const Checker& checker, Adjacency adjacency,
 struct Answers {
   std::vector<double> epsilons;
   std::vector<double> deltas;
+  // Where there is no lower bound, the value.
+  std::vector<double> least_epsilons;
+  std::vector<double> least_deltas;
 };
+
+/// Of two answers whose order is promised, it is the intervals that must be in order: the ends of
+/// an interval that is refined until it is narrow enough jump about by its width.
+double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant) {
   Answers all;
-  for (const double delta : kDeltas) all.epsilons.push_back(accountant.epsilon(delta).value);
-  for (const double epsilon : kEpsilons) all.deltas.push_back(accountant.delta(epsilon).value);
+  for (const double delta : kDeltas) {
+    const PrivacyAnswer answer = accountant.epsilon(delta);
+    all.epsilons.push_back(answer.value);
+    all.least_epsilons.push_back(least(answer));
+  }
+  for (const double epsilon : kEpsilons) {
+    const PrivacyAnswer answer = accountant.delta(epsilon);
+    all.deltas.push_back(answer.value);
+    all.least_deltas.push_back(least(answer));
+  }
   return all;
 }
 
@@ -91,11 +106,21 @@ bool alike(const Answers& a, const Answers& b) {
          std::equal(a.deltas.begin(), a.deltas.end(), b.deltas.begin(), near);
 }
 
-/// No answer of `less` is above that of `more`.
-bool ordered(const Answers& less, const Answers& more) {
-  const auto below = [](double x, double y) { return x <= y || close(x, y, kSlack, 1e-15); };
-  return std::equal(less.epsilons.begin(), less.epsilons.end(), more.epsilons.begin(), below) &&
-         std::equal(less.deltas.begin(), less.deltas.end(), more.deltas.begin(), below);
+bool not_above(double x, double y) { return x <= y || close(x, y, kSlack, 1e-15); }
+
+/// \returns where an answer of `less` is above that of `more`; "" if nowhere.
+std::string disorder(const Answers& less, const Answers& more) {
+  for (std::size_t i = 0; i < less.epsilons.size(); ++i) {
+    if (not_above(less.least_epsilons[i], more.epsilons[i])) continue;
+    return "epsilon(" + format_number(kDeltas[i]) + ") is " + format_number(more.epsilons[i]) +
+           " and at least " + format_number(less.least_epsilons[i]);
+  }
+  for (std::size_t i = 0; i < less.deltas.size(); ++i) {
+    if (not_above(less.least_deltas[i], more.deltas[i])) continue;
+    return "delta(" + format_number(kEpsilons[i]) + ") is " + format_number(more.deltas[i]) +
+           " and at least " + format_number(less.least_deltas[i]);
+  }
+  return "";
 }
 
 std::string first_difference(const Answers& a, const Answers& b) {
@@ -351,14 +376,14 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
   checker.rule("answers_fall_as_the_other_number_grows", [&] {
     for (const auto& [adjacency, event] : events) {
       const Answers all = answers(*after(checker, adjacency, {{event, 3}}));
-      for (const auto* values : {&all.epsilons, &all.deltas}) {
-        for (std::size_t i = 1; i < values->size(); ++i) {
-          require((*values)[i] <= (*values)[i - 1] * (1.0 + kSlack) + 1e-15,
-                  std::string(values == &all.epsilons ? "epsilon grows with delta"
-                                                      : "delta grows with epsilon") +
-                      " for " + text_of(event, adjacency));
+      const auto require_falling = [&](const auto& least, const auto& values, const char* what) {
+        for (std::size_t i = 1; i < values.size(); ++i) {
+          require(least[i] <= values[i - 1] * (1.0 + kSlack) + 1e-15,
+                  what + (" for " + text_of(event, adjacency)));
         }
-      }
+      };
+      require_falling(all.least_epsilons, all.epsilons, "epsilon grows with delta");
+      require_falling(all.least_deltas, all.deltas, "delta grows with epsilon");
     }
   });
   checker.rule("more_releases_cost_no_less", [&] {
@@ -366,8 +391,9 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
       Answers less = answers(*started(checker, adjacency));
       for (const std::uint64_t count : {1u, 2u, 10u, 1000u}) {
         const Answers more = answers(*after(checker, adjacency, {{event, count}}));
-        require(ordered(less, more), std::to_string(count) + " x " + text_of(event, adjacency) +
-                                         " cost less than fewer: " + first_difference(less, more));
+        const std::string where = disorder(less, more);
+        require(where.empty(), std::to_string(count) + " x " + text_of(event, adjacency) +
+                                   " cost less than fewer: " + where);
         less = more;
       }
     }
@@ -378,7 +404,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
       for (const double delta : kDeltas) {
         const double epsilon = accountant->epsilon(delta).value;
         if (std::isinf(epsilon)) continue;
-        const double back = accountant->delta(epsilon).value;
+        const double back = least(accountant->delta(epsilon));
         require(back <= delta * (1.0 + kSlack) + 1e-15,
                 "epsilon(" + format_number(delta) + ") is " + format_number(epsilon) +
                     ", but delta() of that is " + format_number(back) + " for " +
@@ -448,9 +474,10 @@ void check_composition(Checker& checker, const std::vector<Supported>& events) {
         Answers more = answers(*after(checker, adjacency, {{make(0.5), 2}}));
         for (const double noise : {1.0, 2.0, 8.0}) {
           const Answers less = answers(*after(checker, adjacency, {{make(noise), 2}}));
-          require(ordered(less, more),
-                  "with noise " + format_number(noise) + ", " + text_of(make(noise), adjacency) +
-                      " costs more than with less noise: " + first_difference(more, less));
+          const std::string where = disorder(less, more);
+          require(where.empty(), "with noise " + format_number(noise) + ", " +
+                                     text_of(make(noise), adjacency) +
+                                     " costs more than with less noise: " + where);
           more = less;
         }
       };

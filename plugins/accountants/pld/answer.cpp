@@ -1,0 +1,276 @@
+#include "answer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "convolution.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace pld {
+namespace {
+
+constexpr double kUlp = std::numeric_limits<double>::epsilon();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Distinct steps times points of the grid, beyond which a minute would not do.
+constexpr double kMostWork = 0x1p33;
+constexpr int kMostPasses = 7;
+
+// Grids of fewer points cost next to nothing: they are refined even if the last one did not help.
+constexpr std::size_t kLargeSize = std::size_t{1} << 17;
+
+// The share of delta, relative to the width of the interval, that goes to losses taken for
+// infinite.
+constexpr double kCutShare = 1e-3;
+constexpr double kNoCut = -1000.0;
+
+// The first grid is this much coarser than what should do; it also finds the directions that
+// cannot matter.
+constexpr double kFirstWidth = 16.0;
+
+/// The interval of a single release, from its hockey-stick divergence.
+Interval one_release(const Step& step, const Question& question) {
+  const auto upper_delta = [&](double epsilon) {
+    const Divergence d = step.above->divergence(epsilon);
+    return std::min(1.0, d.value + d.error + std::numeric_limits<double>::min());
+  };
+  const auto lower_delta = [&](double epsilon) {
+    const Divergence d = step.below->divergence(epsilon);
+    return std::max(0.0, d.value - d.error);
+  };
+  if (!question.wants_epsilon) {
+    return {lower_delta(question.given), upper_delta(question.given), {}};
+  }
+  // The largest epsilon known to fail and the smallest known to do, by bisection; the curve falls.
+  const auto last_above = [&](const auto& curve, bool from_below) {
+    if (curve(0.0) <= question.given) return 0.0;
+    double fails = 0.0;
+    double does = 1.0;
+    while (curve(does) > question.given) {
+      fails = does;
+      does *= 2.0;
+      if (does > 1e15) return from_below ? fails : kInfinity;
+    }
+    for (int i = 0; i < 200 && does - fails > kUlp * does; ++i) {
+      const double middle = 0.5 * (fails + does);
+      (curve(middle) > question.given ? fails : does) = middle;
+    }
+    return from_below ? fails : does;
+  };
+  return {last_above(lower_delta, true), last_above(upper_delta, false), {}};
+}
+
+/// What the largest loss of a composition proves, without any grid: the answer lies between its own
+/// contribution, mass * (1 - e^(epsilon - loss)), and 0 from that loss on.
+Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
+  double loss = 0.0;
+  double log_mass = 0.0;
+  for (const Step& step : steps) {
+    const Supremum one = step.above->supremum();
+    loss += static_cast<double>(step.count) * one.loss;
+    log_mass += static_cast<double>(step.count) * std::log(one.mass);
+  }
+  if (std::isinf(loss)) return {0.0, kInfinity, {}};
+  const double rounding = 0x1p-49 * (2.0 + static_cast<double>(steps.size()));
+  const double most = loss * (1.0 + rounding);
+  const double least = loss * (1.0 - rounding);
+  const double mass = std::exp(log_mass * (1.0 + rounding)) * (1.0 - rounding);
+  if (question.wants_epsilon) {
+    const double without = mass > question.given ? std::log1p(-question.given / mass) : -kInfinity;
+    return {std::max(0.0, least + without * (1.0 + rounding)), most, {}};
+  }
+  if (question.given >= most) return {0.0, 0.0, {}};
+  const double above = -std::expm1(std::min(0.0, question.given - least));
+  return {mass * above * (1.0 - rounding), kInfinity, {}};
+}
+
+/// One direction, and the best bounds found so far.
+class Direction {
+ public:
+  Direction(const std::vector<Step>& steps, const Question& question, double relative_width)
+      : steps_(steps), question_(question), relative_width_(relative_width) {
+    for (const Step& step : steps) {
+      if (unit_ == 0.0) unit_ = step.above->atom_unit();
+    }
+    double log_delta = std::log(question.given);
+    if (!question.wants_epsilon) {
+      log_delta = Scout(steps, kNoCut).plan(question).log_delta;
+    }
+    look(log_delta, {});
+    const Interval known = from_supremum(steps, question);
+    lower_ = known.lower;
+    upper_ = known.upper;
+  }
+
+  double lower() const { return lower_; }
+  double upper() const { return upper_; }
+
+  /// What widths are relative to. An epsilon near 0 is not worth more digits than the loss itself.
+  double scale() const {
+    return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
+  }
+
+  /// True once the interval is `width` times its scale or less.
+  bool within(double width) const {
+    return std::isfinite(upper_) && upper_ - lower_ <= width * scale();
+  }
+
+  /// \param width  that the interval should have, relative to scale().
+  /// \returns false if the grid would be too large, or no finer than before, or if a finer one has
+  ///   not helped: then what is left is not the grid's (atoms, rounding, what the window cuts off).
+  bool refine(double width, double most_points) {
+    if (stuck_) return false;
+    const double h = next_step(width);
+    const double limit = std::min(most_points, kMostWork / static_cast<double>(steps_.size()));
+    Layout layout = layout_for(h, limit);
+    if (step_ > 0.0 && layout.step > 0.8 * step_) return false;
+    run(layout);
+    return true;
+  }
+
+ private:
+  /// The grid's step for a width, from the plan at first, from the last width found afterwards.
+  double next_step(double width) const {
+    if (step_ == 0.0) {
+      const double epsilon = std::max(plan_.epsilon, 0.01 * plan_.deviation);
+      return scout_->grid_step(plan_, question_, question_.wants_epsilon ? width * epsilon : width);
+    }
+    const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
+    const double factor = std::isfinite(found) ? std::sqrt(0.7 * width / found) : 0.25;
+    return step_ * std::clamp(factor, 0.02, 0.7);
+  }
+
+  Layout layout_for(double h, double limit) const {
+    const double window = plan_.high - plan_.low;
+    Layout layout;
+    layout.tilt = plan_.tilt;
+    layout.high_order = plan_.high_order;
+    layout.far_order = plan_.far_order;
+    layout.low_order = plan_.low_order;
+    layout.cut = std::exp(std::max(log_cut_, -705.0));
+    layout.size = fast_size(std::min(window / h + 2.0, limit));
+    double step = window / (static_cast<double>(layout.size) - 2.0);
+    if (unit_ > 0.0) {
+      // Atoms on the grid need no rounding at all, which is worth a few points more.
+      const double parts = step < unit_ ? std::ceil(unit_ / step) : step < 16.0 * unit_ ? 1.0 : 0.0;
+      const double snapped = parts > 0.0 ? unit_ / parts : 0.0;
+      if (parts > 0.0 && window / snapped + 2.0 <= 2.0 * limit) {
+        step = snapped;
+        layout.size = fast_size(window / step + 2.0);
+      }
+    }
+    layout.step = few_bits(step);
+    layout.low = plan_.low;
+    return layout;
+  }
+
+  /// Rounded down to 30 significant bits: atoms then are where the lower bound can use them, at
+  /// nodes or just beyond.
+  static double few_bits(double step) {
+    int exponent = 0;
+    const double mantissa = std::frexp(step, &exponent);
+    return std::ldexp(std::floor(mantissa * 0x1p30) * 0x1p-30, exponent);
+  }
+
+  void run(const Layout& layout) {
+    const Curve curve = compose(steps_, *scout_, layout);
+    double lower = 0.0;
+    double upper = 0.0;
+    if (question_.wants_epsilon) {
+      lower = curve.lower_epsilon(question_.given);
+      upper = curve.upper_epsilon(question_.given);
+    } else {
+      lower = curve.lower_delta(question_.given);
+      upper = curve.upper_delta(question_.given);
+    }
+    const double before = upper_ - lower_;
+    const bool is_finer = step_ > 0.0 && layout.step < 0.5 * step_;
+    step_ = layout.step;
+    width_of_last_ = upper - lower;
+    lower_ = std::max(lower_, lower);
+    upper_ = std::min(upper_, upper);
+    stuck_ = is_finer && layout.size >= kLargeSize && std::isfinite(before) &&
+             upper_ - lower_ > 0.8 * before;
+    // The answer says better than the plan where to look.
+    if (!std::isfinite(upper_) || upper_ == 0.0) return;
+    if (question_.wants_epsilon) {
+      if (std::fabs(upper_ - plan_.epsilon) > 0.2 * plan_.deviation) {
+        look(plan_.log_delta, upper_);
+        stuck_ = false;
+      }
+    } else if (std::log(upper_) < plan_.log_delta - 1.0) {
+      look(std::log(upper_), question_.given);
+      stuck_ = false;
+    }
+  }
+
+  /// Makes the plan for an answer near log_delta, and near epsilon if that is known.
+  void look(double log_delta, std::optional<double> epsilon) {
+    log_cut_ = log_delta + std::log(kCutShare * relative_width_);
+    scout_.emplace(steps_, log_cut_);
+    plan_ = epsilon ? scout_->plan_at(*epsilon, log_delta) : scout_->plan(question_);
+  }
+
+  const std::vector<Step>& steps_;
+  Question question_;
+  double relative_width_;
+  double log_cut_ = 0.0;
+  std::optional<Scout> scout_;
+  Plan plan_;
+  double unit_ = 0.0;
+  double step_ = 0.0;
+  double width_of_last_ = kInfinity;
+  bool stuck_ = false;
+  double lower_ = 0.0;
+  double upper_ = kInfinity;
+};
+
+}  // namespace
+
+Interval answer(const std::vector<std::vector<Step>>& directions, const Question& question,
+                double relative_width, double most_points) {
+  Interval result;
+  std::vector<Direction> open;
+  for (const auto& steps : directions) {
+    if (steps.size() == 1 && steps.front().count == 1) {
+      const Interval one = one_release(steps.front(), question);
+      result.lower = std::max(result.lower, one.lower);
+      result.upper = std::max(result.upper, one.upper);
+    } else {
+      open.emplace_back(steps, question, relative_width);
+    }
+  }
+  if (open.empty()) {
+    result.note = "closed form";
+    return result;
+  }
+  const double width = question.wants_epsilon ? relative_width : 10.0 * relative_width;
+  const double first_width = std::min(kFirstWidth * width, std::max(0.1, width));
+  for (int pass = 0; pass < kMostPasses; ++pass) {
+    double lower = result.lower;
+    for (const Direction& d : open) lower = std::max(lower, d.lower());
+    bool refined = false;
+    for (Direction& d : open) {
+      if (d.upper() <= lower || d.within(width)) continue;
+      refined = d.refine(pass == 0 ? first_width : width, most_points) || refined;
+    }
+    if (!refined) break;
+  }
+  for (const Direction& d : open) {
+    result.lower = std::max(result.lower, d.lower());
+    result.upper = std::max(result.upper, d.upper());
+  }
+  for (const Direction& d : open) {
+    if (d.upper() <= result.lower || d.within(width)) continue;
+    result.note =
+        "the interval is wider than asked for: the grid may not have more points, or they do not "
+        "help";
+  }
+  if (!question.wants_epsilon) result.upper = std::min(result.upper, 1.0);
+  return result;
+}
+
+}  // namespace pld

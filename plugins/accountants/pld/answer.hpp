@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "scout.hpp"
+
+namespace pld {
+
+/// A certified interval: lower <= true value <= upper.
+struct Interval {
+  double lower = 0.0, upper = 0.0;
+  std::string note;
+};
+
+/// Answers a question about the composition of all steps, in each of the directions given; the
+/// larger answer counts. Refines the grid until the interval is `relative_width` of its upper end
+/// (ten times that if delta is asked for, because ln(delta) moves about ten times as fast as
+/// epsilon), or until the grid would need more than `most_points` points: then the note says so.
+///
+/// A single step has its answer in closed form, with an interval of roundings only.
+///
+/// \param directions  each a list of steps, not empty.
+/// \throws NumericError if a computation fails.
+Interval answer(const std::vector<std::vector<Step>>& directions, const Question& question,
+                double relative_width, double most_points);
+
+}  // namespace pld

@@ -1,0 +1,525 @@
+#include "convolution.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <kissfft/kissfft.hh>
+#include <limits>
+
+#include "lattice.hpp"
+#include "privgrad/error.hpp"
+
+namespace pld {
+namespace {
+
+using Complex = std::complex<double>;
+
+constexpr double kUlp = std::numeric_limits<double>::epsilon();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// The error of a transform x -> X: at most this times ||x||_1 in every |X_f|, because each x_j
+/// reaches X_f through one product and a few sums per stage, and at most this times ||X||_2 in the
+/// 2-norm (Higham 2002, Theorem 24.2). Per factor of two: a twiddle factor, whose angle of up to
+/// 2 pi carries two roundings (14 units), its product and three sums; 24 units of rounding (12
+/// ulps) cover them.
+double transform_error(std::size_t size) {
+  return 12.0 * kUlp * (std::log2(static_cast<double>(size)) + 1.0);
+}
+
+/// The masses of a lattice under the tilted measure, as the transform takes them.
+struct Tilted {
+  std::vector<double> weight;
+  double log_moment = 0.0;  ///< ln sum of mass * e^(tilt * loss), of the weights as they are.
+};
+
+/// \param direction  +1 rounds every weight up, -1 down.
+Tilted tilt_masses(const Lattice& lattice, double step, double tilt, double direction) {
+  Tilted result;
+  const std::size_t count = lattice.index.size();
+  result.weight.resize(count);
+  double top = -kInfinity;
+  for (std::size_t j = 0; j < count; ++j) {
+    const double exponent = tilt * (static_cast<double>(lattice.index[j]) * step);
+    result.weight[j] = lattice.mass[j] > 0.0 ? std::log(lattice.mass[j]) + exponent : -kInfinity;
+    top = std::max(top, result.weight[j]);
+  }
+  if (!std::isfinite(top)) return result;
+  long double sum = 0.0L;
+  for (std::size_t j = 0; j < count; ++j) {
+    if (lattice.mass[j] <= 0.0) {
+      result.weight[j] = 0.0;
+      continue;
+    }
+    const double exponent = tilt * (static_cast<double>(lattice.index[j]) * step);
+    const double log_mass = result.weight[j] - exponent;
+    // The roundings of the product, of the logarithm and of their sum move the exponent.
+    const double error =
+        2.0 * kUlp * (2.0 + std::fabs(exponent) + std::fabs(log_mass) + std::fabs(top));
+    result.weight[j] = std::exp(result.weight[j] - top) * std::max(0.0, 1.0 + direction * error);
+    sum += static_cast<long double>(result.weight[j]);
+  }
+  const auto total = static_cast<double>(sum);
+  if (total == 0.0) return result;
+  result.log_moment = top + std::log(total);
+  for (double& w : result.weight) w /= total;
+  return result;
+}
+
+/// An upper bound on ln E e^(order * loss) of a lattice.
+double log_moment_bound(const Lattice& lattice, double step, double order) {
+  double top = -kInfinity;
+  for (std::size_t j = 0; j < lattice.index.size(); ++j) {
+    if (lattice.mass[j] <= 0.0) continue;
+    const double loss = static_cast<double>(lattice.index[j]) * step;
+    top = std::max(top, std::log(lattice.mass[j]) + order * loss);
+  }
+  if (!std::isfinite(top)) return -kInfinity;
+  double sum = 0.0;
+  double size = 0.0;
+  for (std::size_t j = 0; j < lattice.index.size(); ++j) {
+    if (lattice.mass[j] <= 0.0) continue;
+    const double exponent = order * (static_cast<double>(lattice.index[j]) * step);
+    const double log_mass = std::log(lattice.mass[j]);
+    const double term = std::exp(log_mass + exponent - top);
+    sum += term;
+    size += term * (std::fabs(log_mass) + std::fabs(exponent) + std::fabs(top));
+  }
+  const auto count = static_cast<double>(lattice.index.size());
+  return top + std::log(sum) + 4.0 * kUlp * (count + size / sum + std::fabs(top) + 1.0);
+}
+
+// Products of factors of size at most 1 are 0 once their squares are below this.
+constexpr double kNothing = 1e-250;
+
+double size_of(double x) { return x; }
+double size_of(Complex z) { return std::norm(z); }
+
+/// base^exponent by squaring, for a base of size at most about 1.
+template <class Number>
+Number power(Number base, std::uint64_t exponent) {
+  Number result(1.0);
+  while (true) {
+    if (exponent & 1U) result *= base;
+    exponent >>= 1U;
+    if (exponent == 0) break;
+    base *= base;
+    if (size_of(base) < kNothing) return Number(0.0);
+  }
+  return size_of(result) < kNothing ? Number(0.0) : result;
+}
+
+double sum_of_squares(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (const double v : x) sum += v * v;
+  return sum;
+}
+
+/// The sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)), rounded up.
+double kernel_square_sum(double tilt, double step, std::size_t size) {
+  const double decay = std::exp(-tilt * step);
+  const double shrink = std::exp(-step);
+  const double gap = -std::expm1(-step);
+  double outer = 1.0;  // e^(-tilt t)
+  double inner = 1.0;  // e^(-t)
+  double rest = 0.0;   // 1 - e^(-t)
+  double sum = 0.0;
+  for (std::size_t m = 0; m < size && outer > 1e-160; ++m) {
+    outer *= decay;
+    rest += inner * gap;
+    inner *= shrink;
+    sum += outer * outer * rest * rest;
+  }
+  return sum * (1.0 + 1e-6);
+}
+
+/// What all steps together add up to, over the frequencies 0 .. size / 2 of the window.
+struct Product {
+  std::vector<Complex> upper, lower;
+  /// Products of max(|factor|^2, 1/4): with one factor less, no product is more than twice the
+  /// root.
+  std::vector<double> upper_majorant, lower_majorant;
+  // In extended precision, so that the roundings of sums over many steps do not count.
+  long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
+  long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // ln moments
+  double at_infinity = 0.0, missing = 0.0;
+  double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
+  double steps = 0.0;
+  double log_scale_error = 0.0;
+};
+
+class Composer {
+ public:
+  explicit Composer(const Layout& layout)
+      : layout_(layout),
+        fourier_(layout.size, false),
+        in_(layout.size),
+        out_(layout.size),
+        error_(transform_error(layout.size)) {
+    product_.upper.assign(layout.size / 2 + 1, Complex(1.0, 0.0));
+    product_.lower = product_.upper;
+    product_.upper_majorant.assign(product_.upper.size(), 1.0);
+    product_.lower_majorant = product_.upper_majorant;
+  }
+
+  void multiply(const Step& step, const Grid& grid) {
+    const Bracket bracket = discretise(*step.above, *step.below, grid);
+    const Tilted up = tilt_masses(bracket.upper, layout_.step, layout_.tilt, +1.0);
+    const Tilted down = tilt_masses(bracket.lower, layout_.step, layout_.tilt, -1.0);
+    const auto count = static_cast<double>(step.count);
+    record_moments(bracket, up, down, count);
+
+    std::fill(in_.begin(), in_.end(), Complex{});
+    scatter(bracket.upper, up, Complex(1.0, 0.0));
+    scatter(bracket.lower, down, Complex(0.0, 1.0));
+    // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant:
+    // added afterwards, it does not take part in the rounding errors of the transform.
+    const Complex at_zero = in_[0];
+    in_[0] = {};
+    fourier_.transform(in_.data(), out_.data());
+
+    const std::size_t size = layout_.size;
+    for (std::size_t k = 0; k < product_.upper.size(); ++k) {
+      const Complex z = out_[k];
+      const Complex mirror = std::conj(out_[k == 0 ? 0 : size - k]);
+      const Complex upper = at_zero.real() + 0.5 * (z + mirror);
+      const Complex difference = 0.5 * (z - mirror);
+      const Complex lower(at_zero.imag() + difference.imag(), -difference.real());
+      include(upper, step.count, product_.upper[k], product_.upper_majorant[k]);
+      include(lower, step.count, product_.lower[k], product_.lower_majorant[k]);
+    }
+    double rest = 0.0;
+    for (const Complex& z : in_) rest += std::fabs(z.real()) + std::fabs(z.imag());
+    // Two roundings where the constant is added.
+    product_.transform_error += count * (error_ * rest + 4.0 * kUlp);
+    product_.steps += count;
+  }
+
+  const Product& product() const { return product_; }
+  double relative_error() const { return error_; }
+
+  /// The tilted masses of the two sums, on the points of the window.
+  void back(std::int64_t first, std::vector<double>& upper, std::vector<double>& lower) {
+    const std::size_t size = layout_.size;
+    // With real and imaginary parts exchanged before and after, the transform goes backwards.
+    for (std::size_t k = 0; k < product_.upper.size(); ++k) {
+      const Complex u = product_.upper[k];
+      const Complex l = product_.lower[k];
+      in_[k] = Complex(u.imag() + l.real(), u.real() - l.imag());
+      if (k != 0) in_[size - k] = Complex(l.real() - u.imag(), u.real() + l.imag());
+    }
+    fourier_.transform(in_.data(), out_.data());
+    upper.resize(size);
+    lower.resize(size);
+    const double scale = 1.0 / static_cast<double>(size);
+    for (std::size_t j = 0; j < size; ++j) {
+      // The true masses are not negative, so that cutting off noise brings them nearer.
+      const Complex z = out_[position(first + static_cast<std::int64_t>(j))];
+      upper[j] = std::max(0.0, z.imag() * scale);
+      lower[j] = std::max(0.0, z.real() * scale);
+    }
+  }
+
+ private:
+  std::size_t position(std::int64_t index) const {
+    const auto size = static_cast<std::int64_t>(layout_.size);
+    return static_cast<std::size_t>(((index % size) + size) % size);
+  }
+
+  static void include(Complex factor, std::uint64_t count, Complex& product, double& majorant) {
+    const double size = std::max(0.25, std::norm(factor));
+    if (count == 1) {
+      product *= factor;
+      if (std::norm(product) < kNothing) product = {};
+      majorant *= size;
+    } else {
+      product *= power(factor, count);
+      majorant *= power(size, count);
+    }
+    if (majorant < kNothing) majorant = kNothing;
+  }
+
+  void scatter(const Lattice& lattice, const Tilted& tilted, Complex unit) {
+    for (std::size_t j = 0; j < lattice.index.size(); ++j) {
+      in_[position(lattice.index[j])] += tilted.weight[j] * unit;
+    }
+  }
+
+  void record_moments(const Bracket& bracket, const Tilted& up, const Tilted& down, double count) {
+    const double h = layout_.step;
+    if (bracket.lower.index.empty()) {
+      product_.lower_log_scale = -kInfinity;  // the lower bound is 0
+    } else {
+      product_.lower_log_scale += count * down.log_moment;
+      product_.lower_far += count * log_moment_bound(bracket.lower, h, layout_.far_order);
+      product_.lower_low += count * log_moment_bound(bracket.lower, h, layout_.low_order);
+    }
+    product_.upper_log_scale += count * up.log_moment;
+    product_.upper_high += count * log_moment_bound(bracket.upper, h, layout_.high_order);
+    product_.at_infinity += count * bracket.upper.at_infinity;
+    product_.missing -= count * bracket.lower.at_infinity;
+    const double size = std::fabs(up.log_moment) + std::fabs(down.log_moment);
+    product_.log_scale_error += 8.0 * kUlp * count * (2.0 + size);
+    for (const long double sum : {product_.upper_log_scale, product_.lower_log_scale}) {
+      if (std::isfinite(sum))
+        product_.log_scale_error += 1e-18 * static_cast<double>(std::fabs(sum));
+    }
+  }
+
+  Layout layout_;
+  kissfft<double> fourier_;
+  std::vector<Complex> in_, out_;
+  double error_;
+  Product product_;
+};
+
+/// tail[k] = sum over j > k of mass[j] kernel(S_j - S_k), by a recursion of positive terms:
+/// kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). In extended precision,
+/// because a term that comes from m points away has been rounded m times.
+std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, double step) {
+  const long double h = step;
+  const long double decay = std::exp(-tilt * h);
+  const long double fast = std::exp(-(tilt + 1.0L) * h);
+  const long double gap = -std::expm1(-h);
+  std::vector<double> tail(mass.size());
+  long double sum = 0.0L;
+  long double inner = 0.0L;  // sum over j > k of mass[j] e^(-(tilt + 1) (S_j - S_(k+1)))
+  for (std::size_t k = mass.size(); k-- > 0;) {
+    sum = decay * (sum + gap * inner);
+    tail[k] = static_cast<double>(sum);
+    inner = mass[k] + fast * inner;
+  }
+  return tail;
+}
+
+}  // namespace
+
+std::size_t fast_size(double least) {
+  std::size_t size = 1024;
+  while (static_cast<double>(size) < least) {
+    if (static_cast<double>(size + size / 2) >= least) return size + size / 2;
+    size *= 2;
+  }
+  return size;
+}
+
+Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout) {
+  Composer composer(layout);
+  double total = 0.0;
+  long double offset = 0.0L;
+  double offset_size = 0.0;
+  for (const Step& step : steps) {
+    const auto count = static_cast<double>(step.count);
+    total += count;
+    const double anchor = step.above->anchor(layout.step);
+    offset += static_cast<long double>(count) * anchor;
+    offset_size += count * std::fabs(anchor);
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    composer.multiply(steps[i], {.step = layout.step,
+                                 .offset = steps[i].above->anchor(layout.step),
+                                 .tilt = layout.tilt,
+                                 .log_weight = std::max(0.0, scout.log_moment(i, layout.tilt)),
+                                 .top_cut = std::max(layout.cut / total, 1e-318),
+                                 .bottom_cut = 1e-12 / total});
+  }
+  const Product& product = composer.product();
+
+  Curve curve;
+  curve.layout_ = layout;
+  curve.offset_ = static_cast<double>(offset);
+  curve.offset_error_ = 2.0 * kUlp * offset_size;
+  curve.first_ = static_cast<std::int64_t>(std::floor((layout.low - curve.offset_) / layout.step));
+  std::vector<double> upper;
+  std::vector<double> lower;
+  composer.back(curve.first_, upper, lower);
+
+  const double h = layout.step;
+  // From here on losses are counted from the offset.
+  const double low_end = static_cast<double>(curve.first_) * h;
+  const double length = static_cast<double>(layout.size) * h;
+  const double high_end = low_end + length;
+  // Replacing one factor after the other by its exact value changes the product, at each
+  // frequency, by at most the error of the factor times all others, computed or exact. The error of
+  // the powers' own roundings is relative; that of the way back is in the 2-norm.
+  const double growth = std::exp(std::min(700.0, 2.0 * product.transform_error));
+  const double own = composer.relative_error() + 4.0 * kUlp * (product.steps + 2.0);
+  if (!(own < 0.1)) {
+    throw privgrad::NumericError("pld: too many steps for the rounding errors to stay small");
+  }
+  const auto noise_of_factors = [&](const std::vector<double>& majorant) {
+    double sum = 0.0;
+    for (std::size_t k = 0; k < majorant.size(); ++k) {
+      sum += (k == 0 ? 1.0 : 2.0) * majorant[k];  // both halves of the spectrum
+    }
+    return 2.0 * growth * product.transform_error *
+           std::sqrt(sum / static_cast<double>(layout.size));
+  };
+  const double upper_noise = noise_of_factors(product.upper_majorant);
+  const double lower_noise = noise_of_factors(product.lower_majorant);
+  // Both sums went back together. What they are without noise is at most what came out (cut off at
+  // 0) and the noise; 1e-120 is more than everything that underflowed.
+  const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
+  const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
+  const double kernel = std::sqrt(kernel_square_sum(layout.tilt, h, layout.size));
+  const double sums = 8.0 * kUlp * (product.steps + 2.0) +
+                      16.0 * static_cast<double>(std::numeric_limits<long double>::epsilon()) *
+                          static_cast<double>(layout.size);
+
+  Curve::Bound& up = curve.upper_;
+  up.tail = tail_sums(upper, layout.tilt, h);
+  up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
+  up.absolute = (upper_noise + shared) * kernel;
+  up.relative = sums;
+  // A Chernoff bound with relative roundings in the exponent.
+  const auto upper_high = static_cast<double>(product.upper_high);
+  const double above = upper_high - layout.high_order * high_end;
+  up.at_infinity = product.at_infinity * (1.0 + 1e-9);
+  up.outside =
+      up.at_infinity +
+      std::exp(std::min(
+          0.0, above + 1e-14 * (std::fabs(upper_high) + layout.high_order * std::fabs(high_end)) +
+                   product.steps * 1e-15));
+
+  Curve::Bound& low = curve.lower_;
+  low.tail = tail_sums(lower, layout.tilt, h);
+  low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
+  low.outside = product.missing * (1.0 + 1e-6);
+  low.relative = sums;
+  const auto lower_low = static_cast<double>(product.lower_low - product.lower_log_scale);
+  const auto lower_far = static_cast<double>(product.lower_far - product.lower_log_scale);
+  const auto lower_size =
+      static_cast<double>(std::fabs(product.lower_low) + std::fabs(product.lower_far) +
+                          2.0L * std::fabs(product.lower_log_scale));
+  const double below = lower_low + (layout.tilt - layout.low_order) * low_end;
+  const double slop = 1e-14 * (lower_size + std::fabs((layout.tilt - layout.low_order) * low_end)) +
+                      product.steps * 1e-15 + product.log_scale_error;
+  low.absolute = (lower_noise + shared) * kernel +
+                 std::exp(std::min(0.0, below + slop) + log_peak(layout.tilt));
+  low.far_order = layout.far_order - layout.tilt;
+  low.far_log = lower_far - low.far_order * length;
+  low.far_log += 1e-14 * (lower_size + low.far_order * length) + product.steps * 1e-15 +
+                 product.log_scale_error;
+  if (std::isnan(up.log_scale) || std::isnan(up.absolute) || std::isnan(up.tail.front())) {
+    throw privgrad::NumericError("pld: the composition produced a number that is none");
+  }
+  return curve;
+}
+
+double Curve::point(std::size_t k) const {
+  return static_cast<double>(first_ + static_cast<std::int64_t>(k)) * layout_.step;
+}
+
+double Curve::rounding(double epsilon) const {
+  return offset_error_ + 4.0 * kUlp * (std::fabs(offset_) + std::fabs(epsilon));
+}
+
+double Curve::upper_at(std::size_t k) const {
+  const double exponent = upper_.log_scale - layout_.tilt * point(k);
+  const double slop =
+      4.0 * kUlp * (std::fabs(upper_.log_scale) + std::fabs(layout_.tilt * point(k)) + 2.0);
+  const double sum = upper_.tail[k] * (1.0 + upper_.relative) + upper_.absolute;
+  return std::min(
+      1.0, std::exp(exponent + slop) * sum + upper_.outside + std::numeric_limits<double>::min());
+}
+
+double Curve::lower_at(std::size_t k) const {
+  if (!std::isfinite(lower_.log_scale)) return 0.0;
+  const double exponent = lower_.log_scale - layout_.tilt * point(k);
+  const double slop =
+      4.0 * kUlp * (std::fabs(lower_.log_scale) + std::fabs(layout_.tilt * point(k)) + 2.0);
+  const double far = std::exp(std::min(0.0, lower_.far_log - lower_.far_order * point(k)) +
+                              log_peak(layout_.tilt));
+  const double sum = lower_.tail[k] * (1.0 - lower_.relative) - lower_.absolute - far;
+  if (!(sum > 0.0)) return 0.0;
+  return std::clamp(std::exp(exponent - slop) * sum - lower_.outside, 0.0, 1.0);
+}
+
+/// E (1 - e^(epsilon - loss))_+ <= e^(-tilt epsilon) M max_t e^(-tilt t) (1 - e^(-t)).
+double Curve::renyi_delta(double counted) const {
+  const double exponent = upper_.log_scale - layout_.tilt * counted + log_peak(layout_.tilt);
+  const double slop =
+      1e-14 * (std::fabs(upper_.log_scale) + layout_.tilt * std::fabs(counted) + 100.0);
+  return std::min(1.0, std::exp(std::min(0.0, exponent + slop)) + upper_.at_infinity);
+}
+
+double Curve::upper_delta(double given) const {
+  const double epsilon = given - offset_ - rounding(given);
+  const double where = epsilon / layout_.step - static_cast<double>(first_);
+  if (where < 0.0) return renyi_delta(epsilon);
+  if (!(where < static_cast<double>(layout_.size - 1))) {  // delta falls
+    return std::min(renyi_delta(epsilon), upper_at(layout_.size - 1));
+  }
+  const auto k = static_cast<std::size_t>(where);
+  const double left = upper_at(k);
+  const double right = upper_at(k + 1);
+  const double t = std::clamp(std::expm1(epsilon - point(k)) / std::expm1(layout_.step), 0.0, 1.0);
+  return std::min(renyi_delta(epsilon),
+                  (left + t * (right - left)) * (1.0 + 8.0 * kUlp) + 1e-12 * (left - right));
+}
+
+double Curve::lower_delta(double given) const {
+  const double epsilon = given - offset_ + rounding(given);
+  const double where = epsilon / layout_.step - static_cast<double>(first_);
+  if (where < 0.0) return lower_at(0);
+  if (!(where < static_cast<double>(layout_.size - 1))) return 0.0;
+  const auto k = static_cast<std::size_t>(where);
+  const double left = lower_at(k);
+  const double right = lower_at(k + 1);
+  const double t = std::clamp(std::expm1(epsilon - point(k)) / std::expm1(layout_.step), 0.0, 1.0);
+  return std::max(
+      0.0, (left + t * (right - left)) * (1.0 - 8.0 * kUlp) - 1e-12 * std::fabs(left - right));
+}
+
+double Curve::with_offset(double counted, double direction) const {
+  const double epsilon = counted + offset_;
+  return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
+}
+
+double Curve::upper_epsilon(double delta) const {
+  // Any two neighbours with the first bound above and the second not above delta prove it.
+  std::size_t lo = 0;
+  std::size_t hi = layout_.size - 1;
+  if (upper_at(hi) > delta) {
+    const double left_over = delta - upper_.at_infinity;
+    if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;
+    const double log_delta = std::log(left_over);
+    const double size = std::fabs(upper_.log_scale) + std::fabs(log_delta) + 100.0;
+    const double sum = upper_.log_scale + log_peak(layout_.tilt) - log_delta + 1e-14 * size;
+    return with_offset(sum / layout_.tilt, +1.0);
+  }
+  if (upper_at(lo) <= delta) return with_offset(point(lo), +1.0);
+  while (hi - lo > 1) {
+    const std::size_t middle = lo + (hi - lo) / 2;
+    (upper_at(middle) > delta ? lo : hi) = middle;
+  }
+  const double left = upper_at(lo);
+  const double right = upper_at(hi);
+  const double t = std::min(1.0, (left - delta) / (left - right) + 1e-12);
+  const double epsilon = point(lo) + std::log1p(t * std::expm1(layout_.step));
+  return with_offset(epsilon, +1.0);
+}
+
+double Curve::lower_epsilon(double delta) const {
+  // The bound is good near the answer and fades away from it on both sides: the last point where it
+  // is above delta is looked for from the right.
+  std::size_t hi = layout_.size - 1;
+  if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
+  const std::size_t stride = layout_.size / 512;
+  std::size_t lo = hi;
+  while (lower_at(lo) <= delta) {
+    hi = lo;
+    if (lo < stride || point(lo) + offset_ < 0.0) return 0.0;
+    lo -= stride;
+  }
+  while (hi - lo > 1) {
+    const std::size_t middle = lo + (hi - lo) / 2;
+    (lower_at(middle) > delta ? lo : hi) = middle;
+  }
+  const double left = lower_at(lo);
+  const double right = lower_at(hi);
+  const double t = std::max(0.0, (left - delta) / (left - right) - 1e-12);
+  const double epsilon = point(lo) + std::log1p(t * std::expm1(layout_.step));
+  return with_offset(epsilon, -1.0);
+}
+
+}  // namespace pld

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "scout.hpp"
+
+namespace pld {
+
+/// How to compose: everything here decides how tight the bounds are, nothing whether they hold.
+struct Layout {
+  double step = 0.0;     ///< Of the grid, see Grid.
+  double low = 0.0;      ///< Loss at the window's first point, about.
+  std::size_t size = 0;  ///< Points of the window.
+  double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
+  double cut = 0.0;  ///< Delta that may be spent on losses taken for infinite.
+};
+
+/// Bounds on the curve epsilon -> delta of a composition, at the points of a window and, delta
+/// being convex in e^epsilon, between them.
+class Curve {
+ public:
+  /// Bounds on delta for a given epsilon, in [0, 1].
+  double upper_delta(double given) const;
+  double lower_delta(double given) const;
+
+  /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if none is.
+  double upper_epsilon(double delta) const;
+  double lower_epsilon(double delta) const;
+
+ private:
+  friend Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
+
+  struct Bound {
+    std::vector<double> tail;  // sum over j > k of mass_j kernel(S_j - S_k)
+    double log_scale = 0.0;    // ln of the moment generating function at the tilt
+    double absolute = 0.0;     // added (upper) or subtracted (lower) before scaling
+    double far_log = 0.0;      // lower: ln of what may have wrapped from above, at S = 0
+    double far_order = 0.0;
+    double outside = 0.0;      // added (upper) or subtracted (lower) after scaling
+    double at_infinity = 0.0;  // upper: the part of `outside` that is at infinity
+    double relative = 0.0;     // relative rounding error of the tail
+  };
+
+  double rounding(double epsilon) const;
+  double with_offset(double counted, double direction) const;
+  double renyi_delta(double counted) const;
+  double point(std::size_t k) const;
+  double upper_at(std::size_t k) const;
+  double lower_at(std::size_t k) const;
+
+  Layout layout_;
+  std::int64_t first_ = 0;  // index of the window's first point
+  double offset_ = 0.0;     // loss at index 0
+  double offset_error_ = 0.0;
+  Bound upper_, lower_;
+};
+
+/// Composes all steps at once: discretises each of them, changes the measure from dP to
+/// e^(tilt * loss) dP / M (Esscher), multiplies the Fourier transforms and goes back.
+///
+/// The answer then is M e^(-tilt epsilon) times a sum of masses around the middle of the window, so
+/// that the rounding errors of the transform are relative to the answer, however small delta is.
+/// What the bounds include, next to the discretisation (see discretise):
+/// - the error of the transforms at each frequency, with twiddle factors computed from rounded
+///   angles; a factor of n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
+///   carried back in the 2-norm and to delta by the Cauchy-Schwarz inequality;
+/// - masses above the window, which the transform wraps to its start: by a Chernoff bound they are
+///   added to the upper bound. Masses below it, which wrap to its end: subtracted from the lower
+///   one;
+/// - where the window has no answer, the bound that the moment itself proves (Canonne, Kamath and
+///   Steinke 2020, Proposition 12);
+/// - the roundings of masses, sums and moments, as relative errors to the power of n.
+///
+/// \throws NumericError if a number became unusable on the way.
+Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
+
+/// The smallest size >= least that transforms are fast for.
+std::size_t fast_size(double least);
+
+}  // namespace pld

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+namespace pld {
+
+/// What lies above and below a threshold g of the privacy loss ln(dP/dQ), under P and under Q.
+///
+/// All four numbers belong to one event {loss > g} and its complement, up to the stated errors; the
+/// event may differ from the exact one for losses within `threshold_error` of g.
+struct Tails {
+  double p_above = 0.0, p_below = 1.0;
+  double q_above = 0.0, q_below = 1.0;
+  double difference = 0.0;        ///< p_above - q_above, without their cancellation.
+  double relative_error = 0.0;    ///< Of each tail that is at most 1/2; absolute for the others.
+  double difference_error = 0.0;  ///< Absolute.
+  double threshold_error = 0.0;
+};
+
+/// A number and a bound on its absolute error.
+struct Divergence {
+  double value, error;
+};
+
+/// The largest loss, and the mass under P of exactly that loss.
+struct Supremum {
+  double loss, mass;  ///< Each with a relative error of at most 2^-50.
+};
+
+/// One point of a quadrature of the loss; for guesses, never for bounds.
+struct Sample {
+  double loss, p, q;
+};
+
+/// A pair of distributions (P, Q) that dominates a mechanism between neighbours, through the
+/// distribution of its privacy loss. Objects never change.
+class LossPair {
+ public:
+  virtual ~LossPair() = default;
+  LossPair(const LossPair&) = delete;
+  LossPair& operator=(const LossPair&) = delete;
+
+  virtual Tails at(double threshold) const = 0;
+  /// The hockey-stick divergence sup_A P(A) - e^epsilon Q(A), >= 0, for epsilon >= 0: delta of a
+  /// single release.
+  virtual Divergence divergence(double epsilon) const;
+
+  virtual std::vector<Sample> samples() const = 0;
+
+  /// Where a grid of that step should have a node. Rarely sampled steps nearly always lose about
+  /// the least that they can, and nothing is below to balance a node that is not the mean of that.
+  virtual double anchor(double /*step*/) const { return 0.0; }
+
+  /// If the loss has atoms: a number that all of their positions are multiples of; else 0.
+  virtual double atom_unit() const { return 0.0; }
+
+  /// A loss that is never exceeded: beyond it delta is 0, whatever a grid says.
+  virtual Supremum supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
+
+  /// A loss that every loss is above, to a relative 2^-50.
+  virtual double infimum() const { return -std::numeric_limits<double>::infinity(); }
+
+  /// False if (Q, P) has another loss distribution than (P, Q).
+  virtual bool symmetric() const { return true; }
+
+ protected:
+  LossPair() = default;
+};
+
+using LossPairPtr = std::shared_ptr<const LossPair>;
+
+/// N(1, sigma^2) with probability q, else N(0, sigma^2), against N(0, sigma^2), 0 < q <= 1: one
+/// example more (Zhu, Dong and Wang 2022, Theorem 11). `reversed()` is one example less.
+LossPairPtr sampled_gaussian(double q, double sigma);
+
+/// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one
+/// example exchanged for another, whose contributions u and v have norms of at most 1.
+///
+/// Why no u and v are worse: for epsilon >= 0 the divergence is q times the mean, under N(u), of
+/// (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and L_v are
+/// jointly normal, with L of mean 1, and the function is convex with a mixed derivative >= 0, so
+/// that its mean grows with each entry of their covariance. These are |u|^2, |u|^2 - u.v and
+/// |u - v|^2 over sigma^2, all of them largest for opposite u and v of norm 1 (interpolate between
+/// the two matrices). For epsilon < 0 exchange the roles of P and Q.
+LossPairPtr sampled_gaussian_replaced(double q, double sigma);
+
+/// Laplace noise of that scale around 0 and around 1.
+LossPairPtr laplace(double scale);
+
+/// Discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.
+LossPairPtr discrete_gaussian(double sigma, double shift);
+
+/// (Q, P) of a pair whose loss has no atoms.
+LossPairPtr reversed(LossPairPtr pair);
+
+}  // namespace pld

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "loss.hpp"
+
+namespace pld {
+
+/// A dominating pair and how often it is composed. The two pairs differ by roundings at most:
+/// `above` dominates the mechanism, which dominates `below`.
+struct Step {
+  LossPairPtr above, below;
+  std::uint64_t count = 0;
+};
+
+/// What is asked of a composition: an epsilon for a delta, or the other way round.
+struct Question {
+  bool wants_epsilon = true;
+  double given = 0.0;  ///< The delta in (0, 1), or the epsilon >= 0.
+};
+
+/// Where to look, and how finely; guessed, so that nothing that is proved may depend on it.
+struct Plan {
+  double tilt = 0.0;  ///< The change of measure that puts the answer where the mass is.
+  /// Orders of Chernoff bounds: for what is above the window, for the tilted mass so far above it
+  /// that it wraps to the answer, and for what is below the window.
+  double high_order = 0.0, far_order = 0.0, low_order = 0.0;
+  double low = 0.0, high = 0.0;           ///< The window of losses.
+  double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
+  double deviation = 0.0;                 ///< Of the loss, under the tilted measure.
+};
+
+/// x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
+double log_peak(double x);
+
+/// The cumulant generating function of the composed loss by quadrature, without error bounds.
+class Scout {
+ public:
+  /// \param log_cut  ln of the delta that may be spent on taking the highest losses for infinite.
+  ///   Rare but huge losses otherwise dominate every moment, and no tilt finds the answer.
+  Scout(const std::vector<Step>& steps, double log_cut);
+
+  Plan plan(const Question& question) const;
+
+  /// The plan for a point that is known to be near the curve.
+  Plan plan_at(double epsilon, double log_delta) const;
+
+  /// The step of the grid whose answer should be about `width` wide: of epsilon in nats, or of
+  /// ln(delta).
+  double grid_step(const Plan& plan, const Question& question, double width) const;
+
+  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps that were not looked at.
+  double log_moment(std::size_t step, double order) const;
+
+  struct Cumulants {
+    double value = 0.0, mean = 0.0, variance = 0.0;
+  };
+  Cumulants cumulants(double order) const;
+
+ private:
+  struct Part {
+    std::size_t step;
+    double count;
+    std::size_t begin, end;  // in losses_
+    LossPairPtr pair;
+  };
+  Cumulants cumulants(const Part& part, double order) const;
+  double variance_of_rounding(double tilt, double h) const;
+  void find_top(Plan& plan) const;
+  Plan with_window(Plan plan, double tilt) const;
+  double renyi_epsilon(double order, double log_delta) const;
+  double renyi_log_delta(double order, double epsilon) const;
+
+  std::vector<Part> parts_;
+  std::vector<double> losses_, log_weights_;
+};
+
+}  // namespace pld
