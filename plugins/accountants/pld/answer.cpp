@@ -19,6 +19,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMostWork = 0x1p33;
 constexpr int kMostPasses = 7;
 
+constexpr double kTiny = 1e-100;
+constexpr double kNothing = 1e-300;
+constexpr double kPointsForTiny = 0x1p16;
+
 // Grids of fewer points cost next to nothing: they are refined even if the last one did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
 
@@ -63,8 +67,9 @@ Interval one_release(const Step& step, const Question& question) {
   return {last_above(lower_delta, true), last_above(upper_delta, false), {}};
 }
 
-/// What the largest loss of a composition proves, without any grid: the answer lies between its own
-/// contribution, mass * (1 - e^(epsilon - loss)), and 0 from that loss on.
+/// What the largest loss of a composition proves, without any grid: delta = E (1 - e^(epsilon -
+/// loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon - loss)), and at most
+/// what it would be if all of the mass were there.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -84,7 +89,8 @@ Interval from_supremum(const std::vector<Step>& steps, const Question& question)
   }
   if (question.given >= most) return {0.0, 0.0, {}};
   const double above = -std::expm1(std::min(0.0, question.given - least));
-  return {mass * above * (1.0 - rounding), kInfinity, {}};
+  const double most_above = -std::expm1(question.given - most) * (1.0 + rounding);
+  return {mass * above * (1.0 - rounding), most_above, {}};
 }
 
 /// One direction, and the best bounds found so far.
@@ -103,6 +109,7 @@ class Direction {
     const Interval known = from_supremum(steps, question);
     lower_ = known.lower;
     upper_ = known.upper;
+    closed_ = known.upper < 1e-12;  // epsilon is that near to the largest loss
   }
 
   double lower() const { return lower_; }
@@ -115,7 +122,9 @@ class Direction {
 
   /// True once the interval is `width` times its scale or less.
   bool within(double width) const {
-    return std::isfinite(upper_) && upper_ - lower_ <= width * scale();
+    if (!question_.wants_epsilon && (upper_ <= kNothing || closed_)) return true;
+    const double wanted = is_tiny() ? std::max(0.5, width) : width;
+    return std::isfinite(upper_) && upper_ - lower_ <= wanted * scale();
   }
 
   /// \param width  that the interval should have, relative to scale().
@@ -124,7 +133,8 @@ class Direction {
   bool refine(double width, double most_points) {
     if (stuck_) return false;
     const double h = next_step(width);
-    const double limit = std::min(most_points, kMostWork / static_cast<double>(steps_.size()));
+    double limit = std::min(most_points, kMostWork / static_cast<double>(steps_.size()));
+    if (is_tiny()) limit = std::min(limit, kPointsForTiny);
     Layout layout = layout_for(h, limit);
     if (step_ > 0.0 && layout.step > 0.8 * step_) return false;
     run(layout);
@@ -132,6 +142,11 @@ class Direction {
   }
 
  private:
+  /// Of so small a delta the order of magnitude is enough.
+  bool is_tiny() const {
+    return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
+  }
+
   /// The grid's step for a width, from the plan at first, from the last width found afterwards.
   double next_step(double width) const {
     if (step_ == 0.0) {
@@ -224,6 +239,7 @@ class Direction {
   double step_ = 0.0;
   double width_of_last_ = kInfinity;
   bool stuck_ = false;
+  bool closed_ = false;
   double lower_ = 0.0;
   double upper_ = kInfinity;
 };
