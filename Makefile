@@ -37,11 +37,12 @@ build: $(BUILD)/.configured ## Build everything
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
-bench: $(BUILD)/.configured ## Measure start-up, whole runs and training steps
+bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps and accountants
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_training_step
+	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_training_step privgrad_bench_accounting
 	@scripts/bench.sh $(BUILD)/bin/privgrad
 	@$(BUILD)/bench/training_step
+	@$(BUILD)/bench/accounting
 
 format: ## Format all sources
 	@scripts/install-dependencies.sh --format
