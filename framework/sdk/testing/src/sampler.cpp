@@ -345,8 +345,7 @@ void check_sampler(Checker& checker) {
       }
       batches(*sampler, plan);
       const std::vector<double> after = expected_sizes(*sampler, plan);
-      require(before == after,
-              "expected_batch_size() changed while batches were drawn");
+      require(before == after, "expected_batch_size() changed while batches were drawn");
     }
   });
   checker.rule("charges_the_batch_sizes_that_it_follows", [&] { check_batch_sizes(checker); });
