@@ -423,7 +423,7 @@ TEST_CASE("cpu: what it cannot execute is refused by name", "[backend]") {
   CHECK_THROWS_WITH(compile({shape, {Dense{3}, Opaque{{}, 2}}, Loss::squared}),
                     ContainsSubstring("layer 1") && ContainsSubstring("opaque"));
   CHECK_THROWS_WITH(compile({shape, {Dense{0}, Dense{2}}, Loss::squared}),
-                    ContainsSubstring("layer 0, dense, has no units"));
+                    ContainsSubstring("layer 0, dense 0, has no units"));
   CHECK_THROWS_AS(
       compile({shape, {Dense{2}, Activation{static_cast<ActivationKind>(9)}}, Loss::squared}),
       ConfigError);

@@ -1,6 +1,7 @@
 #include "privgrad/network.hpp"
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -18,6 +19,7 @@ constexpr Names<Loss, 3> kLosses{{{Loss::cross_entropy, "cross_entropy"},
 constexpr Names<ActivationKind, 3> kActivations{{{ActivationKind::relu, "relu"},
                                                  {ActivationKind::tanh, "tanh"},
                                                  {ActivationKind::sigmoid, "sigmoid"}}};
+constexpr Names<PoolKind, 2> kPools{{{PoolKind::max, "max"}, {PoolKind::average, "average"}}};
 
 template <class Enum, std::size_t N>
 std::string_view name_of(const Names<Enum, N>& names, Enum value) {
@@ -41,6 +43,149 @@ Enum value_of(const Names<Enum, N>& names, std::string_view what, std::string_vi
                     listed + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
+// Sizes below it can be added and doubled without overflow; products go through element_count().
+constexpr std::size_t kLargest = std::size_t{1} << 31;
+
+/// Why a layer cannot take what enters it; becomes one ConfigError that names the layer.
+struct Misfit {
+  std::string why;
+};
+
+void need(bool holds, const char* why) {
+  if (!holds) throw Misfit{why};
+}
+
+void need_size(std::size_t size, const char* why) { need(size > 0 && size < kLargest, why); }
+
+Shape image_shape(const Shape& shape) {
+  need(shape.size() == 2 || shape.size() == 3,
+       "needs an image, [height, width] or [height, width, channels]");
+  return {shape[0], shape[1], shape.size() == 3 ? shape[2] : 1};
+}
+
+std::size_t windows(std::size_t extent, std::size_t padding, std::size_t window,
+                    std::size_t stride) {
+  need(extent + 2 * padding >= window, "has a window that is larger than the image");
+  return (extent + 2 * padding - window) / stride + 1;
+}
+
+std::size_t channels_of(const Shape& shape) {
+  need(!shape.empty(), "needs at least one extent");
+  return shape.back();
+}
+
+Shape output_of(const Dense& layer, const Shape&) {
+  need_size(layer.units, "has no units; it needs at least 1 and fewer than 2^31");
+  return {layer.units};
+}
+
+Shape output_of(const Activation& layer, const Shape& in) {
+  to_text(layer.kind);  // throws for a kind outside the enumeration
+  return in;
+}
+
+Shape output_of(const Conv2d& layer, const Shape& in) {
+  const Shape image = image_shape(in);
+  need_size(layer.channels, "has no channels; it needs at least 1 and fewer than 2^31");
+  need_size(layer.kernel, "has a kernel of 0; it needs at least 1 and less than 2^31");
+  need_size(layer.stride, "has a stride of 0; it needs at least 1 and less than 2^31");
+  need(layer.padding < layer.kernel, "has a padding that is not below its kernel");
+  return {windows(image[0], layer.padding, layer.kernel, layer.stride),
+          windows(image[1], layer.padding, layer.kernel, layer.stride), layer.channels};
+}
+
+Shape output_of(const Pool& layer, const Shape& in) {
+  to_text(layer.kind);
+  const Shape image = image_shape(in);
+  need_size(layer.window, "has a window of 0; it needs at least 1 and less than 2^31");
+  need_size(layer.stride, "has a stride of 0; it needs at least 1 and less than 2^31");
+  return {windows(image[0], 0, layer.window, layer.stride),
+          windows(image[1], 0, layer.window, layer.stride), image[2]};
+}
+
+Shape output_of(const Flatten&, const Shape& in) { return {element_count(in)}; }
+
+void need_epsilon(double epsilon) {
+  need(epsilon > 0.0 && std::isfinite(epsilon), "has an epsilon that is not finite and above 0");
+}
+
+Shape output_of(const GroupNorm& layer, const Shape& in) {
+  need(layer.groups > 0 && channels_of(in) % layer.groups == 0,
+       "has a number of groups that does not divide the channels");
+  need_epsilon(layer.epsilon);
+  return in;
+}
+
+Shape output_of(const LayerNorm& layer, const Shape& in) {
+  channels_of(in);
+  need_epsilon(layer.epsilon);
+  return in;
+}
+
+Shape output_of(const Embedding& layer, const Shape& in) {
+  need(in.size() == 1, "needs a sequence of tokens, [length]");
+  need(layer.vocabulary > 0 && layer.vocabulary <= (std::size_t{1} << 24),
+       "has a vocabulary outside [1, 2^24], where float32 holds every token");
+  need_size(layer.width, "has no width; it needs at least 1 and less than 2^31");
+  return {in[0], layer.width};
+}
+
+Shape output_of(const Opaque& layer, const Shape&) { return {layer.outputs}; }
+
+std::string words_of(const Dense& layer) { return "dense " + std::to_string(layer.units); }
+std::string words_of(const Activation& layer) { return std::string(to_text(layer.kind)); }
+std::string words_of(const Conv2d& layer) {
+  return "conv2d " + std::to_string(layer.channels) + " kernel " + std::to_string(layer.kernel) +
+         " stride " + std::to_string(layer.stride) + " padding " + std::to_string(layer.padding);
+}
+std::string words_of(const Pool& layer) {
+  return std::string(to_text(layer.kind)) + " pool " + std::to_string(layer.window) + " stride " +
+         std::to_string(layer.stride);
+}
+std::string words_of(const Flatten&) { return "flatten"; }
+std::string words_of(const GroupNorm& layer) {
+  return "group_norm " + std::to_string(layer.groups);
+}
+std::string words_of(const LayerNorm&) { return "layer_norm"; }
+std::string words_of(const Embedding& layer) {
+  return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
+}
+std::string words_of(const Opaque&) { return "opaque"; }
+
+/// Blocks of one layer, offsets not yet set.
+std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
+  const auto block = [](std::string name, Shape shape, std::size_t fan_in = 0,
+                        std::size_t fan_out = 0, float initial = 0.0f) {
+    return ParameterBlock{std::move(name), std::move(shape), 0, fan_in, fan_out, initial};
+  };
+  if (const auto* dense = std::get_if<Dense>(&layer)) {
+    const std::size_t inputs = element_count(in);
+    return {block("weight", {dense->units, inputs}, inputs, dense->units),
+            block("bias", {dense->units})};
+  }
+  if (const auto* conv = std::get_if<Conv2d>(&layer)) {
+    const std::size_t area = conv->kernel * conv->kernel;
+    const std::size_t channels = image_shape(in)[2];
+    return {block("weight", {conv->channels, conv->kernel, conv->kernel, channels},
+                  element_count({area, channels}), element_count({area, conv->channels})),
+            block("bias", {conv->channels})};
+  }
+  if (std::holds_alternative<GroupNorm>(layer) || std::holds_alternative<LayerNorm>(layer)) {
+    return {block("weight", {in.back()}, 0, 0, 1.0f), block("bias", {in.back()})};
+  }
+  if (const auto* embedding = std::get_if<Embedding>(&layer)) {
+    return {block("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width)};
+  }
+  std::vector<ParameterBlock> blocks;
+  if (const auto* opaque = std::get_if<Opaque>(&layer)) {
+    for (const Opaque::Tensor& tensor : opaque->tensors) {
+      blocks.push_back(block(tensor.name, tensor.shape, tensor.fan_in,
+                             tensor.shape.empty() ? 1 : tensor.shape.front()));
+    }
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::string_view to_text(Loss loss) { return name_of(kLosses, loss); }
@@ -50,26 +195,43 @@ ActivationKind activation_from_text(std::string_view text) {
   return value_of(kActivations, "activation", text);
 }
 
+std::string_view to_text(PoolKind pool) { return name_of(kPools, pool); }
+PoolKind pool_from_text(std::string_view text) { return value_of(kPools, "pooling", text); }
+
+std::string to_text(const Layer& layer) {
+  return std::visit([](const auto& one) { return words_of(one); }, layer);
+}
+
+std::vector<Shape> layer_shapes(const Network& network) {
+  std::vector<Shape> shapes{network.input.features};
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    try {
+      need(i == 0 || !std::holds_alternative<Embedding>(layer),
+           "must be the first layer: tokens have no gradient");
+      shapes.push_back(
+          std::visit([&](const auto& one) { return output_of(one, shapes.back()); }, layer));
+      element_count(shapes.back());
+    } catch (const Misfit& misfit) {
+      throw ConfigError("layer " + std::to_string(i) + ", " + to_text(layer) + ", " + misfit.why +
+                        "; what enters it is " + to_text(shapes[i]));
+    }
+  }
+  return shapes;
+}
+
 std::vector<ParameterBlock> parameter_blocks(const Network& network) {
+  const std::vector<Shape> shapes = layer_shapes(network);
   std::vector<ParameterBlock> blocks;
   std::size_t offset = 0;
-  std::size_t inputs = element_count(network.input.features);
-  const auto add = [&](std::string name, Shape shape, std::size_t fan_in) {
-    const std::size_t count = element_count(shape);
-    blocks.push_back({std::move(name), std::move(shape), offset, fan_in});
-    offset += count;
-  };
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const std::string prefix = "layers." + std::to_string(i) + ".";
-    if (const auto* dense = std::get_if<Dense>(&network.layers[i])) {
-      add(prefix + "weight", {dense->units, inputs}, inputs);
-      add(prefix + "bias", {dense->units}, 0);
-      inputs = dense->units;
-    } else if (const auto* opaque = std::get_if<Opaque>(&network.layers[i])) {
-      for (const Opaque::Tensor& tensor : opaque->tensors) {
-        add(prefix + tensor.name, tensor.shape, tensor.fan_in);
+    for (ParameterBlock& block : blocks_of(network.layers[i], shapes[i])) {
+      block.name = "layers." + std::to_string(i) + "." + block.name;
+      block.offset = offset;
+      if (__builtin_add_overflow(offset, element_count(block.shape), &offset)) {
+        throw ConfigError("the network has too many parameters");
       }
-      inputs = opaque->outputs;
+      blocks.push_back(std::move(block));
     }
   }
   return blocks;
@@ -81,12 +243,7 @@ std::size_t parameter_count(const Network& network) {
 }
 
 std::size_t output_count(const Network& network) {
-  std::size_t outputs = element_count(network.input.features);
-  for (const Layer& layer : network.layers) {
-    if (const auto* dense = std::get_if<Dense>(&layer)) outputs = dense->units;
-    if (const auto* opaque = std::get_if<Opaque>(&layer)) outputs = opaque->outputs;
-  }
-  return outputs;
+  return element_count(layer_shapes(network).back());
 }
 
 void check_network(const Network& network) {

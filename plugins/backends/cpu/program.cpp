@@ -81,7 +81,7 @@ CpuProgram::CpuProgram(Network network) : network_(std::move(network)) {
 void CpuProgram::add_step(const Layer& layer, std::size_t index) {
   const std::string name = "layer " + std::to_string(index);
   if (const auto* dense = std::get_if<Dense>(&layer)) {
-    if (dense->units == 0) refuse(name + ", dense, has no units; it needs at least 1");
+    if (dense->units == 0) refuse(name + ", dense 0, has no units; it needs at least 1");
     if (parameter_count_ == 0) first_dense_ = steps_.size();
     DenseStep step;
     step.inputs = outputs_;
@@ -98,10 +98,8 @@ void CpuProgram::add_step(const Layer& layer, std::size_t index) {
     to_text(activation->kind);  // throws for a kind outside the enumeration
     steps_.push_back(ActivationStep{activation->kind, outputs_});
   } else {
-    refuse(
-        name +
-        " has mathematics of its model's own (opaque), which no backend can execute; it executes "
-        "dense and activation layers");
+    refuse(name + ", " + to_text(layer) +
+           ", is not executed here; dense and activation layers are");
   }
   values_per_example_ += outputs_;
 }

@@ -11,7 +11,7 @@ namespace {
 
 double variance(std::string_view rule, const ParameterBlock& block) {
   const auto fan_in = static_cast<double>(block.fan_in);
-  const auto fan_out = static_cast<double>(block.shape.front());
+  const auto fan_out = static_cast<double>(block.fan_out);
   if (rule.starts_with("he_")) return 2 / fan_in;
   if (rule.starts_with("lecun_")) return 1 / fan_in;
   return 2 / (fan_in + fan_out);
@@ -48,11 +48,10 @@ void initialise(std::string_view rule, const Network& network, RandomStream& ran
     throw ConfigError("the parameter vector has " + std::to_string(parameters.size()) +
                       " elements, the network has " + std::to_string(parameter_count(network)));
   }
-  std::fill(parameters.begin(), parameters.end(), 0.0f);
-  if (rule == "zeros") return;
   for (const ParameterBlock& block : parameter_blocks(network)) {
-    if (block.fan_in == 0) continue;
     const auto weights = parameters.subspan(block.offset, element_count(block.shape));
+    std::fill(weights.begin(), weights.end(), block.initial);
+    if (block.fan_in == 0 || rule == "zeros") continue;
     if (rule.ends_with("_normal")) {
       const double deviation = std::sqrt(variance(rule, block));
       random.fill_normal(weights);

@@ -22,7 +22,8 @@ std::size_t outputs_for(Loss loss, const ExampleShape& input);
 /// The rules that `initialise` knows, without `zeros`.
 std::vector<std::string> random_rules();
 
-/// Fills the weights by `rule`; biases become 0.
+/// Fills the weights by `rule`; what is not drawn begins as its block says: biases as 0, the
+/// weights of norms as 1.
 ///
 /// With fan_in inputs and fan_out units, each weight is independent, of mean 0 and variance
 ///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),

@@ -11,6 +11,10 @@
 
 namespace privgrad {
 
+// Images have the shape [height, width, channels], or [height, width] with one channel; sequences
+// of tokens [length] become [length, width] by Embedding. Every layer below has the meaning that
+// its comment states, for one example at a time.
+
 /// y = W x + b, with W of shape [units, inputs] and b of shape [units]; flattens its input.
 struct Dense {
   std::size_t units = 0;
@@ -21,6 +25,54 @@ enum class ActivationKind { relu = 1, tanh, sigmoid };
 /// Elementwise.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
+};
+
+/// Cross-correlation of an image with square kernels:
+///   y[i, j, c] = b[c] + sum over u, v < kernel and channels k of
+///                W[c, u, v, k] x[i stride + u - padding, j stride + v - padding, k],
+/// where x is 0 outside the image. W has the shape [channels, kernel, kernel, input channels], b
+/// [channels]; each extent becomes floor((extent + 2 padding - kernel) / stride) + 1.
+struct Conv2d {
+  std::size_t channels = 0;
+  std::size_t kernel = 0;
+  std::size_t stride = 1;
+  std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs would see none.
+};
+
+enum class PoolKind { max = 1, average };
+
+/// The largest value, or the mean, of each square window, per channel; the gradient of a maximum
+/// goes to the first of equal values. Windows lie inside the image: each extent becomes
+/// floor((extent - window) / stride) + 1.
+struct Pool {
+  PoolKind kind = PoolKind::max;
+  std::size_t window = 0;
+  std::size_t stride = 0;
+};
+
+/// One extent instead of several.
+struct Flatten {};
+
+/// (x - mean) / sqrt(variance + epsilon) * weight[c] + bias[c], with mean and (biased) variance
+/// over all places and the channels of a group: channel c, the last extent, belongs to group c /
+/// (channels / groups). weight and bias have the shape [channels]. Wu and He 2018.
+struct GroupNorm {
+  std::size_t groups = 1;  ///< Divides the channels.
+  double epsilon = 1e-5;
+};
+
+/// The same with mean and variance over the last extent, apart for each place. Ba, Kiros and Hinton
+/// 2016.
+struct LayerNorm {
+  double epsilon = 1e-5;
+};
+
+/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input; the input of
+/// the network, since tokens have no gradient. Tokens are whole numbers below vocabulary, exact in
+/// float32; an example with any other value has a loss and a gradient that are not finite.
+struct Embedding {
+  std::size_t vocabulary = 0;
+  std::size_t width = 0;
 };
 
 /// Parameters of a model with mathematics of its own (SelfExecuting); backends cannot execute it.
@@ -35,7 +87,8 @@ struct Opaque {
 };
 
 /// No layer mixes examples (as batch normalisation does): per-example gradients would not exist.
-using Layer = std::variant<Dense, Activation, Opaque>;
+using Layer =
+    std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm, Embedding, Opaque>;
 
 /// Losses are per example; a batch's loss is their mean, its gradient is never averaged before
 /// clipping.
@@ -49,6 +102,11 @@ PRIVGRAD_API std::string_view to_text(Loss loss);
 PRIVGRAD_API Loss loss_from_text(std::string_view text);  ///< \throws ConfigError
 PRIVGRAD_API std::string_view to_text(ActivationKind activation);
 PRIVGRAD_API ActivationKind activation_from_text(std::string_view text);  ///< \throws ConfigError
+PRIVGRAD_API std::string_view to_text(PoolKind pool);
+PRIVGRAD_API PoolKind pool_from_text(std::string_view text);  ///< \throws ConfigError
+
+/// \returns the layer in words: "conv2d 32 kernel 5 stride 1 padding 0".
+PRIVGRAD_API std::string to_text(const Layer& layer);
 
 /// A model as data: any backend can execute it.
 struct Network {
@@ -59,21 +117,30 @@ struct Network {
 
 /// One tensor among the parameters.
 struct ParameterBlock {
-  std::string name;        ///< "layers.0.weight", as in the saved model.
-  Shape shape;             ///< Row-major.
-  std::size_t offset = 0;  ///< First element in the flat parameter vector.
-  std::size_t fan_in = 0;  ///< Inputs per unit, for initialisation; 0 for biases.
+  std::string name;         ///< "layers.0.weight", as in the saved model.
+  Shape shape;              ///< Row-major.
+  std::size_t offset = 0;   ///< First element in the flat parameter vector.
+  std::size_t fan_in = 0;   ///< Inputs per unit, for initialisation; 0 for what is not drawn.
+  std::size_t fan_out = 0;  ///< Units that each input reaches, counted like fan_in.
+  float initial = 0.0f;     ///< What a block with fan_in 0 begins as: 0 for biases, 1 for the
+                            ///< weights of norms.
 };
 
+/// The shape that enters each layer, and last the shape of the outputs: [layers + 1].
+/// \throws ConfigError naming the first layer that cannot take what enters it.
+PRIVGRAD_API std::vector<Shape> layer_shapes(const Network& network);
+
 /// The layout of the flat parameter vector: blocks in order, without gaps.
+/// \throws ConfigError as layer_shapes() does.
 PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network);
 
 PRIVGRAD_API std::size_t parameter_count(const Network& network);
 
-/// \returns the number of outputs of the last layer.
+/// \returns the number of outputs of the last layer. \throws ConfigError as layer_shapes() does.
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
-/// \throws ConfigError if outputs, loss and targets do not fit each other.
+/// \throws ConfigError if a layer cannot take what enters it, if there is nothing to train, or if
+/// outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

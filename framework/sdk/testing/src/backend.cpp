@@ -33,6 +33,19 @@ std::vector<Network> sample_networks() {
   add({4}, 0, {Dense{6}, sigmoid, Dense{1}}, Loss::squared);
   add({1}, 2, {Dense{3}, tanh, Dense{1}}, Loss::logistic);
   add({4}, 3, {tanh, Dense{3}, relu}, Loss::cross_entropy);
+  const Pool max{.kind = PoolKind::max, .window = 2, .stride = 2};
+  const Pool average{.kind = PoolKind::average, .window = 2, .stride = 1};
+  add({6, 5}, 3, {Conv2d{.channels = 3, .kernel = 3}, tanh, max, Dense{3}}, Loss::cross_entropy);
+  add({5, 6, 2}, 0,
+      {Conv2d{.channels = 4, .kernel = 2, .stride = 2, .padding = 1}, sigmoid, average,
+       Conv2d{.channels = 2, .kernel = 1}, Flatten{}, Dense{1}},
+      Loss::squared);
+  add({4, 4, 2}, 2,
+      {Conv2d{.channels = 4, .kernel = 3, .padding = 2}, GroupNorm{.groups = 2}, tanh, average,
+       Dense{2}},
+      Loss::cross_entropy);
+  add({5}, 3, {Dense{6}, LayerNorm{}, tanh, Dense{3}}, Loss::cross_entropy);
+  add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
   return networks;
 }
 

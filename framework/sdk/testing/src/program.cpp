@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "inputs.hpp"
@@ -23,10 +25,20 @@ struct Examples {
   }
 };
 
+/// \returns the table that the network's input is looked up in, or null: its input is numbers.
+const Embedding* embedding_of(const Network& network) {
+  return network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers.front());
+}
+
 Examples examples_for(const Network& network, std::size_t rows) {
   Examples examples;
   examples.row_size = element_count(network.input.features);
   examples.features = normal_values(31, rows * examples.row_size);
+  if (const Embedding* table = embedding_of(network)) {
+    for (std::size_t i = 0; i < examples.features.size(); ++i) {
+      examples.features[i] = static_cast<float>(i * i % table->vocabulary);
+    }
+  }
   examples.targets = normal_values(32, rows);
   if (const std::size_t classes = network.input.classes; classes > 0) {
     for (std::size_t row = 0; row < rows; ++row) {
@@ -43,14 +55,7 @@ std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 3
 std::string text_of(const Network& network) {
   std::string text = "the network " + to_text(network.input.features);
   for (const Layer& layer : network.layers) {
-    text += " > ";
-    if (const auto* dense = std::get_if<Dense>(&layer)) {
-      text += "dense " + std::to_string(dense->units);
-    } else if (const auto* activation = std::get_if<Activation>(&layer)) {
-      text += to_text(activation->kind);
-    } else {
-      text += "its own";
-    }
+    text += " > " + to_text(layer);
   }
   return text + " > " + std::string(to_text(network.loss));
 }
@@ -87,26 +92,156 @@ bool is_described(const Network& network) {
                       [](const Layer& layer) { return std::holds_alternative<Opaque>(layer); });
 }
 
-std::vector<double> outputs(const Network& network, std::span<const float> parameters,
-                            std::span<const float> features) {
-  std::vector<double> values(features.begin(), features.end());
-  std::size_t offset = 0;
-  for (const Layer& layer : network.layers) {
-    if (const auto* activation = std::get_if<Activation>(&layer)) {
-      for (double& value : values) value = activated(activation->kind, value);
-      continue;
+/// What a layer's definition needs: its input, of this shape, and its parameters.
+struct LayerInput {
+  std::vector<double> values;
+  Shape shape;
+  std::span<const float> parameters;
+
+  double parameter(std::size_t i) const { return static_cast<double>(parameters[i]); }
+  std::size_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
+  /// Pixel (row, column) of an image, 0 outside it.
+  double pixel(std::ptrdiff_t row, std::ptrdiff_t column, std::size_t channel) const {
+    if (row < 0 || column < 0 || row >= static_cast<std::ptrdiff_t>(shape[0]) ||
+        column >= static_cast<std::ptrdiff_t>(shape[1])) {
+      return 0.0;
     }
-    const std::size_t units = std::get<Dense>(layer).units;
-    const std::size_t inputs = values.size();
-    std::vector<double> next(units);
-    for (std::size_t unit = 0; unit < units; ++unit) {
-      next[unit] = static_cast<double>(parameters[offset + units * inputs + unit]);
-      for (std::size_t i = 0; i < inputs; ++i) {
-        next[unit] += static_cast<double>(parameters[offset + unit * inputs + i]) * values[i];
+    const auto place = static_cast<std::size_t>(row) * shape[1] + static_cast<std::size_t>(column);
+    return values[place * channels() + channel];
+  }
+};
+
+using Values = std::vector<double>;
+
+Values defined(const Dense& layer, const LayerInput& in, const Shape&) {
+  const std::size_t inputs = in.values.size();
+  Values out(layer.units);
+  for (std::size_t unit = 0; unit < layer.units; ++unit) {
+    out[unit] = in.parameter(layer.units * inputs + unit);
+    for (std::size_t i = 0; i < inputs; ++i) {
+      out[unit] += in.parameter(unit * inputs + i) * in.values[i];
+    }
+  }
+  return out;
+}
+
+Values defined(const Activation& layer, const LayerInput& in, const Shape&) {
+  Values out = in.values;
+  for (double& value : out) value = activated(layer.kind, value);
+  return out;
+}
+
+std::ptrdiff_t place(std::size_t index, std::size_t stride, std::size_t offset,
+                     std::size_t padding) {
+  return static_cast<std::ptrdiff_t>(index * stride + offset) -
+         static_cast<std::ptrdiff_t>(padding);
+}
+
+Values defined(const Conv2d& layer, const LayerInput& in, const Shape& shape) {
+  const std::size_t biases = layer.channels * layer.kernel * layer.kernel * in.channels();
+  Values out;
+  for (std::size_t i = 0; i < shape[0]; ++i) {
+    for (std::size_t j = 0; j < shape[1]; ++j) {
+      for (std::size_t c = 0; c < layer.channels; ++c) {
+        double sum = in.parameter(biases + c);
+        for (std::size_t u = 0; u < layer.kernel; ++u) {
+          for (std::size_t v = 0; v < layer.kernel; ++v) {
+            for (std::size_t k = 0; k < in.channels(); ++k) {
+              const std::size_t weight =
+                  ((c * layer.kernel + u) * layer.kernel + v) * in.channels() + k;
+              sum += in.parameter(weight) * in.pixel(place(i, layer.stride, u, layer.padding),
+                                                     place(j, layer.stride, v, layer.padding), k);
+            }
+          }
+        }
+        out.push_back(sum);
       }
     }
-    offset += units * inputs + units;
-    values = std::move(next);
+  }
+  return out;
+}
+
+Values defined(const Pool& layer, const LayerInput& in, const Shape& shape) {
+  Values out;
+  for (std::size_t i = 0; i < shape[0]; ++i) {
+    for (std::size_t j = 0; j < shape[1]; ++j) {
+      for (std::size_t k = 0; k < in.channels(); ++k) {
+        double top = -std::numeric_limits<double>::infinity();
+        double sum = 0.0;
+        for (std::size_t u = 0; u < layer.window; ++u) {
+          for (std::size_t v = 0; v < layer.window; ++v) {
+            const double x =
+                in.pixel(place(i, layer.stride, u, 0), place(j, layer.stride, v, 0), k);
+            top = std::max(top, x);
+            sum += x;
+          }
+        }
+        const auto area = static_cast<double>(layer.window * layer.window);
+        out.push_back(layer.kind == PoolKind::max ? top : sum / area);
+      }
+    }
+  }
+  return out;
+}
+
+Values defined(const Flatten&, const LayerInput& in, const Shape&) { return in.values; }
+
+/// `group_of(i)` names the values that are normalised together with value i.
+Values normalised(const LayerInput& in, double epsilon,
+                  const std::function<std::size_t(std::size_t)>& group_of) {
+  std::map<std::size_t, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < in.values.size(); ++i) groups[group_of(i)].push_back(i);
+  const std::size_t channels = in.shape.back();
+  Values out(in.values.size());
+  for (const auto& [group, members] : groups) {
+    const auto count = static_cast<double>(members.size());
+    double mean = 0.0;
+    for (const std::size_t i : members) mean += in.values[i] / count;
+    double variance = 0.0;
+    for (const std::size_t i : members) variance += std::pow(in.values[i] - mean, 2.0) / count;
+    for (const std::size_t i : members) {
+      out[i] = (in.values[i] - mean) / std::sqrt(variance + epsilon) * in.parameter(i % channels) +
+               in.parameter(channels + i % channels);
+    }
+  }
+  return out;
+}
+
+Values defined(const GroupNorm& layer, const LayerInput& in, const Shape&) {
+  const std::size_t channels = in.shape.back();
+  return normalised(in, layer.epsilon,
+                    [&](std::size_t i) { return i % channels / (channels / layer.groups); });
+}
+
+Values defined(const LayerNorm& layer, const LayerInput& in, const Shape&) {
+  return normalised(in, layer.epsilon, [&](std::size_t i) { return i / in.shape.back(); });
+}
+
+Values defined(const Embedding& layer, const LayerInput& in, const Shape&) {
+  Values out;
+  for (const double token : in.values) {
+    for (std::size_t i = 0; i < layer.width; ++i) {
+      out.push_back(in.parameter(static_cast<std::size_t>(token) * layer.width + i));
+    }
+  }
+  return out;
+}
+
+Values defined(const Opaque&, const LayerInput&, const Shape&) { return {}; }
+
+Values outputs(const Network& network, std::span<const float> parameters,
+               std::span<const float> features) {
+  const std::vector<Shape> shapes = layer_shapes(network);
+  Values values(features.begin(), features.end());
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    Network alone;
+    alone.input.features = shapes[i];
+    alone.layers = {network.layers[i]};
+    const std::size_t count = parameter_count(alone);
+    const LayerInput in{values, shapes[i], parameters.first(count)};
+    parameters = parameters.subspan(count);
+    values = std::visit([&](const auto& layer) { return defined(layer, in, shapes[i + 1]); },
+                        network.layers[i]);
   }
   return values;
 }

@@ -1,0 +1,130 @@
+#include "privgrad/network.hpp"
+
+#include "privgrad/error.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+Network network_of(Shape features, std::vector<Layer> layers) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = 10;
+  network.layers = std::move(layers);
+  return network;
+}
+
+Conv2d conv(std::size_t channels, std::size_t kernel, std::size_t stride = 1,
+            std::size_t padding = 0) {
+  return {.channels = channels, .kernel = kernel, .stride = stride, .padding = padding};
+}
+
+constexpr Pool kHalve{.kind = PoolKind::max, .window = 2, .stride = 2};
+
+}  // namespace
+
+TEST_CASE("network: shapes and parameters of two networks known from papers", "[network]") {
+  const Activation relu{};
+  SECTION("the network of McMahan et al. 2017, which has 1,663,370 parameters") {
+    const Network network =
+        network_of({28, 28}, {conv(32, 5, 1, 2), relu, kHalve, conv(64, 5, 1, 2), relu, kHalve,
+                              Flatten{}, Dense{512}, relu, Dense{10}});
+    const auto shapes = layer_shapes(network);
+    REQUIRE(shapes.size() == 11);
+    CHECK(shapes[1] == Shape{28, 28, 32});
+    CHECK(shapes[3] == Shape{14, 14, 32});
+    CHECK(shapes[6] == Shape{7, 7, 64});
+    CHECK(shapes[7] == Shape{3136});
+    CHECK(parameter_count(network) == 1'663'370);
+    check_network(network);
+  }
+  SECTION("the tempered-sigmoid network of Papernot et al. 2021, which has 26,010") {
+    const Activation tanh{ActivationKind::tanh};
+    const Pool slide{.kind = PoolKind::max, .window = 2, .stride = 1};
+    const Network network = network_of({28, 28, 1}, {conv(16, 8, 2, 3), tanh, slide, conv(32, 4, 2),
+                                                     tanh, slide, Dense{32}, tanh, Dense{10}});
+    CHECK(layer_shapes(network)[6] == Shape{4, 4, 32});
+    CHECK(parameter_count(network) == 26'010);
+  }
+}
+
+TEST_CASE("network: what blocks say for initialisation", "[network]") {
+  const auto blocks = parameter_blocks(network_of(
+      {9, 9, 3}, {conv(8, 3), GroupNorm{.groups = 4}, Activation{}, LayerNorm{}, Dense{10}}));
+  REQUIRE(blocks.size() == 8);
+  CHECK(blocks[0].name == "layers.0.weight");
+  CHECK(blocks[0].shape == Shape{8, 3, 3, 3});
+  CHECK(blocks[0].fan_in == 27);
+  CHECK(blocks[0].fan_out == 72);
+  CHECK(blocks[1].shape == Shape{8});
+  CHECK(blocks[1].initial == 0.0f);
+  CHECK(blocks[2].name == "layers.1.weight");
+  CHECK(blocks[2].shape == Shape{8});
+  CHECK(blocks[2].fan_in == 0);
+  CHECK(blocks[2].initial == 1.0f);
+  CHECK(blocks[3].initial == 0.0f);
+  CHECK(blocks[4].name == "layers.3.weight");
+  CHECK(blocks[6].fan_in == 7 * 7 * 8);
+  CHECK(blocks[6].fan_out == 10);
+  CHECK(blocks[6].offset == 8 * 27 + 8 + 16 + 16);
+
+  const auto table = parameter_blocks(
+      network_of({12}, {Embedding{.vocabulary = 100, .width = 6}, Flatten{}, Dense{10}}));
+  CHECK(table[0].shape == Shape{100, 6});
+  CHECK(table[1].shape == Shape{10, 72});
+}
+
+TEST_CASE("network: a layer that does not fit is refused by number, words and reason",
+          "[network]") {
+  struct Case {
+    Shape features;
+    Layer layer;
+    std::string why;
+  };
+  const Case cases[] = {
+      {{784}, conv(8, 3), "needs an image"},
+      {{4, 4, 1, 2}, conv(8, 3), "needs an image"},
+      {{4, 4}, conv(8, 5), "window that is larger than the image; what enters it is 4 x 4"},
+      {{4, 4}, conv(8, 3, 1, 3), "padding that is not below its kernel"},
+      {{4, 4}, conv(0, 3), "no channels"},
+      {{4, 4}, conv(2, 0), "kernel of 0"},
+      {{4, 4}, conv(2, 3, 0), "stride of 0"},
+      {{4, 4}, Pool{.kind = PoolKind::max, .window = 5, .stride = 1}, "larger than the image"},
+      {{4, 4}, Pool{.kind = PoolKind::max, .window = 0, .stride = 1}, "window of 0"},
+      {{4, 4}, Pool{.kind = PoolKind::max, .window = 2, .stride = 0}, "stride of 0"},
+      {{4}, kHalve, "needs an image"},
+      {{4, 4, 6}, GroupNorm{.groups = 4}, "does not divide the channels"},
+      {{4, 4, 6}, GroupNorm{.groups = 0}, "does not divide the channels"},
+      {{4}, LayerNorm{.epsilon = 0.0}, "epsilon"},
+      {{4, 4}, Embedding{.vocabulary = 5, .width = 2}, "sequence of tokens"},
+      {{4}, Embedding{.vocabulary = 0, .width = 2}, "vocabulary outside [1, 2^24]"},
+      {{4}, Embedding{.vocabulary = 5, .width = 0}, "no width"},
+      {{4}, Dense{0}, "no units"},
+  };
+  for (const Case& one : cases) {
+    const Network network = network_of(one.features, {one.layer, Dense{10}});
+    CHECK_THROWS_WITH(check_network(network), ContainsSubstring("layer 0, " + to_text(one.layer)) &&
+                                                  ContainsSubstring(one.why));
+    CHECK_THROWS_AS(parameter_blocks(network), ConfigError);
+  }
+  CHECK_THROWS_WITH(
+      check_network(network_of({4}, {Activation{}, Embedding{.vocabulary = 5, .width = 2}})),
+      ContainsSubstring("layer 1, embedding 5 x 2, must be the first layer"));
+  CHECK_THROWS_AS(
+      check_network(network_of({4, 4}, {Pool{static_cast<PoolKind>(7), 2, 2}, Dense{10}})),
+      ConfigError);
+}
+
+TEST_CASE("network: sizes that overflow are refused", "[network]") {
+  const std::size_t huge = (std::size_t{1} << 31) - 1;
+  CHECK_THROWS_AS(parameter_count(network_of({huge}, std::vector<Layer>(5, Dense{huge}))),
+                  ConfigError);
+  CHECK_THROWS_AS(layer_shapes(network_of({4, 4}, {conv(2, std::size_t{1} << 63)})), ConfigError);
+}
+
+TEST_CASE("network: pooling by name", "[network]") {
+  CHECK(pool_from_text("max") == PoolKind::max);
+  CHECK(to_text(PoolKind::average) == "average");
+  CHECK_THROWS_WITH(pool_from_text("averge"), ContainsSubstring("did you mean 'average'"));
+}
