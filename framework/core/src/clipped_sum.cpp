@@ -24,6 +24,10 @@ std::size_t rows_per_chunk(std::size_t parameters) {
 /// one sum per lane, and the order of every addition is fixed.
 constexpr std::size_t kLanes = 8;
 
+/// More than the norm of what 2^40 results below the normal range of float32, in sums of up to 2^40
+/// of them, can be off by.
+constexpr double kUnderflow = 0x1p-85;
+
 /// Sum of squares in double with eight partial sums, so that the compiler can use vector registers.
 double sum_of_squares(std::span<const float> row) {
   std::array<double, 8> partial{};
@@ -92,9 +96,30 @@ double clip_factor(std::span<const float> row, double bound) {
   return norm_at_most <= bound ? 1.0 : bound / norm_at_most;
 }
 
+double clip_factor_of_groups(std::span<const double> squared_norms, double bound) {
+  const double squares = std::accumulate(squared_norms.begin(), squared_norms.end(), 0.0);
+  if (!std::isfinite(squares)) return 0.0;
+  const double unit = std::numeric_limits<double>::epsilon();
+  const double norm_at_most =
+      std::sqrt(squares) * (1.0 + (static_cast<double>(squared_norms.size()) + 8.0) * unit);
+  const double room = bound - kUnderflow;
+  if (!(room > 0.0)) return 0.0;
+  return norm_at_most <= room ? 1.0 : room / norm_at_most;
+}
+
 Bounded clipped_sum(const Program& program, const Dataset& data,
-                    std::span<const std::uint32_t> batch, double clip_norm, Executor& executor) {
+                    std::span<const std::uint32_t> batch, double clip_norm, Executor& executor,
+                    std::size_t most_rows, SumMemory* memory) {
   check_batch(batch, data.rows());
+  if (const auto* fused = dynamic_cast<const FusedClipping*>(&program)) {
+    SumMemory own;
+    const auto flat = [&](std::span<const double> squared_norms, std::span<double> factors) {
+      std::fill(factors.begin(), factors.end(), clip_factor_of_groups(squared_norms, clip_norm));
+    };
+    return TrustBase::bounded(fused_sum(*fused, program.parameter_count(), data, batch, flat,
+                                        executor, most_rows, memory != nullptr ? *memory : own),
+                              clip_norm, PrivacyUnit::example);
+  }
   const std::size_t parameters = program.parameter_count();
   const std::size_t chunk_rows = rows_per_chunk(parameters);
   const std::size_t chunks = (batch.size() + chunk_rows - 1) / chunk_rows;

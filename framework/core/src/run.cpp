@@ -172,7 +172,8 @@ class Training {
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step) {
     plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
-    Bounded sum = clipped_sum(*program_, train_, batch_, plan_.clip_norm[step], *executor_);
+    Bounded sum =
+        clipped_sum(*program_, train_, batch_, plan_.clip_norm[step], *executor_, 0, &sum_memory_);
     const Released gradient = release(std::move(sum), plan_.batch_size[step]);
     previous_ = parameters_;
     plan_.optimizer->step(parameters_, gradient,
@@ -289,6 +290,7 @@ class Training {
   Dataset train_, test_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;
+  SumMemory sum_memory_;
   std::vector<float> parameters_, previous_;
   std::vector<std::uint32_t> batch_;
 

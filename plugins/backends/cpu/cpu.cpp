@@ -9,16 +9,17 @@ class Cpu final : public privgrad::Backend {
   explicit Cpu(const privgrad::Params&) {}
 
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
-                                             privgrad::Executor&) override {
-    return std::make_unique<privgrad::cpu::CpuProgram>(network);
+                                             privgrad::Executor& executor) override {
+    return std::make_unique<privgrad::cpu::CpuProgram>(network, executor);
   }
 };
 
 void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Backend, Cpu>({
       .name = "cpu",
-      .summary = "The processor: per-example gradients as rows, bitwise the same in every batch.",
-      .reference = "none: back-propagation, written out per example",
+      .summary = "The processor: norms and clipped sums by one backward pass of matrix products, "
+                 "the same for any number of threads.",
+      .reference = "Bu et al. 2023, Algorithm 1; Goodfellow 2015; Li et al. 2022, section 4",
       .params = {},
   });
 }

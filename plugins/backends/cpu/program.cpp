@@ -23,8 +23,8 @@ void check_size(const char* what, std::size_t size, std::size_t expected) {
          std::to_string(expected));
 }
 
-std::size_t block_end(std::size_t first, std::size_t rows) {
-  return std::min(first + kBlock, rows);
+std::size_t block_end(std::size_t first, std::size_t rows, std::size_t block) {
+  return std::min(first + block, rows);
 }
 
 Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_t count) {
@@ -32,118 +32,104 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
           batch.targets.subspan(first, count)};
 }
 
-void add_to_rows(std::span<const float> summand, std::span<float> rows) {
-  for (auto row = rows.begin(); row != rows.end();) {
-    for (const float value : summand) *row++ += value;
-  }
-}
-
-/// A NaN passes through every activation: an example that went wrong must not look right.
-void activate(ActivationKind kind, std::span<const float> in, std::span<float> out) {
-  switch (kind) {
-    case ActivationKind::relu:
-      std::transform(in.begin(), in.end(), out.begin(), [](float x) { return x <= 0 ? 0 : x; });
-      return;
-    case ActivationKind::tanh:
-      std::transform(in.begin(), in.end(), out.begin(), [](float x) { return std::tanh(x); });
-      return;
-    case ActivationKind::sigmoid:
-      // exp(-x) = inf for x < -88 gives the right 0.
-      std::transform(in.begin(), in.end(), out.begin(),
-                     [](float x) { return 1.0f / (1.0f + std::exp(-x)); });
-      return;
-  }
-}
-
-/// delta *= f'(x), from y = f(x). The derivative of relu at 0 is 0.
-void scale_by_derivative(ActivationKind kind, std::span<const float> y, std::span<float> delta) {
-  switch (kind) {
-    case ActivationKind::relu:
-      for (std::size_t i = 0; i < y.size(); ++i) delta[i] = y[i] == 0 ? 0 : delta[i];
-      return;
-    case ActivationKind::tanh:
-      for (std::size_t i = 0; i < y.size(); ++i) delta[i] *= (1.0f - y[i]) * (1.0f + y[i]);
-      return;
-    case ActivationKind::sigmoid:
-      for (std::size_t i = 0; i < y.size(); ++i) delta[i] *= y[i] * (1.0f - y[i]);
-      return;
-  }
-}
-
 }  // namespace
 
-CpuProgram::CpuProgram(Network network) : network_(std::move(network)) {
-  inputs_ = outputs_ = element_count(network_.input.features);
-  for (std::size_t i = 0; i < network_.layers.size(); ++i) add_step(network_.layers[i], i);
-  check_network(network_);
-}
-
-void CpuProgram::add_step(const Layer& layer, std::size_t index) {
-  const std::string name = "layer " + std::to_string(index);
-  if (const auto* dense = std::get_if<Dense>(&layer)) {
-    if (dense->units == 0) refuse(name + ", dense 0, has no units; it needs at least 1");
-    if (parameter_count_ == 0) first_dense_ = steps_.size();
-    DenseStep step;
-    step.inputs = outputs_;
-    step.units = dense->units;
-    step.weights = parameter_count_;
-    step.biases = step.weights + element_count({step.units, step.inputs});
-    step.bias.resize(step.units);
-    step.forward = PanelMatrix(step.inputs, step.units);
-    if (parameter_count_ != 0) step.backward = PanelMatrix(step.units, step.inputs);
-    parameter_count_ = step.biases + step.units;
-    outputs_ = step.units;
+CpuProgram::CpuProgram(Network network, Executor& executor) : network_(std::move(network)) {
+  const std::vector<Shape> shapes = layer_shapes(network_);
+  std::size_t parameters = 0;
+  inputs_ = widest_ = element_count(shapes.front());
+  outputs_ = element_count(shapes.back());
+  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+    auto step = make_step(network_.layers[i], i, shapes[i], shapes[i + 1]);
+    step->place_at(parameters);
+    if (parameters == 0) first_with_parameters_ = i;
+    parameters += step->parameter_count();
+    values_per_example_ += step->outputs();
+    widest_ = std::max(widest_, step->outputs());
     steps_.push_back(std::move(step));
-  } else if (const auto* activation = std::get_if<Activation>(&layer)) {
-    to_text(activation->kind);  // throws for a kind outside the enumeration
-    steps_.push_back(ActivationStep{activation->kind, outputs_});
-  } else {
-    refuse(name + ", " + to_text(layer) +
-           ", is not executed here; dense and activation layers are");
   }
-  values_per_example_ += outputs_;
+  check_network(network_);
+  parameters_.resize(parameters);
+  for (auto& step : steps_) step->load(parameters_.data() + step->offset());
+  engine_ = std::make_unique<FusedEngine>(network_, steps_, executor);
 }
 
 void CpuProgram::load_parameters(std::span<const float> parameters) {
-  check_size("the parameter vector", parameters.size(), parameter_count_);
-  for (Step& step : steps_) {
-    auto* dense = std::get_if<DenseStep>(&step);
-    if (dense == nullptr) continue;
-    const auto weights = parameters.subspan(dense->weights, dense->units * dense->inputs);
-    const auto biases = parameters.subspan(dense->biases, dense->units);
-    dense->forward.assign_transposed(weights);
-    if (!dense->backward.empty()) dense->backward.assign(weights);
-    std::copy(biases.begin(), biases.end(), dense->bias.begin());
-  }
+  check_size("the parameter vector", parameters.size(), parameters_.size());
+  std::copy(parameters.begin(), parameters.end(), parameters_.begin());
+  exact_ready_ = false;
 }
 
 void CpuProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
+/// Once after each load, by the first call that needs it: training has no use for it.
+void CpuProgram::prepare_exact() const {
+  if (exact_ready_) return;
+  const std::lock_guard lock(exact_mutex_);
+  if (exact_ready_) return;
+  for (const auto& step : steps_) step->prepare_exact();
+  exact_ready_ = true;
+}
+
 void CpuProgram::gradient_rows(const Batch& batch, std::span<float> rows) const {
   check(batch);
-  check_size("the memory for gradient rows", rows.size(), batch.rows() * parameter_count_);
+  const std::size_t size = parameter_count();
+  check_size("the memory for gradient rows", rows.size(), batch.rows() * size);
+  prepare_exact();
   Block block;
   for (std::size_t first = 0; first < batch.rows(); first += kBlock) {
-    const std::size_t count = block_end(first, batch.rows()) - first;
+    const std::size_t count = block_end(first, batch.rows(), kBlock) - first;
     const Batch examples = part(batch, inputs_, first, count);
     forward(examples, block);
-    backward(examples, block, rows.subspan(first * parameter_count_, count * parameter_count_));
+    backward(examples, block, rows.subspan(first * size, count * size));
+  }
+}
+
+void CpuProgram::forward(const Batch& batch, Block& block) const {
+  block.count = batch.rows();
+  block.storage.resize(block.count * values_per_example_);
+  block.values.assign(1, batch.features.data());
+  float* out = block.storage.data();
+  for (const auto& step : steps_) {
+    step->forward(block.count, block.values.back(), out);
+    block.values.push_back(out);
+    out += block.count * step->outputs();
+  }
+}
+
+void CpuProgram::backward(const Batch& batch, const Block& block, std::span<float> rows) const {
+  std::vector<float> one(block.count * widest_);
+  std::vector<float> other(block.count * widest_);
+  float* delta = one.data();
+  for (std::size_t i = 0; i < block.count; ++i) {
+    loss_gradient(network_, {block.values.back() + i * outputs_, outputs_}, batch.targets[i],
+                  {delta + i * outputs_, outputs_});
+  }
+  for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
+    const Step& step = *steps_[s];
+    step.gradient_rows(block.count, block.values[s], delta, rows.data() + step.offset(),
+                       parameter_count());
+    if (s == first_with_parameters_) return;
+    delta = step.backward(block.count, block.values[s], block.values[s + 1], delta,
+                          delta == one.data() ? other.data() : one.data());
   }
 }
 
 Evaluation CpuProgram::evaluate(const Batch& batch) const {
   check(batch);
   Evaluation evaluation;
-  Block block;
-  for (std::size_t first = 0; first < batch.rows(); first += kBlock) {
-    const std::size_t count = block_end(first, batch.rows()) - first;
+  if (batch.rows() == 0) return evaluation;
+  const std::size_t block = std::min(engine_->pass_rows(), batch.rows());
+  const auto pass = engine_->make_forward_pass(block);
+  for (std::size_t first = 0; first < batch.rows(); first += block) {
+    const std::size_t count = block_end(first, batch.rows(), block) - first;
     const Batch examples = part(batch, inputs_, first, count);
-    forward(examples, block);
+    const float* outputs = engine_->forward(examples, *pass);
     for (std::size_t i = 0; i < count; ++i) {
       const Judgement judgement =
-          judge(network_, block.values.back().subspan(i * outputs_, outputs_), examples.targets[i]);
+          judge(network_, {outputs + i * outputs_, outputs_}, examples.targets[i]);
       evaluation.loss += judgement.loss;
       evaluation.correct += judgement.correct ? 1 : 0;
     }
@@ -151,60 +137,30 @@ Evaluation CpuProgram::evaluate(const Batch& batch) const {
   return evaluation;
 }
 
-void CpuProgram::forward(const Batch& batch, Block& block) const {
-  block.count = batch.rows();
-  block.storage.resize(block.count * values_per_example_);
-  block.values.assign(1, batch.features);
-  std::span<float> free = block.storage;
-  for (const Step& step : steps_) {
-    const std::span<const float> in = block.values.back();
-    std::span<float> out;
-    if (const auto* dense = std::get_if<DenseStep>(&step)) {
-      out = free.first(block.count * dense->units);
-      dense->forward.multiply(block.count, in, out);
-      add_to_rows(dense->bias, out);
-    } else {
-      const auto& activation = std::get<ActivationStep>(step);
-      out = free.first(block.count * activation.units);
-      activate(activation.kind, in, out);
-    }
-    free = free.subspan(out.size());
-    block.values.push_back(out);
-  }
+std::unique_ptr<FusedClipping::Pass> CpuProgram::make_pass(std::size_t most_rows) const {
+  if (most_rows == 0) refuse("a pass for 0 examples, expected at least 1");
+  return engine_->make_pass(most_rows);
 }
 
-void CpuProgram::backward(const Batch& batch, const Block& block, std::span<float> rows) const {
-  std::vector<float> delta(block.count * outputs_);
-  for (std::size_t i = 0; i < block.count; ++i) {
-    loss_gradient(network_, block.values.back().subspan(i * outputs_, outputs_), batch.targets[i],
-                  std::span(delta).subspan(i * outputs_, outputs_));
+void CpuProgram::backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const {
+  check(batch);
+  auto& own = dynamic_cast<FusedPass&>(pass);
+  if (batch.rows() > own.most_rows()) {
+    refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
+           std::to_string(own.most_rows()));
   }
-  for (std::size_t s = steps_.size(); s-- > first_dense_;) {
-    if (const auto* dense = std::get_if<DenseStep>(&steps_[s])) {
-      write_products(*dense, block.values[s], delta, rows);
-      if (s == first_dense_) return;
-      std::vector<float> below(block.count * dense->inputs);
-      dense->backward.multiply(block.count, delta, below);
-      delta = std::move(below);
-    } else {
-      scale_by_derivative(std::get<ActivationStep>(steps_[s]).kind, block.values[s + 1], delta);
-    }
+  if (!squared_norms.empty()) {
+    check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
   }
+  engine_->backward(batch, own, squared_norms);
 }
 
-void CpuProgram::write_products(const DenseStep& step, std::span<const float> entering,
-                                std::span<const float> delta, std::span<float> rows) const {
-  const std::size_t count = delta.size() / step.units;
-  for (std::size_t i = 0; i < count; ++i) {
-    float* row = rows.data() + i * parameter_count_;
-    const float* in = entering.data() + i * step.inputs;
-    const float* deltas = delta.data() + i * step.units;
-    for (std::size_t j = 0; j < step.units; ++j) {
-      float* weights = row + step.weights + j * step.inputs;
-      for (std::size_t k = 0; k < step.inputs; ++k) weights[k] = deltas[j] * in[k];
-    }
-    std::copy(deltas, deltas + step.units, row + step.biases);
-  }
+void CpuProgram::add_scaled(Pass& pass, std::span<const float> factors,
+                            std::span<float> sum) const {
+  auto& own = dynamic_cast<FusedPass&>(pass);
+  check_size("the sum", sum.size(), parameter_count());
+  check_size("the list of factors", factors.size(), own.has_norms() ? own.rows() * groups() : 0);
+  engine_->add_scaled(own, factors, sum);
 }
 
 }  // namespace privgrad::cpu

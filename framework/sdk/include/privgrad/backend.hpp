@@ -76,6 +76,9 @@ class PRIVGRAD_API FusedClipping {
   /// call but the last takes a multiple of it.
   virtual std::size_t chunk_rows() const = 0;
 
+  /// How many examples a call is best given, where there are as many: a multiple of chunk_rows().
+  virtual std::size_t pass_rows() const = 0;
+
   /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
 
@@ -83,12 +86,13 @@ class PRIVGRAD_API FusedClipping {
   /// outlive the add_scaled() that follows. \param squared_norms  out: [rows, groups()]: no less
   /// than the squared L2 norm of what add_scaled() adds for the example, divided by the square of
   /// its factor, rounding included; not finite where the gradient is not. Empty: norms are not
-  /// wanted, and cost nothing.
+  /// wanted and cost nothing; every factor will be 1.
   virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
 
   /// sum += sum over the examples of the last backward() of factors[i, group] * gradient_i, group
   /// by group. \param factors  [rows, groups()], >= 0 and finite; 0 takes the example out of the
-  /// group, also where its gradient is not finite. \param sum  float32, [parameter_count()].
+  /// group, also where its gradient is not finite; empty where norms were not wanted. \param sum
+  /// float32, [parameter_count()].
   virtual void add_scaled(Pass& pass, std::span<const float> factors,
                           std::span<float> sum) const = 0;
 };

@@ -1,0 +1,140 @@
+#include "loops.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace privgrad::cpu {
+namespace {
+
+#define PRIVGRAD_INLINE [[gnu::always_inline]] inline
+
+PRIVGRAD_INLINE double sum_of_squares_body(const float* values, std::size_t count) {
+  typedef double Lanes __attribute__((vector_size(64)));
+  typedef float Floats __attribute__((vector_size(32)));
+  Lanes lanes = {};
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    Floats eight;
+    std::memcpy(&eight, values + i, sizeof eight);
+    const Lanes x = __builtin_convertvector(eight, Lanes);
+    lanes += x * x;
+  }
+  double sum = 0.0;
+  for (; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (std::size_t lane = 0; lane < 8; ++lane) sum += lanes[lane];
+  return sum;
+}
+
+PRIVGRAD_INLINE void add_body(const float* values, std::size_t count, float* sum) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += values[i];
+}
+
+PRIVGRAD_INLINE void add_scaled_body(float factor, const float* values, std::size_t count,
+                                     float* sum) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += factor * values[i];
+}
+
+PRIVGRAD_INLINE void scale_body(float factor, const float* values, std::size_t count,
+                                float* scaled) {
+  constexpr float kSmallest = std::numeric_limits<float>::min();
+  for (std::size_t i = 0; i < count; ++i) {
+    const float product = factor * values[i];
+    scaled[i] = std::abs(product) <= kSmallest ? 0.0f : product;
+  }
+}
+
+PRIVGRAD_INLINE void relu_body(const float* in, std::size_t count, float* out) {
+  for (std::size_t i = 0; i < count; ++i) out[i] = in[i] <= 0.0f ? 0.0f : in[i];
+}
+
+PRIVGRAD_INLINE void relu_backward_body(const float* y, std::size_t count, float* delta) {
+  for (std::size_t i = 0; i < count; ++i) delta[i] = y[i] == 0.0f ? 0.0f : delta[i];
+}
+
+PRIVGRAD_INLINE void keep_larger_body(const float* values, std::size_t count, float* top) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool larger = (values[i] > top[i]) | (values[i] != values[i]);
+    top[i] = larger ? values[i] : top[i];
+  }
+}
+
+PRIVGRAD_INLINE void hand_down_body(const float* values, const float* top, const float* delta,
+                                    std::size_t count, float* below, int* taken) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const int hit = (values[i] == top[i]) & (taken[i] == 0);
+    below[i] += hit != 0 ? delta[i] : 0.0f;
+    taken[i] |= hit;
+  }
+}
+
+bool has_avx2() {
+#ifdef __x86_64__
+  static const bool has = __builtin_cpu_supports("avx2");
+  return has;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+// One function for every instruction set, and one that chooses.
+#ifdef __x86_64__
+#define PRIVGRAD_LOOP(result, name, parameters, arguments)                                \
+  namespace {                                                                             \
+  result name##_portable parameters { return name##_body arguments; }                     \
+  [[gnu::target("avx2")]] result name##_avx2 parameters { return name##_body arguments; } \
+  }                                                                                       \
+  result name parameters { return has_avx2() ? name##_avx2 arguments : name##_portable arguments; }
+#else
+#define PRIVGRAD_LOOP(result, name, parameters, arguments) \
+  result name parameters { return name##_body arguments; }
+#endif
+
+PRIVGRAD_LOOP(double, sum_of_squares, (const float* values, std::size_t count), (values, count))
+PRIVGRAD_LOOP(void, add, (const float* values, std::size_t count, float* sum), (values, count, sum))
+PRIVGRAD_LOOP(void, add_scaled, (float factor, const float* values, std::size_t count, float* sum),
+              (factor, values, count, sum))
+PRIVGRAD_LOOP(void, scale, (float factor, const float* values, std::size_t count, float* scaled),
+              (factor, values, count, scaled))
+PRIVGRAD_LOOP(void, relu, (const float* in, std::size_t count, float* out), (in, count, out))
+PRIVGRAD_LOOP(void, relu_backward, (const float* y, std::size_t count, float* delta),
+              (y, count, delta))
+PRIVGRAD_LOOP(void, keep_larger, (const float* values, std::size_t count, float* top),
+              (values, count, top))
+PRIVGRAD_LOOP(void, hand_down,
+              (const float* values, const float* top, const float* delta, std::size_t count,
+               float* below, int* taken),
+              (values, top, delta, count, below, taken))
+
+void activate(ActivationKind kind, const float* in, std::size_t count, float* out) {
+  switch (kind) {
+    case ActivationKind::relu:
+      relu(in, count, out);
+      return;
+    case ActivationKind::tanh:
+      for (std::size_t i = 0; i < count; ++i) out[i] = std::tanh(in[i]);
+      return;
+    case ActivationKind::sigmoid:
+      // exp(-x) = inf for x < -88 gives the right 0.
+      for (std::size_t i = 0; i < count; ++i) out[i] = 1.0f / (1.0f + std::exp(-in[i]));
+      return;
+  }
+}
+
+void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta) {
+  switch (kind) {
+    case ActivationKind::relu:
+      relu_backward(y, count, delta);
+      return;
+    case ActivationKind::tanh:
+      for (std::size_t i = 0; i < count; ++i) delta[i] *= (1.0f - y[i]) * (1.0f + y[i]);
+      return;
+    case ActivationKind::sigmoid:
+      for (std::size_t i = 0; i < count; ++i) delta[i] *= y[i] * (1.0f - y[i]);
+      return;
+  }
+}
+
+}  // namespace privgrad::cpu

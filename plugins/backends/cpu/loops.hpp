@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+
+#include "privgrad/network.hpp"
+
+// Loops over long arrays, compiled for several instruction sets and chosen at run time. Without
+// fused multiply-adds, so that elementwise results are the same on every processor; sums add up
+// lanes of eight, also the same on every processor.
+namespace privgrad::cpu {
+
+/// Sum of squares in double. Relative error at most (count / 8 + 8) 2^-53.
+double sum_of_squares(const float* values, std::size_t count);
+
+/// sum += values.
+void add(const float* values, std::size_t count, float* sum);
+
+/// sum += factor * values, each product and each sum rounded to float32.
+void add_scaled(float factor, const float* values, std::size_t count, float* sum);
+
+/// scaled = factor * values, where products below the normal range become 0: a product is never
+/// larger than the exact one by more than one rounding of 2^-24.
+void scale(float factor, const float* values, std::size_t count, float* scaled);
+
+/// out = max(in, 0); NaN stays. \param out  may be in.
+void relu(const float* in, std::size_t count, float* out);
+
+/// delta = 0 where y, an output of relu, is 0.
+void relu_backward(const float* y, std::size_t count, float* delta);
+
+/// The activation, and the product of delta with its derivative from its output y. A NaN passes
+/// through every activation: an example that went wrong must not look right. \param out  may be in.
+void activate(ActivationKind kind, const float* in, std::size_t count, float* out);
+void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta);
+
+/// top = max(top, values), NaN wins.
+void keep_larger(const float* values, std::size_t count, float* top);
+
+/// below += delta where values equals top and taken is 0; marks those places as taken.
+void hand_down(const float* values, const float* top, const float* delta, std::size_t count,
+               float* below, int* taken);
+
+}  // namespace privgrad::cpu

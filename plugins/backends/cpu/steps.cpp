@@ -1,0 +1,481 @@
+#include "steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "loops.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::cpu {
+namespace {
+
+std::size_t channels_of(const Shape& image) { return image.size() == 3 ? image[2] : 1; }
+
+void add_bias(const float* bias, std::size_t units, std::size_t rows, float* out) {
+  for (std::size_t row = 0; row < rows; ++row) add(bias, units, out + row * units);
+}
+
+}  // namespace
+
+Step::Step(const Shape& in, const Shape& out)
+    : inputs_(element_count(in)), outputs_(element_count(out)) {}
+
+Step::~Step() = default;
+
+void Step::gradient_rows(std::size_t, const float*, const float*, float*, std::size_t) const {}
+
+// --- dense
+
+DenseStep::DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in, out) {
+  parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
+}
+
+void DenseStep::prepare_exact() {
+  if (forward_.empty()) {
+    forward_ = PanelMatrix(inputs_, outputs_);
+    backward_ = PanelMatrix(outputs_, inputs_);
+  }
+  forward_.assign_transposed({weights(), inputs_ * outputs_});
+  backward_.assign({weights(), inputs_ * outputs_});
+}
+
+void DenseStep::forward(std::size_t count, const float* in, float* out) const {
+  forward_.multiply(count, {in, count * inputs_}, {out, count * outputs_});
+  add_bias(biases(), outputs_, count, out);
+}
+
+float* DenseStep::backward(std::size_t count, const float*, const float*, float* delta,
+                           float* below) const {
+  backward_.multiply(count, {delta, count * outputs_}, {below, count * inputs_});
+  return below;
+}
+
+void DenseStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                              std::size_t stride) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* entering = in + i * inputs_;
+    const float* deltas = delta + i * outputs_;
+    float* weights = rows + i * stride;
+    for (std::size_t j = 0; j < outputs_; ++j, weights += inputs_) {
+      for (std::size_t k = 0; k < inputs_; ++k) weights[k] = deltas[j] * entering[k];
+    }
+    std::copy_n(deltas, outputs_, weights);
+  }
+}
+
+// --- activation, flatten
+
+void ActivationStep::forward(std::size_t count, const float* in, float* out) const {
+  activate(kind_, in, count * inputs_, out);
+}
+
+float* ActivationStep::backward(std::size_t count, const float*, const float* out, float* delta,
+                                float*) const {
+  activate_backward(kind_, out, count * outputs_, delta);
+  return delta;
+}
+
+void FlattenStep::forward(std::size_t count, const float* in, float* out) const {
+  if (in != out) std::copy_n(in, count * inputs_, out);
+}
+
+float* FlattenStep::backward(std::size_t, const float*, const float*, float* delta, float*) const {
+  return delta;
+}
+
+// --- convolution
+
+ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
+    : Step(in, out),
+      layer_(layer),
+      height_(in[0]),
+      width_(in[1]),
+      depth_(channels_of(in)),
+      rows_(out[0]),
+      columns_(out[1]),
+      places_(rows_ * columns_),
+      patch_(element_count({layer.kernel, layer.kernel, depth_})) {
+  parameter_count_ = element_count({layer.channels, patch_}) + layer.channels;
+  element_count({places_, patch_});
+}
+
+template <class Body, class Outside>
+void ConvStep::for_each_run(const Body& body, const Outside& outside) const {
+  const std::size_t kernel = layer_.kernel;
+  const std::size_t padding = layer_.padding;
+  std::size_t element = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; ++j) {
+      // Columns of the kernel that are within the image.
+      const std::size_t left = j * layer_.stride;  // + padding: of the padded image
+      const std::size_t first = std::min(kernel, padding > left ? padding - left : 0);
+      const std::size_t end =
+          std::max(first, width_ + padding > left ? std::min(kernel, width_ + padding - left) : 0);
+      for (std::size_t u = 0; u < kernel; ++u, element += kernel * depth_) {
+        const std::size_t row = i * layer_.stride + u;
+        if (row < padding || row >= height_ + padding || first == end) {
+          outside(element, kernel * depth_);
+          continue;
+        }
+        if (first > 0) outside(element, first * depth_);
+        body(((row - padding) * width_ + left + first - padding) * depth_, element + first * depth_,
+             (end - first) * depth_);
+        if (end < kernel) outside(element + end * depth_, (kernel - end) * depth_);
+      }
+    }
+  }
+}
+
+void ConvStep::gather_patches(const float* image, float* patches) const {
+  const auto zero = [&](std::size_t element, std::size_t count) {
+    std::fill_n(patches + element, count, 0.0f);
+  };
+  if (layer_.kernel * depth_ < 16) {  // too short for a call of memcpy
+    for_each_run(
+        [&](std::size_t pixel, std::size_t element, std::size_t count) {
+          const float* from = image + pixel;
+          float* to = patches + element;
+          for (std::size_t i = 0; i < count; ++i) {
+            to[i] = from[i];
+            asm volatile("");  // or the compiler makes it a call of memcpy again
+          }
+        },
+        zero);
+    return;
+  }
+  for_each_run([&](std::size_t pixel, std::size_t element,
+                   std::size_t count) { std::copy_n(image + pixel, count, patches + element); },
+               zero);
+}
+
+void ConvStep::add_patches(const float* patches, float* image) const {
+  std::fill_n(image, inputs_, 0.0f);
+  for_each_run([&](std::size_t pixel, std::size_t element,
+                   std::size_t count) { add(patches + element, count, image + pixel); },
+               [](std::size_t, std::size_t) {});
+}
+
+void ConvStep::prepare_exact() {
+  if (forward_.empty()) {
+    forward_ = PanelMatrix(patch_, channels());
+    backward_ = PanelMatrix(channels(), patch_);
+  }
+  forward_.assign_transposed({weights(), channels() * patch_});
+  backward_.assign({weights(), channels() * patch_});
+}
+
+void ConvStep::forward(std::size_t count, const float* in, float* out) const {
+  std::vector<float> patches(places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    gather_patches(in + i * inputs_, patches.data());
+    forward_.multiply(places_, patches, {out + i * outputs_, outputs_});
+    add_bias(biases(), channels(), places_, out + i * outputs_);
+  }
+}
+
+float* ConvStep::backward(std::size_t count, const float*, const float*, float* delta,
+                          float* below) const {
+  std::vector<float> patches(places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    backward_.multiply(places_, {delta + i * outputs_, outputs_}, patches);
+    add_patches(patches.data(), below + i * inputs_);
+  }
+  return below;
+}
+
+void ConvStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                             std::size_t stride) const {
+  std::vector<float> patches(places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    gather_patches(in + i * inputs_, patches.data());
+    float* row = rows + i * stride;
+    float* bias = row + channels() * patch_;
+    std::fill_n(row, parameter_count_, 0.0f);
+    for (std::size_t place = 0; place < places_; ++place) {
+      const float* deltas = delta + i * outputs_ + place * channels();
+      for (std::size_t c = 0; c < channels(); ++c) {
+        cpu::add_scaled(deltas[c], patches.data() + place * patch_, patch_, row + c * patch_);
+      }
+      add(deltas, channels(), bias);
+    }
+  }
+}
+
+// --- pooling
+
+PoolStep::PoolStep(const Pool& layer, const Shape& in, const Shape& out)
+    : Step(in, out),
+      layer_(layer),
+      width_(in[1]),
+      depth_(channels_of(in)),
+      rows_(out[0]),
+      columns_(out[1]) {}
+
+void PoolStep::forward(std::size_t count, const float* in, float* out) const {
+  const auto area = static_cast<float>(layer_.window * layer_.window);
+  for (std::size_t i = 0; i < count; ++i, in += inputs_) {
+    for (std::size_t row = 0; row < rows_; ++row) {
+      for (std::size_t column = 0; column < columns_; ++column, out += depth_) {
+        const float* corner = in + (row * layer_.stride * width_ + column * layer_.stride) * depth_;
+        std::copy_n(corner, depth_, out);
+        for (std::size_t place = 1; place < layer_.window * layer_.window; ++place) {
+          const float* pixel =
+              corner + (place / layer_.window * width_ + place % layer_.window) * depth_;
+          if (layer_.kind == PoolKind::max) {
+            keep_larger(pixel, depth_, out);
+          } else {
+            add(pixel, depth_, out);
+          }
+        }
+        if (layer_.kind == PoolKind::average) {
+          for (std::size_t k = 0; k < depth_; ++k) out[k] /= area;
+        }
+      }
+    }
+  }
+}
+
+float* PoolStep::backward(std::size_t count, const float* in, const float* out, float* delta,
+                          float* below) const {
+  std::fill_n(below, count * inputs_, 0.0f);
+  const auto area = static_cast<float>(layer_.window * layer_.window);
+  std::vector<int> taken(depth_);
+  const float* top = delta;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t row = 0; row < rows_; ++row) {
+      for (std::size_t column = 0; column < columns_; ++column, out += depth_, top += depth_) {
+        const std::size_t corner =
+            i * inputs_ + (row * layer_.stride * width_ + column * layer_.stride) * depth_;
+        std::fill(taken.begin(), taken.end(), 0);
+        for (std::size_t place = 0; place < layer_.window * layer_.window; ++place) {
+          const std::size_t pixel =
+              corner + (place / layer_.window * width_ + place % layer_.window) * depth_;
+          if (layer_.kind == PoolKind::max) {
+            hand_down(in + pixel, out, top, depth_, below + pixel, taken.data());
+          } else {
+            cpu::add_scaled(1.0f / area, top, depth_, below + pixel);
+          }
+        }
+      }
+    }
+  }
+  return below;
+}
+
+// --- norms
+
+NormStep::NormStep(const GroupNorm& layer, const Shape& in, const Shape& out)
+    : Step(in, out),
+      places_(inputs_ / in.back()),
+      channels_(in.back()),
+      places_per_set_(places_),
+      channels_per_set_(channels_ / layer.groups),
+      epsilon_(layer.epsilon) {
+  parameter_count_ = 2 * channels_;
+}
+
+NormStep::NormStep(const LayerNorm& layer, const Shape& in, const Shape& out)
+    : Step(in, out),
+      places_(inputs_ / in.back()),
+      channels_(in.back()),
+      places_per_set_(1),
+      channels_per_set_(channels_),
+      epsilon_(layer.epsilon) {
+  parameter_count_ = 2 * channels_;
+}
+
+template <class Start, class Body>
+void NormStep::for_each_set(const float* in, const Start& start, const Body& body) const {
+  const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
+  for (std::size_t place = 0; place < places_; place += places_per_set_) {
+    for (std::size_t channel = 0; channel < channels_; channel += channels_per_set_) {
+      const auto for_each_member = [&](const auto& use) {
+        for (std::size_t p = place; p < place + places_per_set_; ++p) {
+          for (std::size_t c = channel; c < channel + channels_per_set_; ++c) {
+            use(p * channels_ + c, c);
+          }
+        }
+      };
+      double mean = 0.0;
+      for_each_member([&](std::size_t i, std::size_t) { mean += static_cast<double>(in[i]); });
+      mean /= members;
+      double variance = 0.0;
+      for_each_member([&](std::size_t i, std::size_t) {
+        const double difference = static_cast<double>(in[i]) - mean;
+        variance += difference * difference;
+      });
+      const double scale = 1.0 / std::sqrt(variance / members + epsilon_);
+      const auto with_value = [&](const auto& use) {
+        for_each_member([&](std::size_t i, std::size_t c) {
+          use(i, c, (static_cast<double>(in[i]) - mean) * scale);
+        });
+      };
+      start(with_value, scale);
+      with_value(body);
+    }
+  }
+}
+
+void NormStep::forward(std::size_t count, const float* in, float* out) const {
+  for (std::size_t i = 0; i < count; ++i, in += inputs_, out += outputs_) {
+    for_each_set(
+        in, [](const auto&, double) {},
+        [&](std::size_t at, std::size_t channel, double value) {
+          out[at] = static_cast<float>(value * static_cast<double>(own_[channel]) +
+                                       static_cast<double>(own_[channels_ + channel]));
+        });
+  }
+}
+
+float* NormStep::backward(std::size_t count, const float* in, const float*, float* delta,
+                          float* below) const {
+  const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* deltas = delta + i * outputs_;
+    float* to = below + i * inputs_;
+    double mean = 0.0, slope = 0.0, scale = 0.0;
+    const auto weighted = [&](std::size_t at, std::size_t channel) {
+      return static_cast<double>(deltas[at]) * static_cast<double>(own_[channel]);
+    };
+    for_each_set(
+        in + i * inputs_,
+        [&](const auto& for_each, double set_scale) {
+          mean = slope = 0.0;
+          scale = set_scale;
+          for_each([&](std::size_t at, std::size_t channel, double value) {
+            mean += weighted(at, channel) / members;
+            slope += weighted(at, channel) * value / members;
+          });
+        },
+        [&](std::size_t at, std::size_t channel, double value) {
+          to[at] = static_cast<float>(scale * (weighted(at, channel) - mean - value * slope));
+        });
+  }
+  return below;
+}
+
+void NormStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                             std::size_t stride) const {
+  std::vector<double> sums(parameter_count_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* deltas = delta + i * outputs_;
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for_each_set(
+        in + i * inputs_, [](const auto&, double) {},
+        [&](std::size_t at, std::size_t channel, double value) {
+          sums[channel] += static_cast<double>(deltas[at]) * value;
+          sums[channels_ + channel] += static_cast<double>(deltas[at]);
+        });
+    std::transform(sums.begin(), sums.end(), rows + i * stride,
+                   [](double sum) { return static_cast<float>(sum); });
+  }
+}
+
+// --- embedding
+
+EmbeddingStep::EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out)
+    : Step(in, out), layer_(layer) {
+  parameter_count_ = element_count({layer.vocabulary, layer.width});
+}
+
+bool EmbeddingStep::is_token(float value) const {
+  return value >= 0.0f && value < static_cast<float>(layer_.vocabulary) &&
+         value == std::floor(value);
+}
+
+void EmbeddingStep::forward(std::size_t count, const float* in, float* out) const {
+  for (std::size_t i = 0; i < count * inputs_; ++i, out += layer_.width) {
+    if (is_token(in[i])) {
+      std::copy_n(own_ + static_cast<std::size_t>(in[i]) * layer_.width, layer_.width, out);
+    } else {
+      std::fill_n(out, layer_.width, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+float* EmbeddingStep::backward(std::size_t, const float*, const float*, float*,
+                               float* below) const {
+  return below;  // tokens have no derivative; the first layer is not asked for one
+}
+
+bool EmbeddingStep::for_each_row(
+    const float* in, const float* delta,
+    const std::function<void(std::size_t, std::span<const float>)>& body) const {
+  if (!std::all_of(in, in + inputs_, [&](float value) { return is_token(value); })) return false;
+  std::vector<std::size_t> order(inputs_);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return in[a] != in[b] ? in[a] < in[b] : a < b; });
+  std::vector<double> sum(layer_.width);
+  std::vector<float> gradient(layer_.width);
+  for (std::size_t first = 0, end = 0; first < inputs_; first = end) {
+    std::fill(sum.begin(), sum.end(), 0.0);
+    for (end = first; end < inputs_ && in[order[end]] == in[order[first]]; ++end) {
+      const float* deltas = delta + order[end] * layer_.width;
+      for (std::size_t k = 0; k < layer_.width; ++k) sum[k] += static_cast<double>(deltas[k]);
+    }
+    std::transform(sum.begin(), sum.end(), gradient.begin(),
+                   [](double value) { return static_cast<float>(value); });
+    body(static_cast<std::size_t>(in[order[first]]) * layer_.width, gradient);
+  }
+  return true;
+}
+
+void EmbeddingStep::gradient_rows(std::size_t count, const float* in, const float* delta,
+                                  float* rows, std::size_t stride) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    float* row = rows + i * stride;
+    std::fill_n(row, parameter_count_, 0.0f);
+    const bool tokens = for_each_row(in + i * inputs_, delta + i * outputs_,
+                                     [&](std::size_t first, std::span<const float> gradient) {
+                                       std::copy(gradient.begin(), gradient.end(), row + first);
+                                     });
+    if (!tokens) row[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+// ---
+
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
+                                const Shape& out) {
+  struct Maker {
+    const Shape& in;
+    const Shape& out;
+    std::unique_ptr<Step> operator()(const Dense& one) {
+      return std::make_unique<DenseStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Activation& one) {
+      return std::make_unique<ActivationStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Conv2d& one) {
+      return std::make_unique<ConvStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Pool& one) {
+      return std::make_unique<PoolStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Flatten& one) {
+      return std::make_unique<FlattenStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const GroupNorm& one) {
+      return std::make_unique<NormStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const LayerNorm& one) {
+      return std::make_unique<NormStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Embedding& one) {
+      return std::make_unique<EmbeddingStep>(one, in, out);
+    }
+    std::unique_ptr<Step> operator()(const Opaque&) { return nullptr; }
+  };
+  auto step = std::visit(Maker{in, out}, layer);
+  if (step == nullptr) {
+    throw ConfigError("backend cpu: layer " + std::to_string(index) +
+                      " has mathematics of its model's own (opaque), which no backend can execute");
+  }
+  return step;
+}
+
+}  // namespace privgrad::cpu

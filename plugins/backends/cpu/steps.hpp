@@ -1,0 +1,203 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "matrix.hpp"
+#include "privgrad/network.hpp"
+
+namespace privgrad::cpu {
+
+/// One layer, for examples side by side: in is [count, inputs], out and delta [count, outputs],
+/// below [count, inputs], where delta and below are the loss's derivatives by out and in.
+///
+/// What an example gets depends on it alone, bit for bit: matrix products are PanelMatrix's.
+/// Threads: const functions may run concurrently, after prepare_exact().
+class Step {
+ public:
+  Step(const Shape& in, const Shape& out);
+  virtual ~Step();
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  std::size_t inputs() const noexcept { return inputs_; }
+  std::size_t outputs() const noexcept { return outputs_; }
+  std::size_t parameter_count() const noexcept { return parameter_count_; }
+  std::size_t offset() const noexcept { return offset_; }
+  void place_at(std::size_t offset) noexcept { offset_ = offset; }
+
+  /// \param own  the step's parameters; they stay there until the next load().
+  void load(const float* own) noexcept { own_ = own; }
+
+  /// Whether out may be in: then backward() does not need what entered.
+  virtual bool works_in_place() const { return false; }
+
+  /// Whether a step in place may follow: backward() does not need what left.
+  virtual bool gives_output_away() const { return true; }
+
+  /// Brings what the exact products need up to date with the parameters.
+  virtual void prepare_exact() {}
+
+  virtual void forward(std::size_t count, const float* in, float* out) const = 0;
+
+  /// \returns where the derivatives by in are: below, or delta, which may be overwritten.
+  virtual float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                          float* below) const = 0;
+
+  /// Writes each example's gradient to rows[0], rows[stride], .., parameter_count() floats each.
+  virtual void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                             std::size_t stride) const;
+
+ protected:
+  std::size_t inputs_, outputs_;
+  std::size_t parameter_count_ = 0;
+  const float* own_ = nullptr;
+
+ private:
+  std::size_t offset_ = 0;
+};
+
+class DenseStep final : public Step {
+ public:
+  DenseStep(const Dense& layer, const Shape& in, const Shape& out);
+  const float* weights() const noexcept { return own_; }  // [outputs, inputs]
+  const float* biases() const noexcept { return own_ + inputs_ * outputs_; }
+  void prepare_exact() override;
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride) const override;
+
+ private:
+  PanelMatrix forward_, backward_;
+};
+
+class ActivationStep final : public Step {
+ public:
+  ActivationStep(const Activation& layer, const Shape& in, const Shape& out)
+      : Step(in, out), kind_(layer.kind) {}
+  ActivationKind kind() const noexcept { return kind_; }
+  bool works_in_place() const override { return true; }
+  bool gives_output_away() const override { return false; }
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+
+ private:
+  ActivationKind kind_;
+};
+
+class FlattenStep final : public Step {
+ public:
+  FlattenStep(const Flatten&, const Shape& in, const Shape& out) : Step(in, out) {}
+  bool works_in_place() const override { return true; }
+  bool gives_output_away() const override { return false; }
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+};
+
+/// A convolution as a matrix product. One example's image becomes a matrix of `places` rows, one
+/// for each place of the output, with the `patch` pixels that are seen from there.
+class ConvStep final : public Step {
+ public:
+  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out);
+
+  std::size_t places() const noexcept { return places_; }
+  std::size_t patch() const noexcept { return patch_; }
+  std::size_t channels() const noexcept { return layer_.channels; }
+  const float* weights() const noexcept { return own_; }  // [channels, patch]
+  const float* biases() const noexcept { return own_ + layer_.channels * patch_; }
+
+  /// \param patches  out: [places, patch].
+  void gather_patches(const float* image, float* patches) const;
+
+  /// The transpose of gather_patches(): adds each patch to the pixels that it was taken from.
+  void add_patches(const float* patches, float* image) const;
+
+  void prepare_exact() override;
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride) const override;
+
+ private:
+  /// Calls body(pixel, patch element, how many) for every run of pixels in a row of the image, and
+  /// outside(patch element, how many) for every run outside it.
+  template <class Body, class Outside>
+  void for_each_run(const Body& body, const Outside& outside) const;
+
+  Conv2d layer_;
+  std::size_t height_, width_, depth_;  // of the input
+  std::size_t rows_, columns_;          // of the output
+  std::size_t places_, patch_;
+  PanelMatrix forward_, backward_;
+};
+
+class PoolStep final : public Step {
+ public:
+  PoolStep(const Pool& layer, const Shape& in, const Shape& out);
+  bool gives_output_away() const override { return false; }
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+
+ private:
+  Pool layer_;
+  std::size_t width_, depth_;
+  std::size_t rows_, columns_;
+};
+
+/// Group and layer normalisation: sets of places and channels with a mean and a variance of their
+/// own.
+class NormStep final : public Step {
+ public:
+  NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
+  NormStep(const LayerNorm& layer, const Shape& in, const Shape& out);
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride) const override;
+
+ private:
+  /// Calls body(element, channel, normalised value) for each element of each set of one example,
+  /// and before a set's first element start(places, channels, 1 / deviation).
+  template <class Start, class Body>
+  void for_each_set(const float* in, const Start& start, const Body& body) const;
+
+  std::size_t places_, channels_;
+  std::size_t places_per_set_, channels_per_set_;
+  double epsilon_;
+};
+
+class EmbeddingStep final : public Step {
+ public:
+  EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);
+  void forward(std::size_t count, const float* in, float* out) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta,
+                  float* below) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride) const override;
+
+  /// Calls body(first element of the row of the table, its gradient [width]) once for each
+  /// different token of one example, in their order.
+  /// \returns whether all of them are tokens; body is not called when not.
+  bool for_each_row(const float* in, const float* delta,
+                    const std::function<void(std::size_t, std::span<const float>)>& body) const;
+
+ private:
+  bool is_token(float value) const;
+  Embedding layer_;
+};
+
+/// \throws ConfigError naming the layer if it is one that only its model can execute.
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
+                                const Shape& out);
+
+}  // namespace privgrad::cpu
