@@ -7,9 +7,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Rows and values that one task copies.
+/// Rows that one task copies.
 constexpr std::size_t kGatherRows = 32;
-constexpr std::size_t kCopyValues = std::size_t{1} << 16;
 
 std::size_t rows_of_a_pass(const FusedClipping& program, std::size_t rows, std::size_t most_rows) {
   const std::size_t chunk = program.chunk_rows();
@@ -60,7 +59,8 @@ std::vector<double> fused_sum(const FusedClipping& program, std::size_t paramete
                               const Dataset& data, std::span<const std::uint32_t> batch,
                               const ClippingRule& rule, Executor& executor, std::size_t most_rows,
                               SumMemory& memory) {
-  memory.sum.assign(parameters, 0.0f);
+  // Not kept from step to step: what is released afterwards can have its place.
+  std::vector<float> sum(parameters, 0.0f);
   const std::size_t groups = program.groups();
   const std::size_t pass_rows = rows_of_a_pass(program, batch.size(), most_rows);
   if (pass_rows > memory.pass_rows) {
@@ -81,18 +81,10 @@ std::vector<double> fused_sum(const FusedClipping& program, std::size_t paramete
     std::fill(norms.begin(), norms.end(), std::numeric_limits<double>::quiet_NaN());
     program.backward(examples, *memory.pass, norms);
     make_factors(rule, groups, norms, scales);
-    program.add_scaled(*memory.pass, scales, memory.sum);
+    program.add_scaled(*memory.pass, scales, sum);
   }
 
-  std::vector<double> total(parameters);
-  executor.for_each_chunk((parameters + kCopyValues - 1) / kCopyValues, [&](std::size_t i) {
-    const std::size_t first = i * kCopyValues;
-    const std::size_t end = std::min(first + kCopyValues, parameters);
-    std::copy(memory.sum.begin() + static_cast<std::ptrdiff_t>(first),
-              memory.sum.begin() + static_cast<std::ptrdiff_t>(end),
-              total.begin() + static_cast<std::ptrdiff_t>(first));
-  });
-  return total;
+  return {sum.begin(), sum.end()};
 }
 
 }  // namespace privgrad::core

@@ -10,20 +10,23 @@ namespace {
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
 PRIVGRAD_INLINE double sum_of_squares_body(const float* values, std::size_t count) {
-  typedef double Lanes __attribute__((vector_size(64)));
-  typedef float Floats __attribute__((vector_size(32)));
-  Lanes lanes = {};
+  typedef double Lanes __attribute__((vector_size(32)));
+  typedef float Floats __attribute__((vector_size(16)));
+  constexpr std::size_t kVectors = 4;
+  Lanes lanes[kVectors] = {};
   std::size_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    Floats eight;
-    std::memcpy(&eight, values + i, sizeof eight);
-    const Lanes x = __builtin_convertvector(eight, Lanes);
-    lanes += x * x;
+  for (; i + 4 * kVectors <= count; i += 4 * kVectors) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      Floats four;
+      std::memcpy(&four, values + i + 4 * v, sizeof four);
+      const Lanes x = __builtin_convertvector(four, Lanes);
+      lanes[v] += x * x;
+    }
   }
   double sum = 0.0;
   for (; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  for (std::size_t lane = 0; lane < 8; ++lane) sum += lanes[lane];
-  return sum;
+  const Lanes all = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  return sum + ((all[0] + all[1]) + (all[2] + all[3]));
 }
 
 PRIVGRAD_INLINE void add_body(const float* values, std::size_t count, float* sum) {

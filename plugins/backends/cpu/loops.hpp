@@ -6,10 +6,10 @@
 
 // Loops over long arrays, compiled for several instruction sets and chosen at run time. Without
 // fused multiply-adds, so that elementwise results are the same on every processor; sums add up
-// lanes of eight, also the same on every processor.
+// sixteen lanes, also the same on every processor.
 namespace privgrad::cpu {
 
-/// Sum of squares in double. Relative error at most (count / 8 + 8) 2^-53.
+/// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
 double sum_of_squares(const float* values, std::size_t count);
 
 /// sum += values.

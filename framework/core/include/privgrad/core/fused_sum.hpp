@@ -25,7 +25,7 @@ using ClippingRule =
 struct SumMemory {
   std::unique_ptr<FusedClipping::Pass> pass;
   std::size_t pass_rows = 0;
-  std::vector<float> features, targets, sum;
+  std::vector<float> features, targets;
 };
 
 /// The sum over a batch of factor times gradient, group by group: one backward pass over a few

@@ -1,0 +1,409 @@
+// How long private training steps take, beside steps of the same engine without privacy and beside
+// what the machine could do at best. See README.md.
+
+#include <cblas.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/mechanism.hpp"
+#include "privgrad/core/random_key.hpp"
+#include "privgrad/host/plugin_host.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Floats = std::vector<float>;
+using namespace privgrad;
+
+/// Time on one thread is the processor's, which other programs take less from; on several it is the
+/// clock's.
+clockid_t used_clock = CLOCK_PROCESS_CPUTIME_ID;
+
+double now() {
+  timespec time{};
+  ::clock_gettime(used_clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const double begin = now();
+  work();
+  return now() - begin;
+}
+
+/// The fastest of `repeats` runs after one that is not counted: the others waited for something
+/// else.
+double best_seconds(int repeats, const std::function<void()>& work) {
+  work();
+  double best = 1e300;
+  for (int i = 0; i < repeats; ++i) best = std::min(best, seconds_of(work));
+  return best;
+}
+
+/// Floating-point operations per second of a 1024 x 1024 x 1024 product on one thread.
+double sgemm_rate() {
+  constexpr int kSize = 1024;
+  const Floats a(kSize * kSize, 0.5f);
+  const Floats b(kSize * kSize, 0.25f);
+  Floats c(kSize * kSize);
+  const double seconds = best_seconds(15, [&] {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, a.data(),
+                kSize, b.data(), kSize, 0.0f, c.data(), kSize);
+  });
+  return 2.0 * kSize * kSize * kSize / seconds;
+}
+
+/// Bytes per second at which one thread reads memory that no cache holds.
+double read_rate() {
+  const std::vector<double> memory(std::size_t{32} << 20, 1.0);
+  const double seconds = best_seconds(5, [&] {
+    double lanes[8] = {};
+    for (std::size_t i = 0; i < memory.size(); i += 8) {
+      for (std::size_t j = 0; j < 8; ++j) lanes[j] += memory[i + j];
+    }
+    asm volatile("" : : "r"(&lanes[0]) : "memory");
+  });
+  return static_cast<double>(memory.size() * sizeof(double)) / seconds;
+}
+
+struct Case {
+  std::string name;
+  Network network;
+  std::size_t batch = 0;
+  int repeats = 0;
+};
+
+Network network_of(Shape features, std::vector<Layer> layers) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = 10;
+  network.layers = std::move(layers);
+  network.loss = Loss::cross_entropy;
+  return network;
+}
+
+Network dense_network() { return network_of({28, 28}, {Dense{1000}, Activation{}, Dense{10}}); }
+
+Network conv_network() {
+  const Pool pool{.kind = PoolKind::max, .window = 2, .stride = 2};
+  return network_of({28, 28}, {Conv2d{.channels = 32, .kernel = 5}, Activation{}, pool,
+                               Conv2d{.channels = 64, .kernel = 5}, Activation{}, pool, Flatten{},
+                               Dense{512}, Activation{}, Dense{10}});
+}
+
+/// Floating-point operations of the three products of a step, per example: forwards, the gradient
+/// of the weights, and backwards to all layers but the first with parameters.
+double flops_per_example(const Network& network) {
+  const auto shapes = layer_shapes(network);
+  double flops = 0;
+  bool first = true;
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    double products = 0;
+    if (const auto* conv = std::get_if<Conv2d>(&network.layers[i])) {
+      const std::size_t depth = shapes[i].size() == 3 ? shapes[i][2] : 1;
+      products =
+          static_cast<double>(element_count(shapes[i + 1]) * conv->kernel * conv->kernel * depth);
+    } else if (std::holds_alternative<Dense>(network.layers[i])) {
+      products = static_cast<double>(element_count(shapes[i]) * element_count(shapes[i + 1]));
+    }
+    if (products == 0) continue;
+    flops += 2 * products * (first ? 2 : 3);
+    first = false;
+  }
+  return flops;
+}
+
+/// One training set-up: the same program, data and optimizer with and without privacy.
+class Bench {
+ public:
+  Bench(const Catalog& catalog, const Case& one, int threads)
+      : one_(one),
+        executor_(core::make_executor(threads)),
+        program_(catalog.create<Backend>("cpu", Value::Object{})->compile(one.network, *executor_)),
+        fused_(dynamic_cast<const FusedClipping&>(*program_)),
+        optimizer_(catalog.create<Optimizer>("sgd", Value::Object{})),
+        aggregator_(catalog.create<Aggregator>("gaussian", Value::Object{})),
+        parameters_(program_->parameter_count()),
+        data_(make_data(one)) {
+    std::mt19937_64 random(1);
+    for (const ParameterBlock& block : parameter_blocks(one.network)) {
+      std::normal_distribution<float> normal(
+          0.0f, block.fan_in > 0 ? std::sqrt(2.0f / static_cast<float>(block.fan_in)) : 0.01f);
+      for (std::size_t i = 0; i < element_count(block.shape); ++i) {
+        parameters_[block.offset + i] = normal(random);
+      }
+    }
+    program_->load_parameters(parameters_);
+    optimizer_->start(parameters_.size());
+    batch_.resize(one.batch);
+    std::iota(batch_.begin(), batch_.end(), 0u);
+    std::shuffle(batch_.begin(), batch_.end(), random);
+  }
+
+  /// Clip and sum.
+  void clip() {
+    sum_.emplace(core::clipped_sum(*program_, data_, batch_, 1.0, *executor_, 0, &memory_));
+  }
+
+  /// The seconds of one private step, and its parts.
+  std::array<double, 3> private_step() {
+    std::array<double, 3> seconds{};
+    seconds[0] = seconds_of([&] { clip(); });
+    seconds[1] = seconds_of([&] {
+      // The mechanism's noise and rounding without its ledger: the same node is used again, which
+      // a mechanism refuses.
+      normals_.resize(parameters_.size());
+      core::fill_normals(key_, step_++, 0, normals_);
+    });
+    seconds[2] = seconds_of([&] { update(); });
+    return seconds;
+  }
+
+  /// The same without norms, factors and noise.
+  double plain_step() {
+    return seconds_of([&] {
+      const std::size_t rows = std::min(fused_.pass_rows(), batch_.size());
+      if (plain_pass_ == nullptr) plain_pass_ = fused_.make_pass(rows);
+      features_.resize(rows * data_.row_size());
+      targets_.resize(rows);
+      gradient_.assign(parameters_.size(), 0.0f);
+      for (std::size_t first = 0; first < batch_.size(); first += rows) {
+        const std::size_t count = std::min(rows, batch_.size() - first);
+        executor_->for_each_chunk((count + 31) / 32, [&](std::size_t i) {
+          const std::size_t some = std::min<std::size_t>(32, count - i * 32);
+          data_.gather(
+              std::span(batch_).subspan(first + i * 32, some),
+              std::span(features_).subspan(i * 32 * data_.row_size(), some * data_.row_size()),
+              std::span(targets_).subspan(i * 32, some));
+        });
+        fused_.backward({std::span(features_).first(count * data_.row_size()),
+                         std::span(targets_).first(count)},
+                        *plain_pass_, {});
+        fused_.add_scaled(*plain_pass_, {}, gradient_);
+      }
+      const float rate = 1e-6f / static_cast<float>(batch_.size());
+      for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] -= rate * gradient_[i];
+      program_->load_parameters(parameters_);
+    });
+  }
+
+  std::size_t parameter_count() const { return parameters_.size(); }
+
+ private:
+  static Dataset make_data(const Case& one) {
+    std::mt19937_64 random(2);
+    const std::size_t size = element_count(one.network.input.features);
+    std::vector<std::uint8_t> bytes(one.batch * size);
+    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    Floats targets(one.batch);
+    for (float& target : targets) target = static_cast<float>(random() % 10);
+    return Dataset(one.network.input, std::move(bytes), 1.0f / 255, std::move(targets));
+  }
+
+  void update() {
+    core::Mechanism mechanism(*aggregator_, key_);
+    const Released released =
+        mechanism.release_without_noise(std::move(*sum_), static_cast<double>(batch_.size()));
+    optimizer_->step(parameters_, released, {.step = step_, .learning_rate = 1e-6});
+    program_->load_parameters(parameters_);
+  }
+
+  const Case& one_;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Program> program_;
+  const FusedClipping& fused_;
+  ComponentPtr<Optimizer> optimizer_;
+  ComponentPtr<Aggregator> aggregator_;
+  core::RandomKey key_ = core::RandomKey::from_seed(1);
+  Floats parameters_;
+  Dataset data_;
+  std::vector<std::uint32_t> batch_;
+  core::SumMemory memory_;
+  std::optional<Bounded> sum_;
+  std::vector<double> normals_;
+  std::unique_ptr<FusedClipping::Pass> plain_pass_;
+  Floats features_, targets_, gradient_;
+  std::uint64_t step_ = 0;
+};
+
+/// Peak resident memory in bytes of `work` in a process of its own.
+double peak_memory(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) {
+    try {
+      work();
+      ::_exit(0);
+    } catch (...) {
+      ::_exit(1);
+    }
+  }
+  int status = 0;
+  rusage usage{};
+  if (::wait4(child, &status, 0, &usage) != child || status != 0) {
+    throw std::runtime_error("the process that measures memory failed");
+  }
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+struct Floors {
+  double sgemm_rate = 0;
+  double read_rate = 0;
+};
+
+struct Times {
+  double plain = 1e300, clip = 1e300, noise = 1e300, update = 1e300, step = 1e300;
+};
+
+/// Private and plain steps in turns, so that what disturbs one disturbs the other.
+Times measure(const Catalog& catalog, const Case& one, int threads) {
+  Bench bench(catalog, one, threads);
+  Times best;
+  for (int i = 0; i < one.repeats; ++i) {
+    best.plain = std::min(best.plain, bench.plain_step());
+    const auto parts = bench.private_step();
+    best.clip = std::min(best.clip, parts[0]);
+    best.noise = std::min(best.noise, parts[1]);
+    best.update = std::min(best.update, parts[2]);
+    best.step = std::min(best.step, parts[0] + parts[1] + parts[2]);
+  }
+  return best;
+}
+
+Json report_case(const Catalog& catalog, const Case& one, const Floors& floors) {
+  const double flops = flops_per_example(one.network) * static_cast<double>(one.batch);
+  const double parameters = static_cast<double>(parameter_count(one.network));
+  const double products = flops / floors.sgemm_rate;
+  Json report{{"network", one.name},
+              {"batch", one.batch},
+              {"parameters", parameter_count(one.network)},
+              {"floor_products_ms", products * 1e3},
+              {"floor_parameters_ms", 4 * parameters * sizeof(float) / floors.read_rate * 1e3}};
+  std::array<Times, 2> times;
+  for (const int threads : {1, 2}) {
+    used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
+    const Times& best = times[static_cast<std::size_t>(threads - 1)] =
+        measure(catalog, one, threads);
+    report["threads"].push_back(
+        {{"threads", threads},
+         {"clock", threads == 1 ? "processor" : "wall"},
+         {"plain_step_ms", best.plain * 1e3},
+         {"clip_ms", best.clip * 1e3},
+         {"noise_ms", best.noise * 1e3},
+         {"release_and_optimizer_ms", best.update * 1e3},
+         {"private_step_ms", best.step * 1e3},
+         {"private_over_plain", best.step / best.plain},
+         {"clip_and_optimizer_over_plain", (best.clip + best.update) / best.plain},
+         {"plain_over_floor_products", best.plain / (products / threads)}});
+  }
+  used_clock = CLOCK_PROCESS_CPUTIME_ID;
+  report["one_thread_over_two_plain"] = times[0].plain / times[1].plain;
+  report["one_thread_over_two_clip"] = times[0].clip / times[1].clip;
+  report["one_thread_over_two_private"] = times[0].step / times[1].step;
+  return report;
+}
+
+Json memory_of(const Catalog& catalog, const Case& one) {
+  const double plain = peak_memory([&] {
+    Bench bench(catalog, one, 1);
+    for (int i = 0; i < 3; ++i) bench.plain_step();
+  });
+  const double priv = peak_memory([&] {
+    Bench bench(catalog, one, 1);
+    for (int i = 0; i < 3; ++i) bench.private_step();
+  });
+  return {{"network", one.name},
+          {"batch", one.batch},
+          {"plain_peak_megabytes", plain * 1e-6},
+          {"private_peak_megabytes", priv * 1e-6},
+          {"private_over_plain", priv / plain}};
+}
+
+/// The large products of the dense network's step, alone: their rate over that of a plain product.
+Json product_rate(double sgemm) {
+  const auto rate = [&](CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k) {
+    const Floats a(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), 0.5f);
+    const Floats b(static_cast<std::size_t>(n) * static_cast<std::size_t>(k), 0.25f);
+    Floats c(static_cast<std::size_t>(m) * static_cast<std::size_t>(n));
+    const double seconds = best_seconds(15, [&] {
+      cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1.0f, a.data(), ta == CblasNoTrans ? k : m,
+                  b.data(), tb == CblasNoTrans ? n : k, 1.0f, c.data(), n);
+    });
+    return 2.0 * m * n * k / seconds / sgemm;
+  };
+  return {{"forward_tile_128x256x784", rate(CblasNoTrans, CblasTrans, 128, 256, 784)},
+          {"gradient_tile_128x784x128", rate(CblasTrans, CblasNoTrans, 128, 784, 128)}};
+}
+
+Json machine() {
+  std::string cpu = "unknown";
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) {
+      cpu = line.substr(line.find(": ") + 2);
+      break;
+    }
+  }
+  return {{"cpu", cpu},
+          {"cores", std::thread::hardware_concurrency()},
+          {"compiler", __VERSION__},
+          {"build", PRIVGRAD_BENCH_BUILD},
+          {"openblas", openblas_get_config()},
+          {"openblas_kernels", openblas_get_corename()}};
+}
+
+}  // namespace
+
+int main() {
+  try {
+    openblas_set_num_threads(1);
+    const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+    host::PluginHost host({.directories = {plugins}, .pins = {}});
+    host.load(plugins / "backends" / "cpu.privgrad.so");
+    host.load(plugins / "optimizers" / "sgd.privgrad.so");
+    host.load(plugins / "aggregators" / "gaussian.privgrad.so");
+    const Case dense{"784-1000-10", dense_network(), 256, 25};
+    const Case wide{"784-1000-10", dense_network(), 1024, 12};
+    const Case conv{"conv 5x5x32, pool, conv 5x5x64, pool, 512, 10", conv_network(), 256, 8};
+    // Before any thread starts, because they are measured in processes of their own.
+    const Json memory{memory_of(host.catalog(), dense), memory_of(host.catalog(), wide)};
+    const Floors floors{sgemm_rate(), read_rate()};
+    Json report{{"machine", machine()},
+                {"sgemm_gflops", floors.sgemm_rate * 1e-9},
+                {"read_gigabytes_per_second", floors.read_rate * 1e-9},
+                {"product_rate_over_sgemm", product_rate(floors.sgemm_rate)},
+                {"steps", Json::array()},
+                {"memory", memory}};
+    for (const Case& one : {dense, wide, conv}) {
+      report["steps"].push_back(report_case(host.catalog(), one, floors));
+    }
+    std::cout << report.dump(2) << '\n';
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    std::cerr << "training: error: " << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
+}
