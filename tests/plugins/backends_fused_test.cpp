@@ -1,6 +1,8 @@
 // FusedClipping of the cpu backend against its rows, which the conformance rules hold to the
 // definitions of the layers.
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -407,4 +409,27 @@ TEST_CASE("cpu fused: a pass refuses what it was not made for, and takes nothing
   one.fused.backward(examples.batch(0, 2), *pass, std::span(norms).first(2));
   CHECK_THROWS_AS(one.fused.add_scaled(*pass, Floats(3), sum), ConfigError);
   CHECK_THROWS_AS(one.fused.add_scaled(*pass, Floats(2), std::span(sum).first(4)), ConfigError);
+}
+
+TEST_CASE("cpu fused: memory grows with examples and widths, never with their gradients",
+          "[backend]") {
+  ThreadExecutor serial(1);
+  const Network network =
+      make_network({784}, {Dense{1000}, kRelu, Dense{10}}, Loss::cross_entropy, 10);
+  const Compiled one(network, serial);
+  Generator generator(53);
+  const Examples examples = random_examples(generator, network, 256);
+  const auto allocated = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  Floats sum(one.size, 0.0f);
+  Doubles norms(256 * 2);
+  const Floats factors(256 * 2, 1.0f);
+  const std::size_t before = allocated();
+  const auto pass = one.fused.make_pass(256);
+  one.fused.backward(examples.batch(), *pass, norms);
+  one.fused.add_scaled(*pass, factors, sum);
+  // Two times (1000 + 10) floats an example, and some scratch; their gradients would be 814 MB.
+  CHECK(allocated() - before < 4'000'000);
 }
