@@ -259,6 +259,47 @@ TEST_CASE("cpu: ties go to the lowest class", "[backend]") {
   }
 }
 
+TEST_CASE("cpu: of equal values in a window the first gets the gradient", "[backend]") {
+  // One pixel times w = 2, the largest of four, times 1: output 2, loss 2, derivative 2. The
+  // gradient of w is 2 times the pixel that was chosen; all four would make it 8. A mean makes it
+  // 4 times 1/4 of that.
+  const auto kind = GENERATE(PoolKind::max, PoolKind::average);
+  const Network network = make_network(
+      {2, 2}, 0,
+      {Conv2d{.channels = 1, .kernel = 1}, Pool{.kind = kind, .window = 2, .stride = 2}, Dense{1}},
+      Loss::squared);
+  const auto program = compile(network);
+  program->load_parameters(Floats{2, 0, 1, 0});
+  const Examples examples{{1, 1, 1, 1}, {0}};
+  CHECK(program->evaluate(examples.batch()).loss == 2.0);
+  CHECK(gradient_rows(*program, examples.batch()) == Floats{2, 2, 4, 2});
+  for (std::size_t place = 0; place < 4; ++place) {
+    Examples spoilt = examples;
+    spoilt.features[place] = kNan;
+    CHECK(std::isnan(program->evaluate(spoilt.batch()).loss));
+  }
+}
+
+TEST_CASE("cpu: values that are no tokens spoil their own example alone", "[backend]") {
+  const Network network =
+      make_network({2}, 2, {Embedding{.vocabulary = 3, .width = 2}, Dense{2}}, Loss::cross_entropy);
+  const auto program = compile(network);
+  const std::size_t d = program->parameter_count();
+  Floats parameters(d);
+  for (std::size_t i = 0; i < d; ++i) parameters[i] = 0.1f * static_cast<float>(i % 5);
+  program->load_parameters(parameters);
+  for (const float token : {-1.0f, 3.0f, 0.5f, 1e30f, kNan, kInf}) {
+    const Examples examples{{2, token, 1, 1}, {0, 1}};
+    const Floats rows = gradient_rows(*program, examples.batch());
+    CHECK_FALSE(all_finite(std::span(rows).first(d)));
+    CHECK(all_finite(std::span(rows).subspan(d)));
+    // The token that occurs twice has one row, with both derivatives; the others have none.
+    CHECK(rows[d] == 0.0f);
+    CHECK(rows[d + 2] != 0.0f);
+    CHECK(rows[d + 4] == 0.0f);
+  }
+}
+
 TEST_CASE("cpu: an output is one chain of float operations, on every processor", "[backend]") {
   // With squared loss and target 0 the bias's gradient is the output itself. Widths around the 16
   // columns that are multiplied together.
