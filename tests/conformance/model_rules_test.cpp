@@ -152,5 +152,5 @@ TEST_CASE("a model with mathematics of its own is held to what programs promise"
   CHECK(findings_text(right, Verdict::skipped) ==
         "losses_are_as_defined: its layers are its own\n");
   CHECK(not_caught(findings<OwnMathematics<WrongSlope>>(), "gradients_match_finite_differences",
-                   "in the network 1 > its own > cross_entropy") == "");
+                   "in the network 1 > opaque > cross_entropy") == "");
 }

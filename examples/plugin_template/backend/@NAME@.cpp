@@ -245,10 +245,12 @@ class @CLASS@ final : public privgrad::Backend {
                                              privgrad::Executor& executor) override {
     privgrad::check_network(network);
     for (const privgrad::Layer& layer : network.layers) {
-      if (std::holds_alternative<privgrad::Opaque>(layer)) {
-        throw privgrad::ConfigError(
-            "@NAME@: cannot execute a model with mathematics of its own; it executes dense layers "
-            "and activations");
+      // What is refused here, by name, is all that a backend may leave out.
+      if (!std::holds_alternative<privgrad::Dense>(layer) &&
+          !std::holds_alternative<privgrad::Activation>(layer)) {
+        throw privgrad::ConfigError("@NAME@: cannot execute the layer " +
+                                    privgrad::to_text(layer) +
+                                    "; it executes dense layers and activations");
       }
     }
     return std::make_unique<LoopProgram>(network, executor);
