@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "privgrad/aggregator.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
@@ -144,6 +145,8 @@ class Bench {
         executor_(core::make_executor(threads)),
         program_(catalog.create<Backend>("cpu", Value::Object{})->compile(one.network, *executor_)),
         fused_(dynamic_cast<const FusedClipping&>(*program_)),
+        clipping_(catalog.create<Clipping>("flat", Value::Object{})),
+        groups_(parameter_groups(one.network)),
         optimizer_(catalog.create<Optimizer>("sgd", Value::Object{})),
         aggregator_(catalog.create<Aggregator>("gaussian", Value::Object{})),
         parameters_(program_->parameter_count()),
@@ -157,6 +160,7 @@ class Bench {
       }
     }
     program_->load_parameters(parameters_);
+    clipping_->start(groups_);
     optimizer_->start(parameters_.size());
     batch_.resize(one.batch);
     std::iota(batch_.begin(), batch_.end(), 0u);
@@ -165,7 +169,9 @@ class Bench {
 
   /// Clip and sum.
   void clip() {
-    sum_.emplace(core::clipped_sum(*program_, data_, batch_, 1.0, *executor_, 0, &memory_));
+    sum_.emplace(core::clipped_sum(*program_, data_, batch_,
+                                   {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
+                                   *executor_, 0, &memory_));
   }
 
   /// The seconds of one private step, and its parts.
@@ -235,6 +241,8 @@ class Bench {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Program> program_;
   const FusedClipping& fused_;
+  ComponentPtr<Clipping> clipping_;
+  std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
   ComponentPtr<Aggregator> aggregator_;
   core::RandomKey key_ = core::RandomKey::from_seed(1);

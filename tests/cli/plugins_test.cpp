@@ -38,8 +38,8 @@ TEST_CASE("plugins list --json tells kind, name, version, path and ABI of every 
   CHECK(list.at("refused").empty());
   for (const auto& [kind, name] :
        {std::pair("accountant", "zcdp"), std::pair("aggregator", "gaussian"),
-        std::pair("backend", "cpu"), std::pair("data_source", "idx"), std::pair("model", "mlp"),
-        std::pair("optimizer", "adam"), std::pair("sampler", "poisson"),
+        std::pair("backend", "cpu"), std::pair("clipping", "flat"), std::pair("data_source", "idx"),
+        std::pair("model", "mlp"), std::pair("optimizer", "adam"), std::pair("sampler", "poisson"),
         std::pair("schedule", "uniform"), std::pair("transform", "pca")}) {
     INFO(kind << "/" << name);
     const Json* component = find_component(list, kind, name);
@@ -160,8 +160,8 @@ TEST_CASE("run --locked without a lock file is exit code 4") {
 
 TEST_CASE("plugins new writes a project without a token left in it") {
   const Cli cli;
-  for (const char* kind : {"accountant", "aggregator", "backend", "data_source", "model",
-                           "optimizer", "sampler", "schedule", "transform"}) {
+  for (const char* kind : {"accountant", "aggregator", "backend", "clipping", "data_source",
+                           "model", "optimizer", "sampler", "schedule", "transform"}) {
     const std::string name = std::string("my_") + kind;
     const Outcome outcome = cli({"plugins", "new", kind, name, "--vendor", "acme"});
     INFO(outcome.err);

@@ -100,6 +100,7 @@ void check_kind(const std::string& kind) {
 TEST_CASE("accountants of the house conform") { check_kind("accountant"); }
 TEST_CASE("aggregators of the house conform") { check_kind("aggregator"); }
 TEST_CASE("backends of the house conform") { check_kind("backend"); }
+TEST_CASE("clippings of the house conform") { check_kind("clipping"); }
 TEST_CASE("data sources of the house conform") { check_kind("data_source"); }
 TEST_CASE("models of the house conform") { check_kind("model"); }
 TEST_CASE("optimizers of the house conform") { check_kind("optimizer"); }

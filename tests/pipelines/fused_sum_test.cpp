@@ -5,6 +5,7 @@
 #include <random>
 
 #include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/core/clipped_sum.hpp"
@@ -12,7 +13,6 @@
 #include "privgrad/core/mechanism.hpp"
 
 using namespace privgrad;
-using core::clipped_sum;
 
 namespace {
 

@@ -10,6 +10,7 @@
 
 #include "fake_accountant.hpp"
 #include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/ledger.hpp"
@@ -55,8 +56,7 @@ class SharedCounter {
       charges.push_back({step + i, Event::gaussian(1.0), Event::gaussian(1.0)});
     }
     for (core::Receipt& receipt : ledger.charge(charges)) {
-      mechanism.release(core::clipped_sum(program, data, batch, 1.0, executor), std::move(receipt),
-                        1.0);
+      mechanism.release(clipped_sum(program, data, batch, 1.0, executor), std::move(receipt), 1.0);
       released = ++step;
     }
   }

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 9> kKinds{"accountant",  "aggregator", "backend",
-                                                 "data_source", "model",      "optimizer",
-                                                 "sampler",     "schedule",   "transform"};
+constexpr std::array<std::string_view, 10> kKinds{
+    "accountant", "aggregator", "backend", "clipping", "data_source",
+    "model",      "optimizer",  "sampler", "schedule", "transform"};
 constexpr std::string_view kCommon = "common";
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
@@ -181,8 +181,8 @@ Command plugins_new_command() {
                                 {.name = "vendor",
                                  .value = "NAME",
                                  .doc = "Who makes it, for its full name; default example."}},
-                    .details = "KIND is accountant, aggregator, backend, data_source, model, "
-                               "optimizer, sampler, schedule or\ntransform.",
+                    .details = "KIND is accountant, aggregator, backend, clipping, data_source, "
+                               "model, optimizer, sampler,\nschedule or transform.",
                     .examples = {"privgrad plugins new schedule warm_up",
                                  "privgrad plugins new accountant tight --dir plugins/tight "
                                  "--vendor acme"}},

@@ -1,6 +1,7 @@
 #include "command.hpp"
 #include "manifest_call.hpp"
 #include "plugins.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/core/plan.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -26,6 +27,7 @@ void make_all(const core::Manifest& manifest) {
   try_make<Model>(manifest.model, problems);
   try_make<Backend>(manifest.backend, problems);
   try_make<Sampler>(manifest.sampler, problems);
+  try_make<Clipping>(manifest.clipping, problems);
   try_make<Aggregator>(manifest.aggregator, problems);
   try_make<Optimizer>(manifest.optimizer, problems);
   for (const core::ComponentUse* use :

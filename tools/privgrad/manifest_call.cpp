@@ -15,9 +15,9 @@ std::vector<const core::ComponentUse*> components_of(const core::Manifest& manif
   std::vector<const core::ComponentUse*> uses{&manifest.data};
   for (const core::ComponentUse& use : manifest.transforms) uses.push_back(&use);
   for (const core::ComponentUse* use :
-       {&manifest.model, &manifest.backend, &manifest.sampler, &manifest.aggregator,
-        &manifest.optimizer, &manifest.noise_multiplier, &manifest.noise_std, &manifest.clip_norm,
-        &manifest.learning_rate, &manifest.batch_size, &manifest.accountant}) {
+       {&manifest.model, &manifest.backend, &manifest.sampler, &manifest.clipping,
+        &manifest.aggregator, &manifest.optimizer, &manifest.noise_multiplier, &manifest.noise_std,
+        &manifest.clip_norm, &manifest.learning_rate, &manifest.batch_size, &manifest.accountant}) {
     uses.push_back(use);
   }
   for (const core::ComponentUse& use : manifest.also) uses.push_back(&use);

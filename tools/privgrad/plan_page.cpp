@@ -77,7 +77,11 @@ std::string schedules_section(const core::Plan& plan) {
                short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
   };
   add("noise multiplier", plan.noise_multiplier);
-  add("clip norm", plan.clip_norm);
+  if (plan.adaptive != nullptr) {
+    add("  of the gradients", plan.gradient_noise_multiplier());
+    add("  of the count (examples)", plan.count_noise);
+  }
+  add(plan.adaptive != nullptr ? "first clip norm" : "clip norm", plan.clip_norm);
   add("learning rate", plan.learning_rate);
   add("expected batch size", plan.batch_size);
   return section("schedules", table);

@@ -1,12 +1,11 @@
 #include "privgrad/core/clipped_sum.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
 
+#include "privgrad/core/joint_release.hpp"
 #include "privgrad/error.hpp"
 #include "trust_base.hpp"
 
@@ -28,26 +27,51 @@ constexpr std::size_t kLanes = 8;
 /// of them, can be off by.
 constexpr double kUnderflow = 0x1p-85;
 
-/// Sum of squares in double with eight partial sums, so that the compiler can use vector registers.
-double sum_of_squares(std::span<const float> row) {
-  std::array<double, 8> partial{};
-  std::size_t i = 0;
-  for (; i + 8 <= row.size(); i += 8) {
-    for (std::size_t j = 0; j < 8; ++j) {
-      const double x = row[i + j];
-      partial[j] += x * x;
+/// What some examples, those of a lane or all, add up to.
+struct Total {
+  std::vector<double> sum;
+  std::uint64_t examples = 0, unclipped = 0;
+};
+
+/// Clips and adds the examples of one row each.
+class Adder {
+ public:
+  explicit Adder(const Clip& clip)
+      : clip_(clip), squared_norms_(clip.groups.size()), factors_(clip.groups.size()) {}
+
+  void add(std::span<const float> row, Total& total) {
+    for (std::size_t group = 0; group < factors_.size(); ++group) {
+      squared_norms_[group] = squared_norm_at_most(part(row, group));
+    }
+    ++total.examples;
+    if (clip_factors(clip_, squared_norms_, factors_)) ++total.unclipped;
+    for (std::size_t group = 0; group < factors_.size(); ++group) {
+      const double factor = factors_[group];
+      if (factor == 0.0) continue;  // 0 * infinity would be NaN
+      const std::span<const float> gradient = part(row, group);
+      const std::span<double> sum = std::span(total.sum).subspan(clip_.groups[group].offset);
+      for (std::size_t i = 0; i < gradient.size(); ++i) {
+        sum[i] += factor * static_cast<double>(gradient[i]);
+      }
     }
   }
-  double total = 0.0;
-  for (; i < row.size(); ++i) total += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-  for (const double part : partial) total += part;
-  return total;
-}
 
-void add_clipped(std::span<const float> row, double clip_norm, std::span<double> sum) {
-  const double factor = clip_factor(row, clip_norm);
-  if (factor == 0.0) return;  // 0 * infinity would be NaN
-  for (std::size_t i = 0; i < row.size(); ++i) sum[i] += factor * static_cast<double>(row[i]);
+ private:
+  std::span<const float> part(std::span<const float> row, std::size_t group) const {
+    return row.subspan(clip_.groups[group].offset, clip_.groups[group].size);
+  }
+
+  const Clip& clip_;
+  std::vector<double> squared_norms_, factors_;
+};
+
+/// The vector of joint_release.hpp: gradients made a little smaller, and the count beside them.
+void add_count(const Clip& clip, Total& total) {
+  const double share = gradient_share(clip.count_share);
+  for (double& value : total.sum) value *= share;
+  const double balance =
+      static_cast<double>(total.unclipped) - 0.5 * static_cast<double>(total.examples);
+  total.sum.push_back(2.0 * clip.count_share * clip.clip_norm * balance);
 }
 
 /// Scratch of one task: the examples of a chunk.
@@ -85,50 +109,18 @@ void check_batch(std::span<const std::uint32_t> batch, std::size_t rows) {
   }
 }
 
-}  // namespace
-
-double clip_factor(std::span<const float> row, double bound) {
-  const double squares = sum_of_squares(row);
-  if (!std::isfinite(squares)) return 0.0;
-  const double unit = std::numeric_limits<double>::epsilon();  // 2^-52: twice the unit roundoff
-  const double norm_at_most =
-      std::sqrt(squares) * (1.0 + (static_cast<double>(row.size()) + 8.0) * unit);
-  return norm_at_most <= bound ? 1.0 : bound / norm_at_most;
-}
-
-double clip_factor_of_groups(std::span<const double> squared_norms, double bound) {
-  const double squares = std::accumulate(squared_norms.begin(), squared_norms.end(), 0.0);
-  if (!std::isfinite(squares)) return 0.0;
-  const double unit = std::numeric_limits<double>::epsilon();
-  const double norm_at_most =
-      std::sqrt(squares) * (1.0 + (static_cast<double>(squared_norms.size()) + 8.0) * unit);
-  const double room = bound - kUnderflow;
-  if (!(room > 0.0)) return 0.0;
-  return norm_at_most <= room ? 1.0 : room / norm_at_most;
-}
-
-Bounded clipped_sum(const Program& program, const Dataset& data,
-                    std::span<const std::uint32_t> batch, double clip_norm, Executor& executor,
-                    std::size_t most_rows, SumMemory* memory) {
-  check_batch(batch, data.rows());
-  if (const auto* fused = dynamic_cast<const FusedClipping*>(&program)) {
-    SumMemory own;
-    const auto flat = [&](std::span<const double> squared_norms, std::span<double> factors) {
-      std::fill(factors.begin(), factors.end(), clip_factor_of_groups(squared_norms, clip_norm));
-    };
-    return TrustBase::bounded(fused_sum(*fused, program.parameter_count(), data, batch, flat,
-                                        executor, most_rows, memory != nullptr ? *memory : own),
-                              clip_norm, PrivacyUnit::example);
-  }
+Total total_of_rows(const Program& program, const Dataset& data,
+                    std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor) {
   const std::size_t parameters = program.parameter_count();
   const std::size_t chunk_rows = rows_per_chunk(parameters);
   const std::size_t chunks = (batch.size() + chunk_rows - 1) / chunk_rows;
   const std::size_t lanes = std::min(kLanes, chunks);
-  std::vector<std::vector<double>> sums(lanes);
+  std::vector<Total> totals(lanes);
 
   executor.for_each_chunk(lanes, [&](std::size_t lane) {
-    std::vector<double>& sum = sums[lane];
-    sum.assign(parameters, 0.0);
+    Total& total = totals[lane];
+    total.sum.assign(parameters, 0.0);
+    Adder adder(clip);
     Chunk scratch(data, chunk_rows);
     std::vector<float> gradients(chunk_rows * parameters);
     for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
@@ -138,17 +130,64 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
       program.gradient_rows(scratch.gather(data, rows),
                             std::span(gradients).first(rows.size() * parameters));
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        add_clipped(std::span<const float>(gradients).subspan(i * parameters, parameters),
-                    clip_norm, sum);
+        adder.add(std::span<const float>(gradients).subspan(i * parameters, parameters), total);
       }
     }
   });
 
-  std::vector<double> total = lanes > 0 ? std::move(sums[0]) : std::vector<double>(parameters, 0.0);
-  for (std::size_t lane = 1; lane < lanes; ++lane) {
-    for (std::size_t i = 0; i < parameters; ++i) total[i] += sums[lane][i];
+  Total total;
+  total.sum.assign(parameters, 0.0);
+  for (const Total& lane : totals) {
+    for (std::size_t i = 0; i < parameters; ++i) total.sum[i] += lane.sum[i];
+    total.examples += lane.examples;
+    total.unclipped += lane.unclipped;
   }
-  return TrustBase::bounded(std::move(total), clip_norm, PrivacyUnit::example);
+  return total;
+}
+
+Total fused_total(const FusedClipping& program, std::size_t parameters, const Dataset& data,
+                  std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
+                  std::size_t most_rows, SumMemory& memory) {
+  Total total;
+  total.examples = batch.size();
+  const auto rule = [&](std::span<const double> squared_norms, std::span<double> factors) {
+    if (clip_factors(clip, squared_norms, factors, kUnderflow)) ++total.unclipped;
+  };
+  total.sum = fused_sum(program, parameters, data, batch, rule, executor, most_rows, memory);
+  return total;
+}
+
+/// Every parameter is in one group, and the norms come by these groups.
+void check_groups(const Clip& clip, const Program& program) {
+  std::size_t end = 0;
+  for (const ParameterGroup& group : clip.groups) {
+    if (group.offset != end)
+      throw PluginError("groups of parameters leave a gap before " + group.name);
+    end += group.size;
+  }
+  const auto* fused = dynamic_cast<const FusedClipping*>(&program);
+  const std::size_t groups = fused == nullptr ? clip.groups.size() : fused->groups();
+  if (end == program.parameter_count() && groups == clip.groups.size()) return;
+  throw PluginError("the program has " + std::to_string(program.parameter_count()) +
+                    " parameters in " + std::to_string(groups) + " groups, the network has " +
+                    std::to_string(end) + " in " + std::to_string(clip.groups.size()));
+}
+
+}  // namespace
+
+Bounded clipped_sum(const Program& program, const Dataset& data,
+                    std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
+                    std::size_t most_rows, SumMemory* memory) {
+  check_batch(batch, data.rows());
+  check_groups(clip, program);
+  SumMemory own;
+  const auto* fused = dynamic_cast<const FusedClipping*>(&program);
+  Total total = fused == nullptr
+                    ? total_of_rows(program, data, batch, clip, executor)
+                    : fused_total(*fused, program.parameter_count(), data, batch, clip, executor,
+                                  most_rows, memory != nullptr ? *memory : own);
+  if (clip.count_share > 0.0) add_count(clip, total);
+  return TrustBase::bounded(std::move(total.sum), clip.clip_norm, PrivacyUnit::example);
 }
 
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor) {

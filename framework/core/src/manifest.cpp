@@ -125,8 +125,13 @@ class Loader {
         marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
     // `data` comes first and has its own reader.
     manifest.resolved.set("data", Value());
-    ComponentUse* uses[] = {nullptr,           &manifest.model,      &manifest.backend,
-                            &manifest.sampler, &manifest.aggregator, &manifest.optimizer};
+    ComponentUse* uses[] = {nullptr,
+                            &manifest.model,
+                            &manifest.backend,
+                            &manifest.sampler,
+                            &manifest.clipping,
+                            &manifest.aggregator,
+                            &manifest.optimizer};
     for (std::size_t i = 1; i < std::size(uses); ++i) {
       const Slot& slot = root_section().slots[i];
       manifest.resolved.set(slot.key, read_slot(slot, "", root_, *uses[i]));

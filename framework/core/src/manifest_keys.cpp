@@ -5,6 +5,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
@@ -82,6 +83,10 @@ const Section& root_section() {
           with_default(slot<Backend>("backend", "What executes the model."), "cpu"),
           slot<Sampler>("sampler",
                         "Which examples each step sees; the privacy statement depends on it."),
+          with_default(slot<Clipping>("clipping",
+                                      "How each example's gradient is brought within "
+                                      "schedules.clip_norm."),
+                       "flat"),
           with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
                        "gaussian"),
           slot<Optimizer>("optimizer", "How released gradients change the parameters."),

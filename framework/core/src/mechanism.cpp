@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "privgrad/core/joint_release.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
 #include "trust_base.hpp"
@@ -106,6 +107,19 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
   for (std::size_t i = 0; i < values.size(); ++i)
     released[i] = static_cast<float>(values[i] / divisor);
   return TrustBase::released(std::move(released), 0.0);
+}
+
+/// Post-processing; here because it makes a Released.
+JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
+  const std::span<const float> values = joint.values();
+  const double stretch = 1.0 / gradient_share(count_share);
+  std::vector<float> gradients(values.size() - 1);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] = static_cast<float>(stretch * static_cast<double>(values[i]));
+  }
+  // The examples within the bound counted +1/2, the others -1/2.
+  const double balance = static_cast<double>(values.back()) / (2.0 * count_share * l2_bound);
+  return {TrustBase::released(std::move(gradients), stretch * joint.noise_stddev()), balance + 0.5};
 }
 
 }  // namespace privgrad::core

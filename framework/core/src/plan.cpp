@@ -8,6 +8,7 @@
 #include "privgrad/core/calibrate.hpp"
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/checked_answer.hpp"
+#include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -65,12 +66,14 @@ class Planner {
     plan_.sampler = manifest_.sampler.make<Sampler>();
     plan_.aggregator = manifest_.aggregator.make<Aggregator>();
     plan_schedules();
+    plan_clipping();
     if (manifest_.noise_off) {
       plan_without_noise();
     } else {
       plan_noise();
       plan_budget();
     }
+    plan_count();
     list_unaccounted();
     if (manifest_.mode == Mode::release) refuse_unaccounted();
     return std::move(plan_);
@@ -121,6 +124,45 @@ class Planner {
     if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
     plan_.learning_rate = std::move(rate.at);
     refuse_shapes_without_meaning();
+  }
+
+  void plan_clipping() {
+    plan_.groups = parameter_groups(plan_.network);
+    plan_.clipping = manifest_.clipping.make<Clipping>();
+    manifest_.clipping.with_position([&] { plan_.clipping->start(plan_.groups); });
+    plan_.adaptive = dynamic_cast<const AdaptiveClipNorm*>(plan_.clipping.get());
+    if (plan_.adaptive == nullptr) return;
+    const std::string& name = manifest_.clipping.component->factory.info.name;
+    manifest_.clip_norm.with_position([&] {
+      const auto& values = clip_norm_.at;
+      if (!clip_norm_.is_shape && std::count(values.begin(), values.end(), values.front()) ==
+                                      static_cast<std::ptrdiff_t>(values.size())) {
+        return;
+      }
+      throw ConfigError("changes over the steps, but " + name +
+                        " decides about the clip norm after the first step; give one number");
+    });
+    if (!has_noise_std()) return;
+    manifest_.noise_std.with_position([&] {
+      throw ConfigError("fixes the noise itself, but under " + name +
+                        " clipping the noise follows the clip norm; use noise_multiplier");
+    });
+  }
+
+  /// The noise of the counts, once that of the steps is known.
+  void plan_count() {
+    if (plan_.adaptive == nullptr) return;
+    manifest_.clipping.with_position([&] {
+      for (std::uint64_t step = 0; step < manifest_.steps; ++step) {
+        const double multiplier = plan_.noise_multiplier[step];
+        // Without noise the count is exact, and any share of the vector will do.
+        plan_.count_noise.push_back(
+            multiplier > 0.0 ? plan_.adaptive->count_noise(plan_.batch_size[step], multiplier)
+                             : 0.0);
+        plan_.count_share.push_back(
+            multiplier > 0.0 ? count_share(multiplier, plan_.count_noise.back()) : 0.5);
+      }
+    });
   }
 
   bool has_noise_std() const { return manifest_.noise_std.component != nullptr; }
@@ -445,6 +487,14 @@ class Planner {
 };
 
 }  // namespace
+
+std::vector<double> Plan::gradient_noise_multiplier() const {
+  std::vector<double> values = noise_multiplier;
+  for (std::size_t step = 0; step < count_share.size(); ++step) {
+    values[step] /= gradient_share(count_share[step]);
+  }
+  return values;
+}
 
 Plan make_plan(const Manifest& manifest) { return Planner(manifest).make(); }
 

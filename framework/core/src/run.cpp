@@ -11,6 +11,7 @@
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/files.hpp"
+#include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/safetensors.hpp"
 
@@ -55,7 +56,8 @@ class Training {
         key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
                             : RandomKey::from_operating_system()),
         sampler_random_(make_random_source(key_.derive("sampler"))),
-        mechanism_(*plan.aggregator, key_.derive("noise")) {}
+        mechanism_(*plan.aggregator, key_.derive("noise")),
+        clip_norm_(plan.clip_norm.front()) {}
 
   RunResult run() {
     read_data();
@@ -128,6 +130,7 @@ class Training {
                          {"adjacency", to_text(manifest_.adjacency)},
                          {"unit", to_text(PrivacyUnit::example)},
                          {"sampler", manifest_.sampler.component->full_name()},
+                         {"clipping", manifest_.clipping.component->full_name()},
                          {"aggregator", manifest_.aggregator.component->full_name()},
                          {"planned_steps", plan_.steps()}});
   }
@@ -172,9 +175,7 @@ class Training {
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step) {
     plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
-    Bounded sum =
-        clipped_sum(*program_, train_, batch_, plan_.clip_norm[step], *executor_, 0, &sum_memory_);
-    const Released gradient = release(std::move(sum), plan_.batch_size[step]);
+    const Released gradient = released_gradient(step);
     previous_ = parameters_;
     plan_.optimizer->step(parameters_, gradient,
                           {.step = step, .learning_rate = plan_.learning_rate[step]});
@@ -183,6 +184,33 @@ class Training {
     if (!finite) parameters_ = previous_;
     program_->load_parameters(parameters_);
     return finite;
+  }
+
+  Released released_gradient(std::uint64_t step) {
+    const bool adaptive = plan_.adaptive != nullptr;
+    if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
+    const double share = adaptive ? plan_.count_share[step] : 0.0;
+    Bounded sum = clipped_sum(*program_, train_, batch_,
+                              {.rule = *plan_.clipping,
+                               .groups = plan_.groups,
+                               .clip_norm = clip_norm_,
+                               .count_share = share},
+                              *executor_, 0, &sum_memory_);
+    Released released = release(std::move(sum), plan_.batch_size[step]);
+    if (!adaptive) return released;
+    JointParts parts = take_apart(released, clip_norm_, share);
+    adapt_clip_norm(parts.unclipped);
+    return std::move(parts.gradients);
+  }
+
+  /// From released values only, so the next clip norm costs nothing more.
+  void adapt_clip_norm(double unclipped) {
+    const double next = plan_.adaptive->next_clip_norm(clip_norm_, unclipped);
+    if (!std::isfinite(next) || next <= 0.0) {
+      throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
+                        format_number(next) + ", expected a finite number above 0");
+    }
+    clip_norm_ = next;
   }
 
   Released release(Bounded sum, double divisor) {
@@ -198,6 +226,7 @@ class Training {
     Json line = to_json(last_metrics_);
     line["step"] = result_.steps;
     line["epsilon"] = json_number(result_.epsilon.value);
+    line["clip_norm"] = clip_norm_;
     metrics_file_->append(line.dump() + "\n");
     if (options_.on_progress) {
       options_.on_progress({.step = result_.steps,
@@ -266,6 +295,8 @@ class Training {
             {"adjacency", to_text(manifest_.adjacency)},
             {"unit", to_text(PrivacyUnit::example)},
             {"sampler", manifest_.sampler.component->factory.info.name},
+            {"clipping", manifest_.clipping.component->factory.info.name},
+            {"clip_norm", clip_norm_},
             {"aggregator", manifest_.aggregator.component->factory.info.name},
             {"parameters", plan_.parameters},
             {"metrics", to_json(result_.metrics)},
@@ -293,6 +324,7 @@ class Training {
   SumMemory sum_memory_;
   std::vector<float> parameters_, previous_;
   std::vector<std::uint32_t> batch_;
+  double clip_norm_;  // of the last step; with adaptive clipping, of the next one
 
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
@@ -337,24 +369,29 @@ nlohmann::json to_json(const Plan& plan) {
                                 {"bound", to_text(report.epsilon.bound)},
                                 {"note", report.epsilon.note}};
   }
-  return {{"name", manifest.name},
-          {"steps", plan.steps()},
-          {"affordable_steps", plan.affordable_steps},
-          {"noise_multiplier", plan.noise_multiplier},
-          {"clip_norm", plan.clip_norm},
-          {"learning_rate", plan.learning_rate},
-          {"epsilon", json_number(plan.epsilon().value)},
-          {"delta", manifest.target_delta},
-          {"adjacency", to_text(manifest.adjacency)},
-          {"accountant", plan.accountants.front().name},
-          {"accountants", std::move(accountants)},
-          {"parameters", plan.parameters},
-          {"dataset_size", plan.dataset_size},
-          {"batch_size", plan.batch_size},
-          {"unaccounted", unaccounted_names(plan)},
-          {"mode", mode_name(manifest)},
-          {"reproducible", manifest.seed.has_value()},
-          {"event", to_json(plan.event)}};
+  Json json{{"name", manifest.name},
+            {"steps", plan.steps()},
+            {"affordable_steps", plan.affordable_steps},
+            {"noise_multiplier", plan.noise_multiplier},
+            {"clip_norm", plan.clip_norm},
+            {"learning_rate", plan.learning_rate},
+            {"epsilon", json_number(plan.epsilon().value)},
+            {"delta", manifest.target_delta},
+            {"adjacency", to_text(manifest.adjacency)},
+            {"accountant", plan.accountants.front().name},
+            {"accountants", std::move(accountants)},
+            {"parameters", plan.parameters},
+            {"dataset_size", plan.dataset_size},
+            {"batch_size", plan.batch_size},
+            {"unaccounted", unaccounted_names(plan)},
+            {"mode", mode_name(manifest)},
+            {"reproducible", manifest.seed.has_value()},
+            {"event", to_json(plan.event)}};
+  if (plan.adaptive != nullptr) {
+    json["count_noise"] = plan.count_noise;
+    json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();
+  }
+  return json;
 }
 
 }  // namespace privgrad::core

@@ -1,6 +1,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/model.hpp"
@@ -14,9 +15,11 @@ namespace privgrad {
 
 // Key functions: they pin each interface's vtable and typeinfo to this library.
 Accountant::~Accountant() = default;
+AdaptiveClipNorm::~AdaptiveClipNorm() = default;
 Aggregator::~Aggregator() = default;
 Backend::~Backend() = default;
 Checkpointable::~Checkpointable() = default;
+Clipping::~Clipping() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
 FusedClipping::~FusedClipping() = default;

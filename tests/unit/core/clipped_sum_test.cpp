@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
-using core::clip_factor;
-using core::clipped_sum;
 
 namespace {
 
@@ -36,50 +35,7 @@ std::vector<std::uint32_t> all_rows(const Dataset& data) {
   return rows;
 }
 
-long double exact_norm(std::span<const float> row, double factor) {
-  long double squares = 0.0L;
-  for (const float x : row) {
-    const double contribution = factor * static_cast<double>(x);  // as the sum computes it
-    squares += static_cast<long double>(contribution) * contribution;
-  }
-  return std::sqrt(squares);
-}
-
 }  // namespace
-
-TEST_CASE("a contribution never has a norm above the bound", "[clip][privacy]") {
-  // Norms measured in long double (64-bit mantissa). Rows of many sizes and scales, bounds of all
-  // sizes, and bounds that are the row's own norm up to the last bits, where rounding decides.
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  for (int trial = 0; trial < 2000; ++trial) {
-    std::vector<float> row(1 + random() % 300);
-    const float scale = std::pow(10.0f, static_cast<float>(random() % 60) - 30.0f);
-    for (float& x : row) x = normal(random) * scale;
-    const auto own_norm = static_cast<double>(exact_norm(row, 1.0));
-    double bound = own_norm;
-    if (trial % 3 == 0) bound = std::pow(10.0, static_cast<double>(random() % 20) - 10.0);
-    if (trial % 3 == 1) bound = std::nextafter(own_norm, 0.0);
-    if (bound == 0.0) continue;
-    const double factor = clip_factor(row, bound);
-    REQUIRE(factor <= 1.0);
-    REQUIRE(exact_norm(row, factor) <= bound);
-    // And not needlessly small: within 1e-12 of the bound, or not clipped.
-    REQUIRE((factor == 1.0 || exact_norm(row, factor) >= bound * (1.0 - 1e-12)));
-  }
-}
-
-TEST_CASE("large gradients keep the bound: a million coordinates", "[clip][privacy]") {
-  const std::vector<float> row(1'000'000, 0.1f);  // float sums drift by 2.6e-4 here
-  CHECK(exact_norm(row, clip_factor(row, 1.0)) <= 1.0L);
-}
-
-TEST_CASE("a gradient within the bound is left alone, bit for bit", "[clip]") {
-  const std::vector<float> row{0.3f, -0.4f};
-  CHECK(clip_factor(row, 0.6) == 1.0);
-  CHECK(clip_factor(std::vector<float>{0.0f, 0.0f}, 1e-300) == 1.0);
-  CHECK(clip_factor(std::vector<float>{1e-45f}, 1.0) == 1.0);
-}
 
 TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip][privacy]") {
   SerialExecutor serial;

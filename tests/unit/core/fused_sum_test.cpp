@@ -138,17 +138,3 @@ TEST_CASE("fused sum: factors are rounded down, and finite", "[clip][privacy]") 
     }
   }
 }
-
-TEST_CASE("one factor for all groups keeps the bound in double", "[clip][privacy]") {
-  using core::clip_factor_of_groups;
-  const std::vector<double> norms{9.0, 16.0};
-  CHECK(clip_factor_of_groups(norms, 6.0) == 1.0);
-  CHECK(clip_factor_of_groups(norms, 5.0) <= 1.0);
-  CHECK_THAT(clip_factor_of_groups(norms, 2.5), WithinRel(0.5, 1e-14));
-  CHECK(clip_factor_of_groups(norms, 2.5) * 5.0 <= 2.5);
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  CHECK(clip_factor_of_groups(std::vector<double>{1.0, nan}, 1.0) == 0.0);
-  CHECK(clip_factor_of_groups(std::vector<double>{1.0, HUGE_VAL}, 1.0) == 0.0);
-  // Below what float32 products may be off by, nothing is left.
-  CHECK(clip_factor_of_groups(norms, 1e-30) == 0.0);
-}

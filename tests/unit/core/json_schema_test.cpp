@@ -111,6 +111,7 @@ TEST_CASE("the schema says what the declarations say", "[json_schema]") {
   std::sort(sorted.begin(), sorted.end());
   CHECK(sorted == required);
   CHECK(schema.at("/properties/backend/default"_json_pointer) == "cpu");
+  CHECK(schema.at("/properties/clipping/default"_json_pointer) == "flat");
 
   const Json& optimizer = schema.at("/$defs/optimizer/anyOf"_json_pointer);
   REQUIRE(optimizer.size() == 3);

@@ -12,6 +12,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/catalog.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/core/manifest.hpp"
 #include "privgrad/core/yaml.hpp"
 #include "privgrad/data_source.hpp"
@@ -64,6 +65,7 @@ inline privgrad::Catalog make_catalog() {
           declare<Sampler>("all"),
           declare<Sampler>("shuffle",
                            {param::integer("batch_size", "Examples.").at_least(1).example(5)}),
+          declare<Clipping>("flat"),
           declare<Aggregator>("gaussian"),
           declare<Optimizer>("sgd"),
           declare<Optimizer>(

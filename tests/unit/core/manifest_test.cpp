@@ -17,6 +17,7 @@ TEST_CASE("a manifest is read, checked and completed", "[manifest]") {
   CHECK(manifest.model.params.integers("hidden") == std::vector<std::int64_t>{4, 2});
   CHECK(manifest.model.params.text("activation") == "relu");
   CHECK(manifest.backend.component->factory.info.name == "cpu");
+  CHECK(manifest.clipping.component->factory.info.name == "flat");
   CHECK(manifest.aggregator.component->factory.info.name == "gaussian");
   CHECK(manifest.optimizer.params.real("beta") == 0.5);
   CHECK(manifest.noise_multiplier.component->factory.info.name == "uniform");
@@ -60,6 +61,8 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
         "  kind: test:cpu\n"
         "sampler:\n"
         "  kind: test:all\n"
+        "clipping:\n"
+        "  kind: test:flat\n"
         "aggregator:\n"
         "  kind: test:gaussian\n"
         "optimizer:\n"

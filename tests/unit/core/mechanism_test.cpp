@@ -6,6 +6,7 @@
 
 #include "fake_accountant.hpp"
 #include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "support.hpp"
@@ -25,7 +26,7 @@ Bounded zeros(std::size_t size, double l2_bound) {
   SerialExecutor serial;
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
-  return core::clipped_sum(program, data, {}, l2_bound, serial);
+  return clipped_sum(program, data, {}, l2_bound, serial);
 }
 
 /// Receipts as a run gets them: from a ledger, for `steps` Gaussian releases.

@@ -69,7 +69,7 @@ struct Manifest {
   std::optional<std::uint64_t>
       dataset_size;             ///< data.size: the declared, public number of training rows.
   bool test_is_public = false;  ///< data.test_is_public.
-  ComponentUse model, backend, sampler, aggregator, optimizer;
+  ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse clip_norm, learning_rate;     ///< schedules.*
   ComponentUse noise_multiplier, noise_std;  ///< schedules.*; one of them is given.
   ComponentUse batch_size;                   ///< schedules.*; may be missing.

@@ -7,6 +7,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/manifest.hpp"
 #include "privgrad/data_source.hpp"
@@ -38,6 +39,7 @@ struct Plan {
   std::vector<ComponentPtr<Transform>> transforms;
   ComponentPtr<Model> model;
   ComponentPtr<Sampler> sampler;
+  ComponentPtr<Clipping> clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
 
@@ -45,10 +47,16 @@ struct Plan {
   std::uint64_t dataset_size = 0;  ///< Public.
   Network network;
   std::size_t parameters = 0;
+  std::vector<ParameterGroup> groups;          ///< Of the parameters, for clipping.
+  const AdaptiveClipNorm* adaptive = nullptr;  ///< The clipping's ability, if it has it.
 
   /// One per step. noise_multiplier: all zero without noise; batch_size: expected, and the constant
   /// divisor of the noisy sum.
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
+  /// Of adaptive clipping, else empty; one per step. The noise of the count, in examples, and what
+  /// the sum's bound leaves for it; noise_multiplier is then that of both releases together, and
+  /// clip_norm that of the first step.
+  std::vector<double> count_noise, count_share;
   std::vector<Charge> charges;                ///< One per step; no noise: none.
   std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
@@ -57,6 +65,9 @@ struct Plan {
   std::vector<Unaccounted> unaccounted;
 
   std::uint64_t steps() const { return manifest->steps; }
+  /// The noise of the gradients alone over the clip norm: more than noise_multiplier where a count
+  /// has its share of that.
+  std::vector<double> gradient_noise_multiplier() const;
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
 };
 

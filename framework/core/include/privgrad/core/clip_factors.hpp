@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "privgrad/clipping.hpp"
+
+namespace privgrad::core {
+
+/// How the examples of one step are clipped.
+struct Clip {
+  const Clipping& rule;                    ///< Started for these groups.
+  std::span<const ParameterGroup> groups;  ///< Of the parameters, in order, without gaps.
+  double clip_norm = 0.0;                  ///< Finite, > 0.
+  /// The share of the sum's bound that is left for the count of unclipped examples, in [0, 1); 0:
+  /// nothing is counted. See joint_release.hpp.
+  double count_share = 0.0;
+};
+
+/// No less than the squared L2 norm of a float32 vector, and by at most a relative (n + 8) 2^-51
+/// more; NaN or infinite where an element is.
+///
+/// Why it holds: the computed sum of n squares is off by at most n units of 2^-53 (relative; Higham
+/// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
+double squared_norm_at_most(std::span<const float> row);
+
+/// The factors of one example: what the rule says, made smaller where that is too much.
+///
+/// Whatever the rule says, the vector of all factor_g * gradient_g, computed in double, has an L2
+/// norm of at most clip_norm, never above it, rounding included: factors that are negative or not
+/// finite count as 0, and if the norm is too large still, one more factor brings all groups down
+/// together. That factor is enlarged in its denominator by all the roundings on the way to it and
+/// by the one of each product: groups.size() + 8 units of 2^-52.
+///
+/// An example whose gradient is not finite (an infinite or NaN squared norm) contributes nothing;
+/// the rule does not see it.
+/// \param squared_norms  [groups]: each at least the squared L2 norm of the gradient in that group.
+/// \param factors        out: finite, >= 0, [groups].
+/// \param slack         how much shorter than clip_norm the contribution has to be: room for errors
+///   of whoever makes it that are not relative to its size, such as underflow.
+/// \returns whether the norm of the whole gradient is at most clip_norm.
+bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
+                  std::span<double> factors, double slack = 0.0);
+
+}  // namespace privgrad::core

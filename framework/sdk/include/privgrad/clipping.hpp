@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/export.hpp"
+#include "privgrad/network.hpp"
+
+namespace privgrad {
+
+/// Parameters whose gradient has a norm, and gets a factor, of its own: those of one layer, its
+/// weights and biases together.
+struct ParameterGroup {
+  std::string name;        ///< "layers.0".
+  std::size_t offset = 0;  ///< First element in the flat parameter vector.
+  std::size_t size = 0;    ///< Number of parameters, > 0.
+};
+
+/// \returns one group for each layer that has parameters, in their order, without gaps.
+PRIVGRAD_API std::vector<ParameterGroup> parameter_groups(const Network& network);
+
+/// Says by how much the gradient of an example is made smaller (or larger) before it is summed.
+///
+/// An example contributes factor_g times its gradient in each group g. The core sees to it that the
+/// contribution has an L2 norm of at most clip_norm, rounding included, whatever the factors are,
+/// and that an example whose gradient is not finite contributes nothing. A rule can therefore cost
+/// accuracy, never privacy, as long as an example's factors follow from its own norms: that is why
+/// it is shown one example at a time.
+///
+/// Privacy: sees the gradient norms of private examples; what it returns is as private as they are
+/// and goes to the core alone.
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API Clipping {
+ public:
+  static constexpr std::string_view kKind = "clipping";
+  static constexpr int kInterfaceVersion = 1;
+  static constexpr std::string_view kSees = "private norms";
+
+  virtual ~Clipping();
+  Clipping(const Clipping&) = delete;
+  Clipping& operator=(const Clipping&) = delete;
+
+  /// Called once, before factors().
+  /// \param groups  not empty; valid during the call only.
+  /// \throws ConfigError if the parameters do not fit the network's groups.
+  virtual void start(std::span<const ParameterGroup> groups) = 0;
+
+  /// The factors of one example.
+  /// \param squared_norms  finite, >= 0, [groups]: of the example's gradient in each group.
+  /// \param clip_norm      finite, > 0.
+  /// \param factors        out: finite, >= 0, [groups], such that the root of
+  ///   sum_g (factor_g^2 squared_norm_g) is at most clip_norm up to rounding. What is above that is
+  ///   scaled down by the core, all groups alike; a negative or non-finite factor counts as 0.
+  virtual void factors(std::span<const double> squared_norms, double clip_norm,
+                       std::span<double> factors) const = 0;
+
+ protected:
+  Clipping() = default;
+};
+
+/// Optional ability, found with dynamic_cast: a rule that wants its clip norm to follow the data.
+///
+/// Each step then releases, beside the sum of the gradients, the noised number of examples whose
+/// gradient was within the clip norm. The core counts, adds the noise, and charges for both
+/// releases as one Gaussian mechanism; the rule sees the noised number only, so that every clip
+/// norm follows from released values.
+///
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API AdaptiveClipNorm {
+ public:
+  virtual ~AdaptiveClipNorm();
+
+  /// Standard deviation of the noise of the count, in examples; the less, the more noise is left
+  /// for the gradients. A pure function of public values.
+  /// \param expected_batch_size  > 0.
+  /// \param noise_multiplier     > 0, of both releases together.
+  /// \returns a finite number above noise_multiplier / 2: with that much noise the count alone
+  ///   would cost what both may cost together.
+  virtual double count_noise(double expected_batch_size, double noise_multiplier) const = 0;
+
+  /// \param clip_norm  of the step before, finite, > 0.
+  /// \param unclipped  the released share of its examples that were within it; the noise may put it
+  ///   anywhere on the real line.
+  /// \returns the clip norm of the next step, finite and > 0: a pure function of its arguments.
+  virtual double next_clip_norm(double clip_norm, double unclipped) const = 0;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "../norms.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// g -> g C / (||g|| + gamma): every contribution is shorter than C, and their order by length is
+/// kept. C and the learning rate of an optimizer that is linear in the gradient then only matter by
+/// their product.
+class Automatic final : public privgrad::Clipping {
+ public:
+  explicit Automatic(const privgrad::Params& params) : gamma_(params.real("gamma")) {}
+
+  void start(std::span<const privgrad::ParameterGroup>) override {}
+
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double norm = privgrad::clippings::whole_norm(squared_norms);
+    std::fill(factors.begin(), factors.end(), clip_norm / (norm + gamma_));
+  }
+
+ private:
+  double gamma_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Clipping, Automatic>({
+      .name = "automatic",
+      .summary = "Gradients are scaled by clip_norm / (norm + gamma): there is no threshold.",
+      .reference = "Bu, Wang, Zha and Karypis 2022 (Automatic Clipping), AUTO-S",
+      .params = {real(
+                     "gamma",
+                     "Gradients much longer than this are normalised, much shorter ones multiplied "
+                     "by clip_norm / gamma.")
+                     .at_least(1e-12)
+                     .defaults_to(0.01)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.automatic", "0.1.0", register_components)

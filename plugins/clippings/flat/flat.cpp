@@ -1,0 +1,34 @@
+#include <algorithm>
+
+#include "../norms.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// g -> g min(1, C / ||g||): the projection on the ball of radius C.
+class Flat final : public privgrad::Clipping {
+ public:
+  explicit Flat(const privgrad::Params&) {}
+
+  void start(std::span<const privgrad::ParameterGroup>) override {}
+
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double norm = privgrad::clippings::whole_norm(squared_norms);
+    std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
+  }
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Clipping, Flat>({
+      .name = "flat",
+      .summary = "Gradients longer than clip_norm are scaled down to it, the others left alone.",
+      .reference = "Abadi et al. 2016, Algorithm 1",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.flat", "0.1.0", register_components)

@@ -1,0 +1,36 @@
+#include <algorithm>
+
+#include "../norms.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// g -> g C / ||g||. A gradient of zero stays zero: it has no direction.
+class Normalized final : public privgrad::Clipping {
+ public:
+  explicit Normalized(const privgrad::Params&) {}
+
+  void start(std::span<const privgrad::ParameterGroup>) override {}
+
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double norm = privgrad::clippings::whole_norm(squared_norms);
+    const double factor = norm == 0.0 ? 0.0 : clip_norm / norm;
+    std::fill(factors.begin(), factors.end(), factor);
+  }
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Clipping, Normalized>({
+      .name = "normalized",
+      .summary = "Every gradient is scaled to norm clip_norm, up or down; zero stays zero.",
+      .reference = "Bu, Wang, Zha and Karypis 2022 (Automatic Clipping), AUTO-V; Das, Kale, Xu, "
+                   "Zhang and Sanghavi 2022",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.normalized", "0.1.0", register_components)

@@ -1,0 +1,136 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// Poisson batches of two clusters; each test changes a line or two.
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 400, test_rows: 50, dimensions: 10, test_is_public: true, size: 400}
+model: {kind: mlp, hidden: [8]}
+sampler: {kind: poisson, batch_size: 80}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 1.0, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 20
+)";
+
+nlohmann::json last_measurement(const Experiment& experiment) {
+  const std::string text = read_file(experiment.run_dir() / "metrics.jsonl");
+  const std::size_t begin = text.rfind('\n', text.size() - 2);
+  return nlohmann::json::parse(text.substr(begin == text.npos ? 0 : begin + 1));
+}
+
+}  // namespace
+
+TEST_CASE("clipping is flat unless the manifest says otherwise", "[run][clipping]") {
+  Experiment unsaid(kBase), flat(kBase, {"clipping=flat"}), other(kBase, {"clipping=per_layer"});
+  const auto result = unsaid.run();
+  flat.run();
+  other.run();
+  CHECK(unsaid.parameters() == flat.parameters());
+  CHECK(unsaid.parameters() != other.parameters());
+  CHECK(result.summary.at("clipping") == "flat");
+  CHECK(result.summary.at("clip_norm") == 1.0);
+  CHECK(unsaid.ledger().facts.at("clipping") == "privgrad.flat:flat");
+}
+
+TEST_CASE("every clipping costs the same and learns", "[run][clipping]") {
+  const std::string name = GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive");
+  Experiment experiment(kBase, {"clipping=" + name, "steps=100"});
+  Experiment flat(kBase, {"steps=100"});
+  const auto result = experiment.run();
+  CHECK(result.epsilon.value == flat.plan().epsilon().value);
+  CHECK(result.metrics.test_accuracy.value() > 0.9);
+}
+
+TEST_CASE("weights of layers that do not fit the model are refused with their place",
+          "[plan][clipping]") {
+  Experiment experiment(kBase, {"clipping={kind: per_layer, weights: [1, 2, 3]}"});
+  CHECK_THROWS_WITH(experiment.plan(),
+                    ContainsSubstring("--set clipping") &&
+                        ContainsSubstring("3 weights, expected one for each of the 2 layers"));
+}
+
+TEST_CASE("adaptive clipping is charged with its count, as one release a step",
+          "[plan][run][clipping][privacy]") {
+  Experiment experiment(kBase, {"clipping={kind: adaptive, count_noise: 2}"});
+  const auto& plan = experiment.plan();
+  CHECK(plan.count_noise == std::vector<double>(20, 2.0));
+  // z = 1 for both: 1/z_delta^2 = 1 - 1/16 for the gradients, 1/16 for the count.
+  CHECK(plan.count_share == std::vector<double>(20, 0.25));
+  const auto json = core::to_json(plan);
+  CHECK(json.at("count_noise") == plan.count_noise);
+  // (1 - 1/16)^(-1/2)
+  CHECK_THAT(json.at("gradient_noise_multiplier").at(19).get<double>(), WithinRel(1.0327955, 1e-6));
+  experiment.run();
+  const auto ledger = experiment.ledger();
+  REQUIRE(ledger.releases.size() == 20);
+  for (const auto& release : ledger.releases) {
+    CHECK(release.event.at("of").at("noise_multiplier") == 1.0);
+  }
+  CHECK(ledger.facts.at("clipping") == "privgrad.adaptive:adaptive");
+}
+
+TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[run][clipping]") {
+  // A linear model that begins at zero and never moves: the gradient of an example x is
+  // (p - y) x' with p - y = +-(1/2, -1/2), so its norm is sqrt((||x||^2 + 1) / 2).
+  const auto clip_norm_after = [](const std::string& quantile, const std::string& noise) {
+    Experiment experiment(
+        kBase, {"model={kind: linear, initialisation: zeros}", "schedules.learning_rate=0",
+                "sampler=full_batch", "privacy.adjacency=zero_out", "steps=300",
+                "clipping={kind: adaptive, quantile: " + quantile + "}", noise});
+    const auto rows = experiment.plan().data->read(Split::train);
+    const double found = experiment.run().summary.at("clip_norm").get<double>();
+    CHECK(last_measurement(experiment).at("clip_norm") == found);
+    std::vector<float> features(rows.row_size() * rows.rows()), targets(rows.rows());
+    std::vector<std::uint32_t> all(rows.rows());
+    for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
+    rows.gather(all, features, targets);
+    std::size_t within = 0;
+    for (std::size_t i = 0; i < rows.rows(); ++i) {
+      double squares = 1.0;
+      for (std::size_t j = 0; j < rows.row_size(); ++j) {
+        squares += std::pow(static_cast<double>(features[i * rows.row_size() + j]), 2.0);
+      }
+      if (std::sqrt(squares / 2.0) <= found) ++within;
+    }
+    return static_cast<double>(within) / static_cast<double>(rows.rows());
+  };
+  // Without noise the clip norm settles between two neighbours of the quantile.
+  CHECK_THAT(clip_norm_after("0.5", "privacy.noise=off"), WithinAbs(0.5, 0.01));
+  CHECK_THAT(clip_norm_after("0.9", "privacy.noise=off"), WithinAbs(0.9, 0.01));
+  // With noise of 20 in 400 examples, 0.05, each step moves its logarithm by at most some
+  // hundredths.
+  CHECK_THAT(clip_norm_after("0.5", "schedules.noise_multiplier=1"), WithinAbs(0.5, 0.15));
+}
+
+TEST_CASE("adaptive clipping refuses what would make its clip norm or its noise untrue",
+          "[plan][clipping]") {
+  const auto refused = [](std::vector<std::string> overrides, const std::string& why) {
+    overrides.push_back("clipping={kind: adaptive, count_noise: 2}");
+    Experiment experiment(kBase, overrides);
+    CHECK_THROWS_AS(experiment.plan(), ConfigError);
+    Experiment again(kBase, overrides);
+    CHECK_THROWS_WITH(again.plan(), ContainsSubstring(why));
+  };
+  refused({"schedules.clip_norm={kind: exponential, initial: 2, rate: 0.1}"},
+          "decides about the clip norm after the first step");
+  refused({"schedules.noise_multiplier=null", "schedules.noise_std=1"},
+          "noise follows the clip norm");
+  refused({"schedules.noise_multiplier=4"}, "more than half the noise multiplier");
+}
+
+TEST_CASE("adaptive clipping is the same on any number of threads", "[run][clipping]") {
+  Experiment one(kBase, {"clipping=adaptive"}), two(kBase, {"clipping=adaptive"});
+  const auto first = one.run(1);
+  const auto second = two.run(2);
+  CHECK(one.parameters() == two.parameters());
+  CHECK(first.summary.at("clip_norm") == second.summary.at("clip_norm"));
+  CHECK(first.summary.at("clip_norm") != 1.0);
+}

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "privgrad/core/clipped_sum.hpp"
+
+/// A clipping whose factors the test writes.
+class ScriptedClipping final : public privgrad::Clipping {
+ public:
+  using Rule = std::function<void(std::span<const double>, double, std::span<double>)>;
+  explicit ScriptedClipping(Rule rule) : rule_(std::move(rule)) {}
+  void start(std::span<const privgrad::ParameterGroup>) override {}
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    rule_(squared_norms, clip_norm, factors);
+  }
+
+ private:
+  Rule rule_;
+};
+
+/// What the clipping `flat` does.
+inline const ScriptedClipping& flat_clipping() {
+  static const ScriptedClipping flat(
+      [](std::span<const double> squared_norms, double clip_norm, std::span<double> factors) {
+        double squares = 0.0;
+        for (const double x : squared_norms) squares += x;
+        const double norm = std::sqrt(squares);
+        std::fill(factors.begin(), factors.end(), norm <= clip_norm ? 1.0 : clip_norm / norm);
+      });
+  return flat;
+}
+
+/// Clipped flat: by rows all parameters as one group, by norms in as many groups as the program
+/// has, of which only the number matters. With a count share also the count beside the sum.
+inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
+                                     const privgrad::Dataset& data,
+                                     std::span<const std::uint32_t> batch, double clip_norm,
+                                     privgrad::Executor& executor, std::size_t most_rows = 0,
+                                     privgrad::core::SumMemory* memory = nullptr,
+                                     double count_share = 0.0) {
+  const auto* fused = dynamic_cast<const privgrad::FusedClipping*>(&program);
+  std::vector<privgrad::ParameterGroup> groups;
+  for (std::size_t i = 1; fused != nullptr && i < fused->groups(); ++i) {
+    groups.push_back({"one parameter", i - 1, 1});
+  }
+  groups.push_back({"the others", groups.size(), program.parameter_count() - groups.size()});
+  return privgrad::core::clipped_sum(program, data, batch,
+                                     {.rule = flat_clipping(),
+                                      .groups = groups,
+                                      .clip_norm = clip_norm,
+                                      .count_share = count_share},
+                                     executor, most_rows, memory);
+}
