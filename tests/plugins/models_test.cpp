@@ -130,6 +130,117 @@ TEST_CASE("mlp: parameters out of range are refused", "[model]") {
   CHECK_THROWS_AS(huge->network({{784}, 10}), ConfigError);
 }
 
+namespace {
+
+Value layer(Value::Object members) { return Value(std::move(members)); }
+
+ComponentPtr<Model> cnn_of(Value::List layers) {
+  return model("cnn", given("layers", std::move(layers)));
+}
+
+}  // namespace
+
+TEST_CASE("cnn: the presets have the parameters that their layers come to", "[model]") {
+  struct Preset {
+    const char* name;
+    std::size_t parameters;
+    ActivationKind activation;
+  };
+  // Weights and a bias for each channel or unit, layer by layer:
+  // lenet: (25 + 1) 6 + (25 6 + 1) 16 + (400 + 1) 120 + (120 + 1) 84 + (84 + 1) 10.
+  // fedavg_cnn: (25 + 1) 32 + (25 32 + 1) 64 + (16 64 + 1) 512 + (512 + 1) 10.
+  // tempered_sigmoid: (64 + 1) 16 + (16 16 + 1) 32 + (16 32 + 1) 32 + (32 + 1) 10.
+  const auto preset = GENERATE(Preset{"lenet", 61706, ActivationKind::tanh},
+                               Preset{"fedavg_cnn", 582026, ActivationKind::relu},
+                               Preset{"tempered_sigmoid", 26010, ActivationKind::tanh});
+  INFO(preset.name);
+  for (const Shape& image : {Shape{28, 28}, Shape{28, 28, 1}}) {
+    const Network network = model("cnn", given("preset", preset.name))->network({image, 10});
+    CHECK(parameter_count(network) == preset.parameters);
+    CHECK(network.loss == Loss::cross_entropy);
+    CHECK(std::get<Activation>(network.layers[1]).kind == preset.activation);
+  }
+  const auto other = model("cnn", {{"preset", preset.name, {}}, {"activation", "sigmoid", {}}})
+                         ->network({{28, 28}, 10});
+  for (const Layer& one : other.layers) {
+    if (const auto* f = std::get_if<Activation>(&one)) CHECK(f->kind == ActivationKind::sigmoid);
+  }
+  CHECK_THROWS_WITH(model("cnn", given("preset", preset.name))->network({{28}, 10}),
+                    ContainsSubstring("needs an image"));
+}
+
+TEST_CASE("cnn: lenet unless told otherwise", "[model]") {
+  CHECK(parameter_count(model("cnn")->network({{28, 28}, 10})) == 61706);
+}
+
+TEST_CASE("cnn: any stack of layers, as listed", "[model]") {
+  const auto cnn =
+      cnn_of({layer({{"kind", "conv2d", {}},
+                     {"channels", 4, {}},
+                     {"kernel", 3, {}},
+                     {"stride", 2, {}},
+                     {"padding", 1, {}}}),
+              layer({{"kind", "group_norm", {}}, {"groups", 2, {}}}),
+              layer({{"kind", "activation", {}}, {"function", "sigmoid", {}}}),
+              layer({{"kind", "max_pool", {}}, {"window", 2, {}}}),
+              layer({{"kind", "conv2d", {}}, {"channels", 6, {}}, {"kernel", 1, {}}}),
+              layer({{"kind", "avg_pool", {}}, {"window", 2, {}}, {"stride", 1, {}}}),
+              layer({{"kind", "flatten", {}}}), layer({{"kind", "dense", {}}, {"units", 5, {}}}),
+              layer({{"kind", "layer_norm", {}}})});
+  const Network network = cnn->network({{12, 12, 3}, 7});
+  std::string text;
+  for (const Layer& one : network.layers) text += to_text(one) + "; ";
+  CHECK(text ==
+        "conv2d 4 kernel 3 stride 2 padding 1; group_norm 2; sigmoid; max pool 2 stride 2; "
+        "conv2d 6 kernel 1 stride 1 padding 0; average pool 2 stride 1; flatten; dense 5; "
+        "layer_norm; dense 7; ");
+  // 12 -> 6 -> 3 -> 3 -> 2 pixels.
+  CHECK(layer_shapes(network)[7] == Shape{2 * 2 * 6});
+  CHECK(parameter_count(network) ==
+        (27 + 1) * 4 + 2 * 4 + (4 + 1) * 6 + (24 + 1) * 5 + 2 * 5 + (5 + 1) * 7);
+}
+
+TEST_CASE("cnn: a layer without what it needs, or with what it has not, is named", "[model]") {
+  CHECK_THROWS_WITH(cnn_of({layer({{"kind", "flatten", {}}}),
+                            layer({{"kind", "conv2d", {}}, {"channels", 4, {}}})}),
+                    ContainsSubstring("layers.1, conv2d, lacks 'kernel'"));
+  CHECK_THROWS_WITH(
+      cnn_of({layer({{"kind", "max_pool", {}}, {"window", 2, {}}, {"padding", 1, {}}})}),
+      ContainsSubstring("layers.0, max_pool, has no 'padding'; it has window, stride"));
+  CHECK_THROWS_WITH(cnn_of({layer({{"kind", "flatten", {}}, {"units", 3, {}}})}),
+                    ContainsSubstring("nothing but its kind"));
+  CHECK_THROWS_WITH(cnn_of({layer({{"kind", "convolution", {}}})}), ContainsSubstring("conv2d"));
+  CHECK_THROWS_WITH(cnn_of({layer({{"kind", "batch_norm", {}}})}), ContainsSubstring("group_norm"));
+  CHECK_THROWS_WITH(model("cnn", {{"preset", "lenet", {}},
+                                  {"layers", Value::List{layer({{"kind", "flatten", {}}})}, {}}}),
+                    ContainsSubstring("one of preset and layers, not both"));
+  CHECK_THROWS_WITH(model("cnn", {{"activation", "relu", {}},
+                                  {"layers", Value::List{layer({{"kind", "flatten", {}}})}, {}}}),
+                    ContainsSubstring("activation is for presets"));
+}
+
+TEST_CASE("cnn: kernels begin by their rule, norms at 1, biases at 0", "[model]") {
+  const auto begin = [](const char* function) {
+    return cnn_of({layer({{"kind", "conv2d", {}}, {"channels", 64, {}}, {"kernel", 5, {}}}),
+                   layer({{"kind", "layer_norm", {}}}),
+                   layer({{"kind", "activation", {}}, {"function", function, {}}})});
+  };
+  const auto check = [&](const char* function, double variance, double kurtosis) {
+    const auto cnn = begin(function);
+    const Network network = cnn->network({{8, 8, 20}, 2});
+    const auto parameters = initial(*cnn, network);
+    constexpr std::size_t kCount = 64 * 25 * 20;
+    const Moments m = moments(std::span(parameters).first(kCount));
+    // Five standard errors: false alarm below 1e-6.
+    CHECK_THAT(m.variance / variance, WithinAbs(1, 5 * std::sqrt((kurtosis - 1) / kCount)));
+    CHECK(parameters[kCount] == 0.0f);       // a bias of the convolution
+    CHECK(parameters[kCount + 64] == 1.0f);  // a weight of the norm
+    CHECK(parameters[kCount + 128] == 0.0f);
+  };
+  check("relu", 2.0 / (25 * 20), 3);              // he_normal
+  check("tanh", 2.0 / (25 * 20 + 25 * 64), 1.8);  // glorot_uniform
+}
+
 TEST_CASE("linear: begins at zero without drawing", "[model]") {
   const auto linear = model("linear");
   const Network network = linear->network({{5}, 3});

@@ -12,7 +12,8 @@ namespace privgrad::testing {
 namespace {
 
 std::vector<ExampleShape> sample_shapes() {
-  return {{{1}, 2}, {{5}, 2}, {{5}, 3}, {{5}, 0}, {{3, 4}, 3}, {{2, 3, 4}, 10}, {{8, 8, 1}, 2}};
+  return {{{1}, 2},    {{5}, 2},        {{5}, 3},       {{5}, 0},
+          {{3, 4}, 3}, {{2, 3, 4}, 10}, {{8, 8, 1}, 2}, {{28, 28}, 10}};
 }
 
 std::string text_of(const ExampleShape& shape) {
@@ -22,11 +23,7 @@ std::string text_of(const ExampleShape& shape) {
 
 std::string text_of(const Network& network) {
   std::string text = std::string(to_text(network.loss));
-  for (const Layer& layer : network.layers) {
-    if (const auto* activation = std::get_if<Activation>(&layer)) {
-      text += " " + std::string(to_text(activation->kind));
-    }
-  }
+  for (const Layer& layer : network.layers) text += ", " + to_text(layer);
   for (const ParameterBlock& block : parameter_blocks(network)) {
     text += " " + block.name + " " + to_text(block.shape);
   }

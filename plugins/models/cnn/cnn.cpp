@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "dense_models.hpp"
+#include "layers.hpp"
+#include "presets.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+namespace cnn = privgrad::cnn;
+namespace dense_models = privgrad::dense_models;
+using privgrad::ActivationKind;
+using privgrad::ConfigError;
+
+/// Any stack of convolutions, pools, norms, dense layers and activations, and the output layer.
+class Cnn final : public privgrad::Model {
+ public:
+  explicit Cnn(const privgrad::Params& params) : params_(params), layers_(hidden_layers(params)) {
+    rule_ = params.has("initialisation") ? params.text("initialisation") : usual_rule();
+  }
+
+  privgrad::Network network(const privgrad::ExampleShape& input) const override {
+    const privgrad::Loss loss = dense_models::choose_loss(params_, input);
+    privgrad::Network network{input, layers_, loss};
+    network.layers.push_back(privgrad::Dense{dense_models::outputs_for(loss, input)});
+    check_network(network);
+    return network;
+  }
+
+  void initialise(const privgrad::Network& network, privgrad::RandomStream& random,
+                  std::span<float> parameters) const override {
+    dense_models::initialise(rule_, network, random, parameters);
+  }
+
+ private:
+  static std::vector<privgrad::Layer> hidden_layers(const privgrad::Params& params) {
+    if (params.has("preset") && params.has("layers")) {
+      throw ConfigError("cnn: give one of preset and layers, not both");
+    }
+    std::optional<ActivationKind> activation;
+    if (params.has("activation")) {
+      activation = privgrad::activation_from_text(params.text("activation"));
+    }
+    if (!params.has("layers")) {
+      return cnn::preset(params.has("preset") ? params.text("preset") : "lenet", activation);
+    }
+    if (activation) {
+      throw ConfigError("cnn: activation is for presets; among layers, name it where it stands");
+    }
+    return cnn::layers_from(params.objects("layers"));
+  }
+
+  std::string usual_rule() const {
+    const bool relu = std::any_of(layers_.begin(), layers_.end(), [](const privgrad::Layer& layer) {
+      const auto* activation = std::get_if<privgrad::Activation>(&layer);
+      return activation != nullptr && activation->kind == ActivationKind::relu;
+    });
+    return relu ? "he_normal" : "glorot_uniform";
+  }
+
+  privgrad::Params params_;
+  std::vector<privgrad::Layer> layers_;
+  std::string rule_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  namespace param = privgrad::param;
+  registrar.add<privgrad::Model, Cnn>({
+      .name = "cnn",
+      .summary = "A convolutional network: a preset, or any stack of layers.",
+      .reference = "LeCun et al. 1998 (lenet); McMahan et al. 2017 (fedavg_cnn); Papernot, "
+                   "Thakurta, Song, Chien and Erlingsson 2021 (tempered_sigmoid)",
+      .params =
+          {
+              param::text(
+                  "preset",
+                  "lenet: 5 x 5 convolutions of 6 and 16 channels with average pooling, dense 120 "
+                  "and 84, tanh. fedavg_cnn: 5 x 5 convolutions of 32 and 64 channels with max "
+                  "pooling, dense 512, relu. tempered_sigmoid: strided convolutions of 16 and 32 "
+                  "channels with overlapping max pooling, dense 32, tanh. For images of 28 x 28 "
+                  "and more. When neither this nor layers is given: lenet.")
+                  .one_of(cnn::preset_names())
+                  .optional()
+                  .example("fedavg_cnn"),
+              cnn::layers_parameter(),
+              param::text("activation", "Of a preset, instead of its own.")
+                  .one_of({"relu", "tanh", "sigmoid"})
+                  .optional(),
+              dense_models::loss_parameter(),
+              param::text("initialisation",
+                          "How the weights begin; biases begin at 0, the weights of norms at 1. "
+                          "When not given: he_normal if there is a relu, glorot_uniform if not.")
+                  .one_of(dense_models::random_rules())
+                  .optional(),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.cnn", "0.1.0", register_components)
