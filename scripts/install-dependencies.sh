@@ -15,11 +15,12 @@ packages() {
 g++                           the compiler (C++20)
 cmake                         configures the build
 ninja-build                   runs the build
-pkg-config                    finds libsodium, libyaml and OpenBLAS for CMake
+pkg-config                    finds libsodium, libcrypto, libyaml and OpenBLAS for CMake
 libboost-dev                  Boost.DLL, which loads the plugins
 libboost-program-options-dev  reads the command line
 libtbb-dev                    the threads of the executor
-libsodium-dev                 ChaCha20 for the noise, SHA-256 for pins and the ledger's chain
+libsodium-dev                 randomness, keys and SHA-256 for pins and the ledger's chain
+libssl-dev                    AES-256 in counter mode, which the noise is made from
 libyaml-dev                   reads manifests
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets

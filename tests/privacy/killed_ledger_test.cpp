@@ -45,8 +45,8 @@ class SharedCounter {
   core::Ledger ledger(file, {.target_epsilon = {}, .target_delta = 1e-5}, accountant,
                       "test:counting", {});
   const auto aggregator = independent_noise(1.0);
-  core::Mechanism mechanism(aggregator, core::RandomKey::from_operating_system());
   SerialExecutor executor;
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_operating_system(), executor);
   const EchoProgram program(2);
   const Dataset data(ExampleShape{{2}, 0}, {1.0f, 2.0f}, {0.0f});
   const std::vector<std::uint32_t> batch{0};

@@ -1,10 +1,15 @@
 #include "privgrad/core/mechanism.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
 #include "privgrad/core/joint_release.hpp"
+#include "privgrad/core/normals.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
 #include "trust_base.hpp"
@@ -24,6 +29,41 @@ void check_divisor(double divisor) {
   throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
                     ", expected a finite number above 0");
 }
+
+/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of normals but for
+/// the last.
+void for_each_part(std::size_t size, Executor& executor,
+                   const std::function<void(std::size_t, std::size_t)>& body) {
+  constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+  executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
+    body(part * kPart, std::min(size, (part + 1) * kPart));
+  });
+}
+
+/// sum_j multiplier_j zeta(node_j), a chunk of its elements at a time. One per task.
+class NoisePart {
+ public:
+  NoisePart(const std::vector<NoiseTerm>& terms, const RandomKey& key) : terms_(terms) {
+    for (const NoiseTerm& term : terms) nodes_.emplace_back(key, term.node);
+  }
+
+  /// \param size  at most kNormalsPerChunk. \returns elements [begin, begin + size), until the next
+  ///   call.
+  std::span<const double> at(std::size_t begin, std::size_t size) {
+    sum_.fill(0.0);
+    for (std::size_t j = 0; j < terms_.size(); ++j) {
+      nodes_[j].fill(begin, std::span(normals_).first(size));
+      for (std::size_t i = 0; i < size; ++i) sum_[i] += terms_[j].multiplier * normals_[i];
+    }
+    return std::span(sum_).first(size);
+  }
+
+ private:
+  const std::vector<NoiseTerm>& terms_;
+  std::vector<NormalStream> nodes_;  // one per term
+  std::array<double, kNormalsPerChunk> normals_{};
+  std::array<double, kNormalsPerChunk> sum_{};
+};
 
 }  // namespace
 
@@ -58,8 +98,8 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
   return events;
 }
 
-Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key)
-    : aggregator_(aggregator), noise_key_(noise_key) {}
+Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor)
+    : aggregator_(aggregator), noise_key_(noise_key), executor_(executor) {}
 
 Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
@@ -87,16 +127,18 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   next_step_ = step + 1;
 
   const std::vector<double>& values = TrustBase::values(sum);
-  std::vector<double> noise(values.size(), 0.0);
-  std::vector<double> normals(values.size());
-  for (const NoiseTerm& term : recipe.noise) {
-    fill_normals(noise_key_, term.node, 0, normals);
-    for (std::size_t i = 0; i < noise.size(); ++i) noise[i] += term.multiplier * normals[i];
-  }
   std::vector<float> released(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    released[i] = static_cast<float>((values[i] + sum.l2_bound() * noise[i]) / divisor);
-  }
+  for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
+    NoisePart noise(recipe.noise, noise_key_);
+    for (; begin < end; begin += kNormalsPerChunk) {
+      const std::size_t size = std::min(kNormalsPerChunk, end - begin);
+      const std::span<const double> z = noise.at(begin, size);
+      for (std::size_t i = 0; i < size; ++i) {
+        released[begin + i] =
+            static_cast<float>((values[begin + i] + sum.l2_bound() * z[i]) / divisor);
+      }
+    }
+  });
   return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "privgrad/core/calibrate.hpp"
@@ -10,6 +11,7 @@
 #include "privgrad/core/checked_answer.hpp"
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
+#include "privgrad/core/normals.hpp"
 #include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
@@ -437,11 +439,8 @@ class Planner {
       if (statistic == Statistic::unaccounted) add(name, position);
       if (statistic == Statistic::declared_public) add(name + " (declared public)", position);
     }
-    // Beyond 9.49 standard deviations, a two-sided mass of 2e-21, no noise is drawn
-    // (random_key.hpp).
-    constexpr double kSmallestDelta = 1e-18;
-    if (manifest_.target_delta < kSmallestDelta) {
-      add("tails of the noise that matter for so small a delta",
+    if (lost_tails() > 1e-3 * manifest_.target_delta) {
+      add("tails of the noise, which ends at 12.7 standard deviations",
           manifest_.position_of("privacy.target_delta"));
     }
     // Release mode computes neither, so there they are not a reason to refuse.
@@ -449,6 +448,21 @@ class Planner {
     add("training metrics", manifest_.position_of("mode"));
     if (plan_.info.test_rows > 0 && !manifest_.test_is_public)
       add("test metrics", manifest_.data.position);
+  }
+
+  /// At most how much delta the proofs leave out because the noise has no draws beyond
+  /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
+  /// or that a contribution of full length moves one there.
+  double lost_tails() const {
+    const double sensitivity = sensitivity_of_unit_bound(manifest_.adjacency);
+    const auto beyond = [](double x) { return std::erfc(x / std::numbers::sqrt2); };
+    double lost = 0.0;
+    for (const double multiplier : plan_.noise_multiplier) {
+      if (multiplier == 0.0) continue;  // noise is off, and listed
+      lost += static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
+              beyond(kLargestNormal - sensitivity / multiplier);
+    }
+    return lost;
   }
 
   /// The proofs are about the rows that are left after choosing. Where one example decides about

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <vector>
 
 #include "privgrad/error.hpp"
 
@@ -14,7 +13,6 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kBlockBytes = 64;
-constexpr std::size_t kNormalsPerBlock = kBlockBytes / sizeof(std::uint64_t);
 
 void require_sodium() {
   // Safe to call again and from any thread; 0 and 1 both mean ready.
@@ -133,26 +131,6 @@ void RandomKey::fill_bytes(std::uint64_t stream, std::uint64_t block,
   std::fill(out.begin(), out.end(), std::uint8_t{0});
   crypto_stream_chacha20_xor_ic(out.data(), out.data(), out.size(), nonce.data(), block,
                                 bytes_.data());
-}
-
-void fill_normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
-                  std::span<double> out) {
-  if (first % kNormalsPerBlock != 0)
-    throw NumericError("fill_normals must begin at a multiple of 8");
-  std::vector<std::uint8_t> bytes(std::min<std::size_t>(out.size() / kNormalsPerBlock + 1, 256) *
-                                  kBlockBytes);
-  std::uint64_t block = first / kNormalsPerBlock;
-  for (std::size_t begin = 0; begin < out.size();) {
-    key.fill_bytes(stream, block, bytes);
-    for (std::size_t i = 0; i + 16 <= bytes.size() && begin < out.size(); i += 16) {
-      double pair[2];
-      box_muller(load_little_endian(bytes.data() + i), load_little_endian(bytes.data() + i + 8),
-                 pair);
-      out[begin++] = pair[0];
-      if (begin < out.size()) out[begin++] = pair[1];
-    }
-    block += bytes.size() / kBlockBytes;
-  }
 }
 
 std::unique_ptr<RandomSource> make_random_source(const RandomKey& key) {

@@ -56,7 +56,7 @@ class Training {
         key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
                             : RandomKey::from_operating_system()),
         sampler_random_(make_random_source(key_.derive("sampler"))),
-        mechanism_(*plan.aggregator, key_.derive("noise")),
+        mechanism_(*plan.aggregator, key_.derive("noise"), *executor_),
         clip_norm_(plan.clip_norm.front()) {}
 
   RunResult run() {

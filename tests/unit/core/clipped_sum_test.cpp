@@ -20,7 +20,8 @@ namespace {
 /// The exact sum, seen through the one door that shows it: a mechanism without noise and divisor 1.
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
-  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0));
+  SerialExecutor serial;
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), serial);
   const Released released = mechanism.release_without_noise(std::move(sum), 1.0);
   return {released.values().begin(), released.values().end()};
 }

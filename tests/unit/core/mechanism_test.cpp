@@ -9,6 +9,8 @@
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/normals.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
@@ -21,9 +23,10 @@ using core::release_events;
 
 namespace {
 
+SerialExecutor serial;
+
 /// A bounded sum of `size` zeros: what is released is then the noise.
 Bounded zeros(std::size_t size, double l2_bound) {
-  SerialExecutor serial;
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
   return clipped_sum(program, data, {}, l2_bound, serial);
@@ -58,7 +61,7 @@ std::vector<float> values(const Released& released) {
 
 TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechanism][privacy]") {
   const auto aggregator = independent_noise(1.5);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(5));
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
   Payments payments(1, 1.5);
   constexpr std::size_t kSize = 100'000;
   const Released released = mechanism.release(zeros(kSize, 4.0), payments.take(0), 10.0);
@@ -70,9 +73,31 @@ TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechani
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
+TEST_CASE("the noise of a release is its nodes' normals, on any number of threads",
+          "[mechanism][privacy]") {
+  // Several parts of work, the last one and its last chunk of normals not full.
+  constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
+  const ScriptedAggregator aggregator([](std::uint64_t) {
+    return ReleaseRecipe{.keep = 0, .keep_noise = 0, .noise = {{70, 3.0}, {7, 4.0}}};
+  });
+  const RandomKey key = RandomKey::from_seed(10);
+  std::vector<double> first(kSize), second(kSize);
+  core::fill_normals(key, 70, 0, first);
+  core::fill_normals(key, 7, 0, second);
+  std::vector<float> expected(kSize);
+  for (std::size_t i = 0; i < kSize; ++i)
+    expected[i] = static_cast<float>(2.0 * (3.0 * first[i] + 4.0 * second[i]) / 10.0);
+  for (const int threads : {1, 2, 4}) {
+    const auto executor = core::make_executor(threads);
+    Mechanism mechanism(aggregator, key, *executor);
+    Payments payments(1, 5.0);
+    CHECK(values(mechanism.release(zeros(kSize, 2.0), payments.take(0), 10.0)) == expected);
+  }
+}
+
 TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
   const auto aggregator = independent_noise(1.0);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(6));
+  Mechanism mechanism(aggregator, RandomKey::from_seed(6), serial);
   Payments payments(2, 1.0);
   constexpr std::size_t kSize = 100'000;
   const auto first = values(mechanism.release(zeros(kSize, 1.0), payments.take(0), 1.0));
@@ -84,7 +109,7 @@ TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
 
 TEST_CASE("a receipt pays for the noise it was made for, and no less", "[mechanism][privacy]") {
   const auto less_noise = independent_noise(0.5);
-  Mechanism mechanism(less_noise, RandomKey::from_seed(7));
+  Mechanism mechanism(less_noise, RandomKey::from_seed(7), serial);
   Payments paid_for_more_noise(1, 1.0);
   CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), paid_for_more_noise.take(0), 1.0),
                     ContainsSubstring("paid for other noise"));
@@ -93,7 +118,7 @@ TEST_CASE("a receipt pays for the noise it was made for, and no less", "[mechani
 TEST_CASE("a step's noise is never used for a second release", "[mechanism][privacy]") {
   // With the same noise on two sums, their difference would be released exactly.
   const auto aggregator = independent_noise(1.0);
-  Mechanism mechanism(aggregator, RandomKey::from_seed(8));
+  Mechanism mechanism(aggregator, RandomKey::from_seed(8), serial);
   Payments first(2, 1.0), second(2, 1.0);
   mechanism.release(zeros(3, 1.0), first.take(0), 1.0);
   CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), second.take(0), 1.0),
@@ -110,7 +135,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
   });
   CHECK(release_events(impure, 2).size() == 2);
   planned = true;
-  Mechanism mechanism(impure, RandomKey::from_seed(9));
+  Mechanism mechanism(impure, RandomKey::from_seed(9), serial);
   Payments payments(2, 1.0);
   mechanism.release(zeros(3, 1.0), payments.take(0), 1.0);
   CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), payments.take(1), 1.0),

@@ -7,6 +7,7 @@
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/random_key.hpp"
 #include "privgrad/event.hpp"
+#include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
 
 namespace privgrad::core {
@@ -23,7 +24,8 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 /// Turns bounded sums into released values. The only code that does.
 class Mechanism {
  public:
-  Mechanism(const Aggregator& aggregator, RandomKey noise_key);
+  /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
+  Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
   /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
@@ -41,6 +43,7 @@ class Mechanism {
  private:
   const Aggregator& aggregator_;
   RandomKey noise_key_;
+  Executor& executor_;
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
       used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -30,18 +29,10 @@ class RandomKey {
   void fill_bytes(std::uint64_t stream, std::uint64_t block, std::span<std::uint8_t> out) const;
 
  private:
+  friend class CounterCipher;
   explicit RandomKey(std::array<std::uint8_t, 32> bytes) : bytes_(bytes) {}
   std::array<std::uint8_t, 32> bytes_;
 };
-
-/// The core's Gaussian noise: element i of stream s is a fixed number under a key, so threads,
-/// shards and resumed runs neither repeat nor skip a draw.
-///
-/// Box-Muller in double on 64-bit uniforms: the radius comes from u in [2^-65, 1], so tails reach
-/// sqrt(2 * 65 ln 2) = 9.49 standard deviations (two-sided mass beyond: 2e-21).
-/// \param first  index of the first element; a multiple of 8 (one ChaCha block makes 8 normals).
-void fill_normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
-                  std::span<double> out);
 
 /// The streams of one component, as the SDK promises them.
 std::unique_ptr<RandomSource> make_random_source(const RandomKey& key);

@@ -1,0 +1,119 @@
+// How fast the core makes noise, beside the rate of the cipher that it is made from. See README.md.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/core/normals.hpp"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using privgrad::core::box_muller_variants;
+using privgrad::core::BoxMuller;
+using privgrad::core::CounterCipher;
+using privgrad::core::kNormalsPerChunk;
+using privgrad::core::NormalStream;
+using privgrad::core::NormalWords;
+using privgrad::core::RandomKey;
+
+/// Seconds of the fastest of `repeats` runs, after one that is not counted: the others waited for
+/// something else.
+double best_seconds(int repeats, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  work();
+  double best = 1e300;
+  for (int i = 0; i < repeats; ++i) {
+    const auto begin = Clock::now();
+    work();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return best;
+}
+
+constexpr std::size_t kChunks = 32;
+constexpr double kNormals = kChunks * kNormalsPerChunk;
+
+/// Bytes per second of AES-256 in counter mode, read as the noise reads it.
+double cipher_rate(const RandomKey& key) {
+  CounterCipher cipher(key);
+  std::vector<std::uint8_t> bytes(sizeof(NormalWords));
+  std::uint64_t block = 0;
+  const double seconds = best_seconds(400, [&] {
+    for (std::size_t i = 0; i < kChunks; ++i, block += bytes.size() / CounterCipher::kBlockBytes)
+      cipher.read(0, block, bytes);
+  });
+  return kChunks * sizeof(NormalWords) / seconds;
+}
+
+/// Normals per second of Box-Muller alone.
+double transform_rate(const BoxMuller& variant) {
+  NormalWords words;
+  CounterCipher(RandomKey::from_seed(1))
+      .read(0, 0, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
+  std::array<double, kNormalsPerChunk> out{};
+  const double seconds = best_seconds(400, [&] {
+    for (std::size_t i = 0; i < kChunks; ++i) {
+      variant.transform(words, out);
+      asm volatile("" : : "r"(out.data()) : "memory");
+    }
+  });
+  return kNormals / seconds;
+}
+
+/// Normals per second of the whole: `streams` streams of `size` normals, into the same memory.
+double noise_rate(const RandomKey& key, std::size_t size) {
+  std::vector<double> out(size);
+  std::uint64_t stream = 0;
+  const double seconds =
+      best_seconds(static_cast<int>(std::max(std::size_t{20}, (std::size_t{1} << 24) / size)), [&] {
+        NormalStream(key, stream++).fill(0, out);
+        asm volatile("" : : "r"(out.data()) : "memory");
+      });
+  return static_cast<double>(size) / seconds;
+}
+
+std::string processor() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+int main() try {
+  const RandomKey key = RandomKey::from_seed(1);
+  const double cipher = cipher_rate(key);
+  const double per_second = noise_rate(key, std::size_t{1} << 15);
+  const double bytes_per_normal = double{sizeof(NormalWords)} / kNormalsPerChunk;
+  Json result;
+  result["processor"] = processor();
+  result["build"] = PRIVGRAD_BENCH_BUILD;
+  result["threads"] = 1;
+  result["million_normals_per_second"] = per_second * 1e-6;
+  result["cipher_gigabytes_per_second"] = cipher * 1e-9;
+  result["bytes_per_normal"] = bytes_per_normal;
+  result["ratio_to_cipher"] = cipher / bytes_per_normal / per_second;
+  for (const std::size_t size : {100u, 10'000u, 1'000'000u, 10'000'000u}) {
+    result["million_normals_per_second_by_size"][std::to_string(size)] =
+        noise_rate(key, size) * 1e-6;
+  }
+  for (const BoxMuller& variant : box_muller_variants()) {
+    result["box_muller_million_per_second"][std::string(variant.instruction_set)] =
+        transform_rate(variant) * 1e-6;
+  }
+  std::cout << result.dump(2) << '\n';
+  return EXIT_SUCCESS;
+} catch (const std::exception& problem) {
+  std::cerr << "noise: " << problem.what() << '\n';
+  return EXIT_FAILURE;
+}

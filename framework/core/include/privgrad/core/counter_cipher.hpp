@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "privgrad/core/random_key.hpp"
+
+namespace privgrad::core {
+
+/// The bytes that AES-256 in counter mode makes under a key: where the noise comes from.
+///
+/// Block b of domain d is AES-256(key, d || b), both numbers big-endian: 2^64 domains of 2^64
+/// blocks of 16 bytes, all different inputs, so no block tells anything about another to whoever
+/// lacks the key (up to the distance between a permutation and a function, n^2 / 2^129 for n
+/// blocks: 2^-58 for the noise of a vector of 10^11 numbers). OpenSSL computes it, with the
+/// processor's AES instructions where it has them and in constant time without them from SSSE3 on;
+/// the bytes are the same everywhere.
+///
+/// Threads: one object must not be shared.
+class CounterCipher {
+ public:
+  static constexpr std::size_t kBlockBytes = 16;
+
+  /// \throws NumericError if OpenSSL cannot be used.
+  explicit CounterCipher(const RandomKey& key);
+  CounterCipher(CounterCipher&&) noexcept;
+  CounterCipher& operator=(CounterCipher&&) noexcept;
+  ~CounterCipher();
+
+  /// Fills `out` with the bytes [16 * block, ...) of a domain. The same address always holds the
+  /// same bytes. Reading on where the last read ended at a whole block is a little faster.
+  void read(std::uint64_t domain, std::uint64_t block, std::span<std::uint8_t> out);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace privgrad::core
