@@ -28,6 +28,7 @@
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
+#include "privgrad/core/normals.hpp"
 #include "privgrad/core/random_key.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
@@ -182,7 +183,15 @@ class Bench {
       // The mechanism's noise and rounding without its ledger: the same node is used again, which
       // a mechanism refuses.
       normals_.resize(parameters_.size());
-      core::fill_normals(key_, step_++, 0, normals_);
+      const std::size_t parts = 16;
+      const std::size_t size = (normals_.size() / parts / 1024 + 1) * 1024;
+      const std::uint64_t node = step_++;
+      executor_->for_each_chunk(parts, [&](std::size_t part) {
+        const std::size_t begin = std::min(part * size, normals_.size());
+        core::fill_normals(
+            key_, node, begin,
+            std::span(normals_).subspan(begin, std::min(size, normals_.size() - begin)));
+      });
     });
     seconds[2] = seconds_of([&] { update(); });
     return seconds;
@@ -230,7 +239,7 @@ class Bench {
   }
 
   void update() {
-    core::Mechanism mechanism(*aggregator_, key_);
+    core::Mechanism mechanism(*aggregator_, key_, *executor_);
     const Released released =
         mechanism.release_without_noise(std::move(*sum_), static_cast<double>(batch_.size()));
     optimizer_->step(parameters_, released, {.step = step_, .learning_rate = 1e-6});

@@ -35,7 +35,8 @@ class RowsOnly final : public Program {
 
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
-  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0));
+  const auto executor = core::make_executor(1);
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), *executor);
   const Released released = mechanism.release_without_noise(std::move(sum), 1.0);
   return {released.values().begin(), released.values().end()};
 }

@@ -5,6 +5,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
+#include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "support.hpp"
 
@@ -66,7 +67,8 @@ std::vector<ParameterGroup> pairs(std::size_t count) {
 
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
-  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0));
+  const auto executor = core::make_executor(1);
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), *executor);
   const Released released = mechanism.release_without_noise(std::move(sum), 1.0);
   return {released.values().begin(), released.values().end()};
 }

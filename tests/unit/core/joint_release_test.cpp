@@ -8,6 +8,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
+#include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "support.hpp"
 
@@ -26,7 +27,8 @@ Dataset make_data(std::size_t row_size, std::vector<float> features, std::vector
 /// The joint vector itself: a mechanism without noise and divisor 1.
 Released without_noise(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
-  Mechanism mechanism(aggregator, core::RandomKey::from_seed(0));
+  const auto executor = core::make_executor(1);
+  Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), *executor);
   return mechanism.release_without_noise(std::move(sum), 1.0);
 }
 
@@ -107,7 +109,8 @@ TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
   constexpr std::size_t kSteps = 4000, kSize = 15;
   const double share = count_share(kMultiplier, kCountNoise);
   const auto aggregator = independent_noise(kMultiplier);
-  Mechanism mechanism(aggregator, core::RandomKey::from_seed(9));
+  const auto executor = core::make_executor(1);
+  Mechanism mechanism(aggregator, core::RandomKey::from_seed(9), *executor);
   TempDir dir;
   CountingAccountant accountant;
   core::Ledger ledger(dir.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
