@@ -225,7 +225,7 @@ TEST_CASE("Box-Muller is within 2e-14 of the exact formulas", "[noise]") {
     NormalWords words = random_words(seed);
     if (seed < 60) {
       // u near 1, ever nearer; and angles near the edges of their octant.
-      for (std::uint64_t& high : words.high) high |= ~std::uint64_t{0} << (64 - seed % 53);
+      for (std::uint64_t& high : words.high) high |= ~std::uint64_t{0} << (63 - seed % 53);
       for (std::size_t i = 0; i < kPairs; ++i) words.low[i] = i % 2 ? 0xffffffff : 0;
     }
     std::array<double, kNormalsPerChunk> out{};
