@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "privgrad/core/discrete_gaussian.hpp"
 #include "privgrad/core/normals.hpp"
 
 namespace {
@@ -19,6 +20,8 @@ using Json = nlohmann::ordered_json;
 using privgrad::core::box_muller_variants;
 using privgrad::core::BoxMuller;
 using privgrad::core::CounterCipher;
+using privgrad::core::DiscreteGaussianStream;
+using privgrad::core::kDiscreteChunk;
 using privgrad::core::kNormalsPerChunk;
 using privgrad::core::NormalStream;
 using privgrad::core::NormalWords;
@@ -80,6 +83,20 @@ double noise_rate(const RandomKey& key, std::size_t size) {
   return static_cast<double>(size) / seconds;
 }
 
+/// Discrete normals per second, from key to integer.
+double discrete_rate(const RandomKey& key, std::uint64_t sigma) {
+  DiscreteGaussianStream stream(key, 0, sigma);
+  std::array<std::int64_t, kDiscreteChunk> out{};
+  std::uint64_t chunk = 0;
+  const double seconds = best_seconds(100, [&] {
+    for (std::size_t i = 0; i < kChunks; ++i) {
+      stream.fill(chunk++, out);
+      asm volatile("" : : "r"(out.data()) : "memory");
+    }
+  });
+  return kChunks * kDiscreteChunk / seconds;
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -106,6 +123,10 @@ int main() try {
   for (const std::size_t size : {100u, 10'000u, 1'000'000u, 10'000'000u}) {
     result["million_normals_per_second_by_size"][std::to_string(size)] =
         noise_rate(key, size) * 1e-6;
+  }
+  for (const std::uint64_t sigma : {1u, 1000u, 1u << 24}) {
+    result["nanoseconds_per_discrete_normal_by_sigma"][std::to_string(sigma)] =
+        1e9 / discrete_rate(key, sigma);
   }
   for (const BoxMuller& variant : box_muller_variants()) {
     result["box_muller_million_per_second"][std::string(variant.instruction_set)] =
