@@ -101,6 +101,46 @@ struct OwnNoise final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, 1.0); }
 };
 
+/// On a grid, and right.
+struct OnGrid : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = Right::recipe(step);
+    recipe.grid_levels = kMostGridLevels;
+    return recipe;
+  }
+};
+struct TooFine final : OnGrid {
+  using OnGrid::OnGrid;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = OnGrid::recipe(step);
+    ++recipe.grid_levels;
+    return recipe;
+  }
+};
+struct ChangesGrid final : OnGrid {
+  using OnGrid::OnGrid;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    return step == 1 ? Right::recipe(step) : OnGrid::recipe(step);
+  }
+};
+struct TwoNodes final : OnGrid {
+  using OnGrid::OnGrid;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = OnGrid::recipe(step);
+    recipe.noise.push_back({.node = step + 1000, .multiplier = 1.0});
+    return recipe;
+  }
+};
+struct KeepsOnGrid final : OnGrid {
+  using OnGrid::OnGrid;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = OnGrid::recipe(step);
+    recipe.keep = 1.0;
+    return recipe;
+  }
+};
+
 template <class Impl>
 Findings findings() {
   return findings_on<Aggregator, Impl>();
@@ -119,7 +159,15 @@ TEST_CASE("each rule of aggregators can fail") {
        {"instances_are_independent", "changed the recipes", findings<Shared>()},
        {"every_release_is_noised", "step 1 of 2 has no noise", findings<Silent>()},
        {"every_release_is_noised", "step 1 of 2 has no noise", findings<Cancelling>()},
+       {"grids_can_be_run", "levels, allowed", findings<TooFine>()},
+       {"grids_can_be_run", "changes at step 1 of 2", findings<ChangesGrid>()},
+       {"grids_can_be_run", "the recipe names 2", findings<TwoNodes>()},
+       {"grids_can_be_run", "keeps something", findings<KeepsOnGrid>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
+}
+
+TEST_CASE("an aggregator on a grid conforms") {
+  CHECK(findings_text(findings<OnGrid>(), privgrad::testing::Verdict::failed) == "");
 }
 
 TEST_CASE("an aggregator with correlated noise conforms") {

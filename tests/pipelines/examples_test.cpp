@@ -50,6 +50,15 @@ TEST_CASE("example quickstart: learns to above 95 % within its budget", "[exampl
   CHECK(result.metrics.test_accuracy.value() > 0.95);
 }
 
+TEST_CASE("example discrete-noise: learns as quickstart does, at the same noise", "[examples]") {
+  Example example("discrete-noise");
+  CHECK_THAT(rho(example.plan()), WithinRel(rho(Example("quickstart").plan()), 1e-6));
+  const auto result = example.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.metrics.test_accuracy.value() > 0.95);
+}
+
 TEST_CASE("example mnist35-uniform: the published experiment, budget and loss",
           "[examples][data]") {
   if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");

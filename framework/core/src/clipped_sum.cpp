@@ -33,23 +33,36 @@ struct Total {
   std::uint64_t examples = 0, unclipped = 0;
 };
 
+/// The part of an example's gradient that is in a group.
+std::span<const float> part(const Clip& clip, std::span<const float> row, std::size_t group) {
+  return row.subspan(clip.groups[group].offset, clip.groups[group].size);
+}
+
+/// \param out  [groups]: at least the squared norm of each part.
+void squared_norms(const Clip& clip, std::span<const float> row, std::span<double> out) {
+  for (std::size_t group = 0; group < out.size(); ++group) {
+    out[group] = squared_norm_at_most(part(clip, row, group));
+  }
+}
+
 /// Clips and adds the examples of one row each.
 class Adder {
  public:
-  explicit Adder(const Clip& clip)
-      : clip_(clip), squared_norms_(clip.groups.size()), factors_(clip.groups.size()) {}
+  Adder(const Clip& clip, Total& total)
+      : clip_(clip),
+        total_(total),
+        squared_norms_(clip.groups.size()),
+        factors_(clip.groups.size()) {}
 
-  void add(std::span<const float> row, Total& total) {
-    for (std::size_t group = 0; group < factors_.size(); ++group) {
-      squared_norms_[group] = squared_norm_at_most(part(row, group));
-    }
-    ++total.examples;
-    if (clip_factors(clip_, squared_norms_, factors_)) ++total.unclipped;
+  void add(std::span<const float> row) {
+    squared_norms(clip_, row, squared_norms_);
+    ++total_.examples;
+    if (clip_factors(clip_, squared_norms_, factors_)) ++total_.unclipped;
     for (std::size_t group = 0; group < factors_.size(); ++group) {
       const double factor = factors_[group];
       if (factor == 0.0) continue;  // 0 * infinity would be NaN
-      const std::span<const float> gradient = part(row, group);
-      const std::span<double> sum = std::span(total.sum).subspan(clip_.groups[group].offset);
+      const std::span<const float> gradient = part(clip_, row, group);
+      const std::span<double> sum = std::span(total_.sum).subspan(clip_.groups[group].offset);
       for (std::size_t i = 0; i < gradient.size(); ++i) {
         sum[i] += factor * static_cast<double>(gradient[i]);
       }
@@ -57,12 +70,35 @@ class Adder {
   }
 
  private:
-  std::span<const float> part(std::span<const float> row, std::size_t group) const {
-    return row.subspan(clip_.groups[group].offset, clip_.groups[group].size);
+  const Clip& clip_;
+  Total& total_;
+  std::vector<double> squared_norms_, factors_;
+};
+
+/// Clips, rounds to the grid and adds the examples of one row each.
+class GridAdder {
+ public:
+  GridAdder(const Clip& clip, std::uint64_t levels, std::vector<std::int64_t>& sum)
+      : clip_(clip),
+        levels_(levels),
+        sum_(sum),
+        squared_norms_(clip.groups.size()),
+        factors_(clip.groups.size()),
+        cells_(sum.size()) {}
+
+  void add(std::span<const float> row) {
+    squared_norms(clip_, row, squared_norms_);
+    clip_factors(clip_, squared_norms_, factors_);
+    round_to_grid(row, clip_.groups, factors_, clip_.clip_norm, levels_, cells_);
+    for (std::size_t i = 0; i < cells_.size(); ++i) sum_[i] += cells_[i];
   }
 
+ private:
   const Clip& clip_;
+  std::uint64_t levels_;
+  std::vector<std::int64_t>& sum_;
   std::vector<double> squared_norms_, factors_;
+  std::vector<std::int32_t> cells_;
 };
 
 /// The vector of joint_release.hpp: gradients made a little smaller, and the count beside them.
@@ -109,18 +145,23 @@ void check_batch(std::span<const std::uint32_t> batch, std::size_t rows) {
   }
 }
 
-Total total_of_rows(const Program& program, const Dataset& data,
-                    std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor) {
+/// How many lanes the rows of a batch are dealt to.
+std::size_t lanes_of(const Program& program, std::size_t rows) {
+  const std::size_t chunk_rows = rows_per_chunk(program.parameter_count());
+  return std::min(kLanes, (rows + chunk_rows - 1) / chunk_rows);
+}
+
+/// For each lane at once: makes its adder, and hands it the gradients of the lane's examples, one
+/// row after the other.
+template <class MakeAdder>
+void add_rows(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
+              Executor& executor, const MakeAdder& adder_of_lane) {
   const std::size_t parameters = program.parameter_count();
   const std::size_t chunk_rows = rows_per_chunk(parameters);
   const std::size_t chunks = (batch.size() + chunk_rows - 1) / chunk_rows;
-  const std::size_t lanes = std::min(kLanes, chunks);
-  std::vector<Total> totals(lanes);
-
+  const std::size_t lanes = lanes_of(program, batch.size());
   executor.for_each_chunk(lanes, [&](std::size_t lane) {
-    Total& total = totals[lane];
-    total.sum.assign(parameters, 0.0);
-    Adder adder(clip);
+    auto adder = adder_of_lane(lane);
     Chunk scratch(data, chunk_rows);
     std::vector<float> gradients(chunk_rows * parameters);
     for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
@@ -130,11 +171,20 @@ Total total_of_rows(const Program& program, const Dataset& data,
       program.gradient_rows(scratch.gather(data, rows),
                             std::span(gradients).first(rows.size() * parameters));
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        adder.add(std::span<const float>(gradients).subspan(i * parameters, parameters), total);
+        adder.add(std::span<const float>(gradients).subspan(i * parameters, parameters));
       }
     }
   });
+}
 
+Total total_of_rows(const Program& program, const Dataset& data,
+                    std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor) {
+  const std::size_t parameters = program.parameter_count();
+  std::vector<Total> totals(lanes_of(program, batch.size()));
+  add_rows(program, data, batch, executor, [&](std::size_t lane) {
+    totals[lane].sum.assign(parameters, 0.0);
+    return Adder(clip, totals[lane]);
+  });
   Total total;
   total.sum.assign(parameters, 0.0);
   for (const Total& lane : totals) {
@@ -188,6 +238,26 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
                                   most_rows, memory != nullptr ? *memory : own);
   if (clip.count_share > 0.0) add_count(clip, total);
   return TrustBase::bounded(std::move(total.sum), clip.clip_norm, PrivacyUnit::example);
+}
+
+BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
+                                  std::span<const std::uint32_t> batch, const Clip& clip,
+                                  std::uint64_t levels, Executor& executor) {
+  check_grid_levels(levels);
+  if (clip.count_share != 0.0) throw ConfigError("a count has no place on a grid");
+  check_batch(batch, data.rows());
+  check_groups(clip, program);
+  const std::size_t parameters = program.parameter_count();
+  std::vector<std::vector<std::int64_t>> sums(lanes_of(program, batch.size()));
+  add_rows(program, data, batch, executor, [&](std::size_t lane) {
+    sums[lane].assign(parameters, 0);
+    return GridAdder(clip, levels, sums[lane]);
+  });
+  std::vector<std::int64_t> total(parameters, 0);
+  for (const std::vector<std::int64_t>& sum : sums) {
+    for (std::size_t i = 0; i < parameters; ++i) total[i] += sum[i];
+  }
+  return TrustBase::bounded_on_grid(std::move(total), levels, clip.clip_norm, PrivacyUnit::example);
 }
 
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor) {

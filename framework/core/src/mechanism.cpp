@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "privgrad/core/discrete_gaussian.hpp"
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/normals.hpp"
 #include "privgrad/error.hpp"
@@ -24,17 +25,26 @@ double combined_multiplier(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
+/// What a release by this recipe is; its nodes must be fresh.
+Event event_of(const ReleaseRecipe& recipe, Adjacency adjacency) {
+  const double multiplier = combined_multiplier(recipe);
+  if (recipe.grid_levels == 0) return Event::gaussian(multiplier);
+  return grid_release_event(recipe.grid_levels, sigma_in_cells(multiplier, recipe.grid_levels),
+                            adjacency);
+}
+
 void check_divisor(double divisor) {
   if (divisor > 0.0 && std::isfinite(divisor)) return;
   throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
                     ", expected a finite number above 0");
 }
 
-/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of normals but for
+/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of noise but for
 /// the last.
 void for_each_part(std::size_t size, Executor& executor,
                    const std::function<void(std::size_t, std::size_t)>& body) {
   constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+  static_assert(kPart % kDiscreteChunk == 0);
   executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
     body(part * kPart, std::min(size, (part + 1) * kPart));
   });
@@ -67,7 +77,8 @@ class NoisePart {
 
 }  // namespace
 
-std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps) {
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
+                                  Adjacency adjacency) {
   std::vector<Event> events;
   events.reserve(steps);
   std::unordered_set<std::uint64_t> used;
@@ -93,7 +104,15 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
                          format_number(multiplier) +
                          ", which protects nothing; expected a finite number above 0");
     }
-    events.push_back(Event::gaussian(multiplier));
+    if (recipe.grid_levels != 0) {
+      check_grid_levels(recipe.grid_levels);
+      if (recipe.noise.size() != 1) {
+        throw PrivacyError("step " + std::to_string(step) + " adds " +
+                           std::to_string(recipe.noise.size()) +
+                           " discrete Gaussians, whose sum is none; expected one");
+      }
+    }
+    events.push_back(event_of(recipe, adjacency));
   }
   return events;
 }
@@ -101,18 +120,25 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor)
     : aggregator_(aggregator), noise_key_(noise_key), executor_(executor) {}
 
-Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
-  check_divisor(divisor);
+/// The recipe of the step that the receipt is for, once it is sure that it was paid for and can be
+/// run. The step and its nodes are used up.
+ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels,
+                               Adjacency adjacency) {
   const std::uint64_t step = receipt.step();
   if (step < next_step_) {
     // The same node with other data: the difference of the two releases would have no noise at all.
     throw PrivacyError("step " + std::to_string(step) +
                        " was released before; its noise must not be used again");
   }
-  const ReleaseRecipe recipe = aggregator_.recipe(step);
-  const double multiplier = combined_multiplier(recipe);
+  ReleaseRecipe recipe = aggregator_.recipe(step);
+  if (recipe.grid_levels != grid_levels) {
+    throw PrivacyError("step " + std::to_string(step) + " asks for a grid of " +
+                       std::to_string(recipe.grid_levels) + " levels, its sum is on one of " +
+                       std::to_string(grid_levels) + " (0: none)");
+  }
   if (recipe.keep != 0.0 || recipe.keep_noise != 0.0 ||
-      !(receipt.release() == Event::gaussian(multiplier))) {
+      (grid_levels != 0 && recipe.noise.size() != 1) ||
+      !(receipt.release() == event_of(recipe, adjacency))) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
@@ -125,7 +151,14 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
     }
   }
   next_step_ = step + 1;
+  return recipe;
+}
 
+Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  check_divisor(divisor);
+  constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
+  const ReleaseRecipe recipe = claim(receipt, 0, kAny);
+  const double multiplier = combined_multiplier(recipe);
   const std::vector<double>& values = TrustBase::values(sum);
   std::vector<float> released(values.size());
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
@@ -140,6 +173,32 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
     }
   });
   return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor);
+}
+
+Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,
+                            double divisor) {
+  check_divisor(divisor);
+  const ReleaseRecipe recipe = claim(receipt, sum.levels(), adjacency);
+  const std::uint64_t node = recipe.noise.front().node;
+  const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
+
+  const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
+  std::vector<float> released(cells.size());
+  for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
+    DiscreteGaussianStream stream(noise_key_, node, sigma);
+    std::array<std::int64_t, kDiscreteChunk> noise{};
+    for (; begin < end; begin += kDiscreteChunk) {
+      const std::size_t size = std::min(kDiscreteChunk, end - begin);
+      stream.fill(begin / kDiscreteChunk, std::span(noise).first(size));
+      for (std::size_t i = 0; i < size; ++i) {
+        const std::int64_t noised = cells[begin + i] + noise[i];
+        released[begin + i] =
+            static_cast<float>(static_cast<double>(noised) * sum.cell_width() / divisor);
+      }
+    }
+  });
+  return TrustBase::released(std::move(released),
+                             static_cast<double>(sigma) * sum.cell_width() / divisor);
 }
 
 Released Mechanism::release_without_noise(Bounded sum, double divisor) {

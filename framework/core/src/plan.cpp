@@ -73,6 +73,7 @@ class Planner {
       plan_without_noise();
     } else {
       plan_noise();
+      plan_grid();
       plan_budget();
     }
     plan_count();
@@ -292,7 +293,7 @@ class Planner {
     const std::vector<Event> releases = manifest_.aggregator.with_position([&] {
       plan_.aggregator->start(
           {.steps = manifest_.steps, .noise_multipliers = setting.noise_multiplier});
-      return release_events(*plan_.aggregator, manifest_.steps);
+      return release_events(*plan_.aggregator, manifest_.steps, manifest_.adjacency);
     });
     std::vector<Event> costs =
         manifest_.sampler.with_position([&] { return plan_.sampler->charges(releases); });
@@ -338,6 +339,23 @@ class Planner {
     plan_.batch_size = start_sampler(setting.batch_size);
     plan_.noise_multiplier = std::move(setting.noise_multiplier);
     plan_.clip_norm = std::move(setting.clip_norm);
+  }
+
+  /// The grid of the recipes, which are started by now.
+  void plan_grid() {
+    const std::string& name = manifest_.aggregator.component->factory.info.name;
+    manifest_.aggregator.with_position([&] {
+      plan_.grid_levels = plan_.aggregator->recipe(0).grid_levels;
+      for (std::uint64_t step = 1; step < manifest_.steps; ++step) {
+        if (plan_.aggregator->recipe(step).grid_levels == plan_.grid_levels) continue;
+        throw PluginError(name + " changes its grid at step " + std::to_string(step));
+      }
+    });
+    if (plan_.grid_levels == 0 || plan_.adaptive == nullptr) return;
+    manifest_.clipping.with_position([&] {
+      throw ConfigError("releases a count beside the gradients, which aggregator " + name +
+                        " has no place for; use another clipping, or aggregator gaussian");
+    });
   }
 
   void plan_budget() {
@@ -454,6 +472,7 @@ class Planner {
   /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
   /// or that a contribution of full length moves one there.
   double lost_tails() const {
+    if (plan_.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
     const double sensitivity = sensitivity_of_unit_bound(manifest_.adjacency);
     const auto beyond = [](double x) { return std::erfc(x / std::numbers::sqrt2); };
     double lost = 0.0;

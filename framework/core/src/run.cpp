@@ -190,12 +190,12 @@ class Training {
     const bool adaptive = plan_.adaptive != nullptr;
     if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
     const double share = adaptive ? plan_.count_share[step] : 0.0;
-    Bounded sum = clipped_sum(*program_, train_, batch_,
-                              {.rule = *plan_.clipping,
-                               .groups = plan_.groups,
-                               .clip_norm = clip_norm_,
-                               .count_share = share},
-                              *executor_, 0, &sum_memory_);
+    const Clip clip{.rule = *plan_.clipping,
+                    .groups = plan_.groups,
+                    .clip_norm = clip_norm_,
+                    .count_share = share};
+    if (plan_.grid_levels != 0) return release_on_grid(step, clip);
+    Bounded sum = clipped_sum(*program_, train_, batch_, clip, *executor_, 0, &sum_memory_);
     Released released = release(std::move(sum), plan_.batch_size[step]);
     if (!adaptive) return released;
     JointParts parts = take_apart(released, clip_norm_, share);
@@ -215,9 +215,20 @@ class Training {
 
   Released release(Bounded sum, double divisor) {
     if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
+    return mechanism_.release(std::move(sum), take_receipt(), divisor);
+  }
+
+  Released release_on_grid(std::uint64_t step, const Clip& clip) {
+    BoundedOnGrid sum =
+        clipped_sum_on_grid(*program_, train_, batch_, clip, plan_.grid_levels, *executor_);
+    return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
+                              plan_.batch_size[step]);
+  }
+
+  Receipt take_receipt() {
     Receipt receipt = std::move(receipts_.front());
     receipts_.pop_front();
-    return mechanism_.release(std::move(sum), std::move(receipt), divisor);
+    return receipt;
   }
 
   void report_progress() {
@@ -387,6 +398,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
+  if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (plan.adaptive != nullptr) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();

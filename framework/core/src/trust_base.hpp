@@ -1,14 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "privgrad/core/grid.hpp"
 #include "privgrad/privacy.hpp"
 
 namespace privgrad {
 
-/// The only maker of Bounded and Released. Not installed, not exported; included by clipped_sum.cpp
-/// and mechanism.cpp alone, and a test sees to it that this stays so.
+/// The only maker of Bounded, BoundedOnGrid and Released. Not installed, not exported; included by
+/// clipped_sum.cpp and mechanism.cpp alone, and a test sees to it that this stays so.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
@@ -17,6 +19,16 @@ class TrustBase {
   }
 
   static const std::vector<double>& values(const Bounded& sum) { return sum.values_; }
+
+  /// \param cells  a sum in which each unit's contribution is no longer than `levels`.
+  static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
+                                             double l2_bound, PrivacyUnit unit) {
+    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, unit);
+  }
+
+  static const std::vector<std::int64_t>& cells(const core::BoundedOnGrid& sum) {
+    return sum.cells_;
+  }
 
   /// \param values  paid for and noised (or declared to be without privacy).
   static Released released(std::vector<float> values, double noise_stddev) {

@@ -321,7 +321,8 @@ class Rdp final : public privgrad::Accountant {
     if (e.sampling_probability == 1.0) return refuses(*e.of);
     if (!joint_multiplier(*e.of)) {
       return "poisson_sampled: rdp has a proof for sampled Gaussians only, got " +
-             std::string(e.of->name()) + " inside; use pld, or do not sample";
+             std::string(e.of->name()) +
+             " inside; set `amplification: false` on the sampler, or do not sample";
     }
     if (adjacency_ == Adjacency::replace_one) {
       return "poisson_sampled: rdp has no proof under replace_one; use add_or_remove_one or "

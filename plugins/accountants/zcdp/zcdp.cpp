@@ -24,7 +24,7 @@ Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does n
 constexpr const char* kSubsampled =
     "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "
     "divergences grow faster than linearly beyond some order); set `amplification: false` on the "
-    "sampler, or use an accountant for subsampling (rdp, pld)";
+    "sampler, or, for sampled Gaussians, use rdp or pld";
 
 /// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
 /// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds before it rounds

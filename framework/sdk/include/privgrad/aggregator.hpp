@@ -9,7 +9,8 @@
 
 namespace privgrad {
 
-/// One Gaussian vector zeta(node) ~ N(0, I), and what it is multiplied by. The same node always
+/// One Gaussian vector zeta(node) ~ N(0, I) (on a grid: a discrete one), and what it is multiplied
+/// by. The same node always
 /// means the same vector, within a run: that is how a later step reuses, or cancels, the noise of
 /// an earlier one.
 struct NoiseTerm {
@@ -17,15 +18,27 @@ struct NoiseTerm {
   double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
 };
 
+/// Most cells of a grid per L2 bound. A batch names each of at most 2^32 rows once, so that no sum
+/// is beyond 2^60, and noise is below 2^61: both together fit in 64 bits, always.
+inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
+
 /// How the release of one step is made from the bounded sums x so far and from noise:
 ///
 ///     s_t = keep * s_{t-1} + x_t                                  (s_{-1} = 0)
 ///     z_t = keep_noise * z_{t-1} + sum_j multiplier_j zeta(node_j)  (z_{-1} = 0)
 ///     released_t = (s_t + l2_bound * z_t) / divisor
+///
+/// With a grid, everything is whole numbers of cells of width l2_bound / grid_levels: each unit's
+/// contribution is rounded to the grid, towards zero, before it is summed, and the noise is a
+/// discrete Gaussian vector in cells, of parameter sigma = multiplier * grid_levels, rounded up to
+/// a whole number. Such a recipe names one fresh node and keeps nothing.
 struct ReleaseRecipe {
   double keep = 0.0;
   double keep_noise = 0.0;
   std::vector<NoiseTerm> noise;
+  /// Cells of the grid per L2 bound of one unit's contribution, at most kMostGridLevels, the same
+  /// in every step; 0: no grid, and Gaussian noise.
+  std::uint64_t grid_levels = 0;
 };
 
 /// What an aggregator may know: public facts of the plan.
@@ -45,7 +58,7 @@ struct AggregationPlan {
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Aggregator();

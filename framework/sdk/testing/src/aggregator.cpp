@@ -35,7 +35,7 @@ std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
     const std::uint64_t step = backwards ? steps - 1 - i : i;
     const ReleaseRecipe recipe = aggregator.recipe(step);
     std::vector<double>& row = rows[step];
-    row = {recipe.keep, recipe.keep_noise};
+    row = {recipe.keep, recipe.keep_noise, static_cast<double>(recipe.grid_levels)};
     for (const NoiseTerm& term : recipe.noise) {
       row.push_back(static_cast<double>(term.node));
       row.push_back(term.multiplier);
@@ -73,6 +73,24 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
       require(std::isfinite(term.multiplier),
               "a multiplier is " + format_number(term.multiplier) + where);
     }
+  }
+}
+
+/// What a grid's recipe may be: discrete noise has no sums, and integers no fractions to keep.
+void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
+  const std::uint64_t levels = aggregator.recipe(0).grid_levels;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
+    require(recipe.grid_levels == levels, "the grid changes" + where);
+    if (levels == 0) continue;
+    require(levels <= kMostGridLevels, "the grid has " + std::to_string(levels) +
+                                           " levels, allowed are at most " +
+                                           std::to_string(kMostGridLevels));
+    require(recipe.noise.size() == 1, "a grid takes one node of noise, the recipe names " +
+                                          std::to_string(recipe.noise.size()) + where);
+    require(recipe.keep == 0.0 && recipe.keep_noise == 0.0,
+            "a recipe on a grid keeps something" + where);
   }
 }
 
@@ -129,6 +147,9 @@ void check_aggregator(Checker& checker) {
                                             std::to_string(steps) + " has no noise");
       }
     }
+  });
+  checker.rule("grids_can_be_run", [&] {
+    for (const std::uint64_t steps : kPlans) require_one_grid(*started(steps, 1.0), steps);
   });
   checker.rule("noise_follows_the_plan", [&] {
     const std::vector<double> less = noise_deviations(*started(37, 1.0), 37);

@@ -6,6 +6,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/core/clip_factors.hpp"
 #include "privgrad/core/fused_sum.hpp"
+#include "privgrad/core/grid.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
@@ -31,6 +32,18 @@ namespace privgrad::core {
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                     std::size_t most_rows = 0, SumMemory* memory = nullptr);
+
+/// The same sum in whole cells of a grid, `levels` of them per clip.clip_norm: each contribution is
+/// clipped and rounded before it is added (round_to_grid()), and integers are added up exactly.
+///
+/// Sensitivity: exactly `levels` cells per example, rounding included; no error is left out.
+///
+/// Takes rows of gradients, also from a program with FusedClipping: what such a program adds up is
+/// not on the grid. \param clip  without a count share. \param levels  as for check_grid_levels().
+/// \throws as clipped_sum(); ConfigError for other levels or a count share.
+BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
+                                  std::span<const std::uint32_t> batch, const Clip& clip,
+                                  std::uint64_t levels, Executor& executor);
 
 /// Sums over a whole data set, in the same fixed groups.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);

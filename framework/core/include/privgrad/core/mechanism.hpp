@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "privgrad/aggregator.hpp"
+#include "privgrad/core/grid.hpp"
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/random_key.hpp"
 #include "privgrad/event.hpp"
@@ -15,11 +16,16 @@ namespace privgrad::core {
 /// The event of each step's release on its own batch, derived from the recipes that the mechanism
 /// will run: what is charged is what is done.
 ///
-/// Proved here: recipes with independent noise (keep = keep_noise = 0, no node used twice), each a
-/// Gaussian mechanism with the root of the summed squared multipliers. \throws PrivacyError for
-/// recipes that share data or noise between steps: their guarantee depends on who
-///   takes part in which step, and this version has no accounting for that.
-std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps);
+/// Proved here: recipes with independent noise (keep = keep_noise = 0, no node used twice). Without
+/// a grid each is a Gaussian mechanism with the root of the summed squared multipliers. With one,
+/// which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event of
+/// grid_release_event().
+/// \param adjacency  enters the events on a grid; accountants apply it to Gaussian ones.
+/// \throws PrivacyError for recipes that share data or noise between steps: their guarantee depends
+///   on who takes part in which step, and this version has no accounting for that. ConfigError for
+///   a grid or a noise outside the range of 64-bit integers.
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
+                                  Adjacency adjacency);
 
 /// Turns bounded sums into released values. The only code that does.
 class Mechanism {
@@ -37,10 +43,19 @@ class Mechanism {
   ///   before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
+  /// The same for a sum on a grid, with discrete Gaussian noise in its cells, added as integers.
+  /// What is released is the noised integers times cell_width() / divisor, as floats: rounding them
+  /// is post-processing.
+  /// \param adjacency  that of the plan, which the receipt was charged under.
+  /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on.
+  Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
+
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
   Released release_without_noise(Bounded sum, double divisor);
 
  private:
+  ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
+
   const Aggregator& aggregator_;
   RandomKey noise_key_;
   Executor& executor_;

@@ -57,6 +57,9 @@ struct Plan {
   /// the sum's bound leaves for it; noise_multiplier is then that of both releases together, and
   /// clip_norm that of the first step.
   std::vector<double> count_noise, count_share;
+  /// Of the aggregator's recipes, the same in every step: cells per clip norm; 0: no grid, or no
+  /// noise.
+  std::uint64_t grid_levels = 0;
   std::vector<Charge> charges;                ///< One per step; no noise: none.
   std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.

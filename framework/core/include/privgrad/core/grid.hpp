@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+
+/// \throws ConfigError unless 1 <= levels <= kMostGridLevels.
+void check_grid_levels(std::uint64_t levels);
+
+/// The contribution of one example on the grid: factor_g gradient_g / clip_norm * levels, each
+/// coordinate rounded towards zero.
+///
+/// Bound: the squares of the cells are added up as integers, exactly, and a contribution whose sum
+/// exceeds levels^2 becomes the zero vector, as one with a coordinate that is not finite does. So
+/// ||cells|| <= levels holds for every input, whatever the floating-point operations before it did,
+/// and the sensitivity of a sum of contributions is exactly `levels` cells, or 2 levels where one
+/// may be exchanged for another. The proof needs nothing else, but that an example's factors follow
+/// from its own gradient.
+///
+/// That nothing is lost this way: rounding towards zero makes no coordinate longer, so a vector
+/// that is no longer than the bound stays within it; and the squared norms that clip_factors()
+/// works with are enlarged by more than what the three roundings here can add
+/// (squared_norm_at_most()).
+///
+/// Rounding to the nearest cell instead could lengthen a vector of d coordinates by sqrt(d)/2
+/// cells, which the sensitivity would have to carry; towards zero it costs nothing, and shortens a
+/// vector by less than sqrt(d) cells: 6e-5 of the clip norm for a million parameters and 2^24
+/// levels.
+///
+/// \param factors  [groups.size()].
+/// \param cells    out: [row.size()], each of at most `levels` in size.
+void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> groups,
+                   std::span<const double> factors, double clip_norm, std::uint64_t levels,
+                   std::span<std::int32_t> cells);
+
+/// What the release of such a sum with discrete Gaussian noise is: zcdp(rho), rho rounded up.
+///
+/// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
+/// differ by an integer vector v with ||v|| <= Delta = s levels, s =
+/// sensitivity_of_unit_bound(adjacency). For one coordinate, with P and Q the noise around v_i and
+/// around 0, completing the square gives
+///
+///     sum_x P(x)^a Q(x)^(1-a) = exp(a (a - 1) v_i^2 / (2 sigma^2)) theta(a v_i) / theta(0),
+///
+/// theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers, which is largest at c = 0
+/// (Poisson summation: its Fourier coefficients are positive). So the Renyi divergence of order a
+/// is at most a v_i^2 / (2 sigma^2); over independent coordinates divergences add, and ||v||^2 <=
+/// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
+///
+/// It is not `discrete_gaussian(sigma, Delta)`, which is a release of one coordinate: the privacy
+/// loss of a vector has another distribution, which an accountant of such distributions would get
+/// wrong.
+/// \param sigma  of the noise, in cells, > 0.
+Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
+
+/// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than
+/// promised. \param noise_multiplier  > 0, finite. \throws ConfigError if it is beyond
+/// kLargestDiscreteSigma.
+std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
+
+/// A sum over privacy units, in cells of a grid, in which no unit's contribution is longer than
+/// levels() cells. Private, as Bounded is, and made and read by the same door.
+class BoundedOnGrid {
+ public:
+  BoundedOnGrid(BoundedOnGrid&&) noexcept = default;
+  BoundedOnGrid& operator=(BoundedOnGrid&&) noexcept = default;
+  BoundedOnGrid(const BoundedOnGrid&) = delete;
+  BoundedOnGrid& operator=(const BoundedOnGrid&) = delete;
+  ~BoundedOnGrid() = default;
+
+  std::uint64_t levels() const noexcept { return levels_; }
+  double l2_bound() const noexcept { return l2_bound_; }  ///< Of a contribution, as a real vector.
+  double cell_width() const noexcept { return l2_bound_ / static_cast<double>(levels_); }
+  PrivacyUnit unit() const noexcept { return unit_; }
+  std::size_t size() const noexcept { return cells_.size(); }
+
+ private:
+  friend class privgrad::TrustBase;
+  BoundedOnGrid(std::vector<std::int64_t> cells, std::uint64_t levels, double l2_bound,
+                PrivacyUnit unit)
+      : cells_(std::move(cells)), levels_(levels), l2_bound_(l2_bound), unit_(unit) {}
+
+  std::vector<std::int64_t> cells_;
+  std::uint64_t levels_;
+  double l2_bound_;
+  PrivacyUnit unit_;
+};
+
+}  // namespace privgrad::core
