@@ -44,7 +44,7 @@ double best_seconds(int repeats, const std::function<void()>& work) {
 constexpr std::size_t kChunks = 32;
 constexpr double kNormals = kChunks * kNormalsPerChunk;
 
-/// Bytes per second of AES-256 in counter mode, read as the noise reads it.
+/// Bytes per second of AES-128 in counter mode, read as the noise reads it.
 double cipher_rate(const RandomKey& key) {
   CounterCipher cipher(key);
   std::vector<std::uint8_t> bytes(sizeof(NormalWords));
@@ -61,7 +61,7 @@ double transform_rate(const BoxMuller& variant) {
   NormalWords words;
   CounterCipher(RandomKey::from_seed(1))
       .read(0, 0, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-  std::array<double, kNormalsPerChunk> out{};
+  std::array<float, kNormalsPerChunk> out{};
   const double seconds = best_seconds(400, [&] {
     for (std::size_t i = 0; i < kChunks; ++i) {
       variant.transform(words, out);
@@ -73,7 +73,7 @@ double transform_rate(const BoxMuller& variant) {
 
 /// Normals per second of the whole: `streams` streams of `size` normals, into the same memory.
 double noise_rate(const RandomKey& key, std::size_t size) {
-  std::vector<double> out(size);
+  std::vector<float> out(size);
   std::uint64_t stream = 0;
   const double seconds =
       best_seconds(static_cast<int>(std::max(std::size_t{20}, (std::size_t{1} << 24) / size)), [&] {

@@ -11,7 +11,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <deque>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -23,12 +25,12 @@
 #include <thread>
 #include <vector>
 
+#include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/mechanism.hpp"
-#include "privgrad/core/normals.hpp"
 #include "privgrad/core/random_key.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
@@ -138,6 +140,37 @@ double flops_per_example(const Network& network) {
   return flops;
 }
 
+/// A ledger that has been charged for many steps, so that a bench of the others can release.
+class Payments {
+ public:
+  Payments(const Catalog& catalog, const Aggregator& aggregator, std::uint64_t steps)
+      : accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
+    accountant_->start(Adjacency::add_or_remove_one);
+    const std::vector<Event> releases = core::release_events(aggregator, steps);
+    std::vector<core::Charge> charges;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      charges.push_back({step, releases[step], releases[step]});
+    }
+    const auto file = std::filesystem::temp_directory_path() /
+                      ("privgrad-bench-" + std::to_string(::getpid()) + ".jsonl");
+    std::filesystem::remove(file);
+    core::Ledger ledger(file, {.target_epsilon = {}, .target_delta = 1e-5}, *accountant_, "zcdp",
+                        nlohmann::json::object());
+    for (core::Receipt& receipt : ledger.charge(charges)) receipts_.push_back(std::move(receipt));
+    std::filesystem::remove(file);
+  }
+
+  core::Receipt next() {
+    core::Receipt receipt = std::move(receipts_.front());
+    receipts_.pop_front();
+    return receipt;
+  }
+
+ private:
+  ComponentPtr<Accountant> accountant_;
+  std::deque<core::Receipt> receipts_;
+};
+
 /// One training set-up: the same program, data and optimizer with and without privacy.
 class Bench {
  public:
@@ -149,7 +182,9 @@ class Bench {
         clipping_(catalog.create<Clipping>("flat", Value::Object{})),
         groups_(parameter_groups(one.network)),
         optimizer_(catalog.create<Optimizer>("sgd", Value::Object{})),
-        aggregator_(catalog.create<Aggregator>("gaussian", Value::Object{})),
+        aggregator_(started_aggregator(catalog)),
+        payments_(catalog, *aggregator_, kMostSteps),
+        mechanism_(*aggregator_, core::RandomKey::from_seed(1), *executor_),
         parameters_(program_->parameter_count()),
         data_(make_data(one)) {
     std::mt19937_64 random(1);
@@ -179,21 +214,15 @@ class Bench {
   std::array<double, 3> private_step() {
     std::array<double, 3> seconds{};
     seconds[0] = seconds_of([&] { clip(); });
+    std::optional<Released> released;
     seconds[1] = seconds_of([&] {
-      // The mechanism's noise and rounding without its ledger: the same node is used again, which
-      // a mechanism refuses.
-      normals_.resize(parameters_.size());
-      const std::size_t parts = 16;
-      const std::size_t size = (normals_.size() / parts / 1024 + 1) * 1024;
-      const std::uint64_t node = step_++;
-      executor_->for_each_chunk(parts, [&](std::size_t part) {
-        const std::size_t begin = std::min(part * size, normals_.size());
-        core::fill_normals(
-            key_, node, begin,
-            std::span(normals_).subspan(begin, std::min(size, normals_.size() - begin)));
-      });
+      released.emplace(mechanism_.release(std::move(*sum_), payments_.next(),
+                                          static_cast<double>(batch_.size())));
     });
-    seconds[2] = seconds_of([&] { update(); });
+    seconds[2] = seconds_of([&] {
+      optimizer_->step(parameters_, *released, {.step = step_++, .learning_rate = 1e-6});
+      program_->load_parameters(parameters_);
+    });
     return seconds;
   }
 
@@ -228,6 +257,15 @@ class Bench {
   std::size_t parameter_count() const { return parameters_.size(); }
 
  private:
+  static constexpr std::uint64_t kMostSteps = 100;
+
+  static ComponentPtr<Aggregator> started_aggregator(const Catalog& catalog) {
+    auto aggregator = catalog.create<Aggregator>("gaussian", Value::Object{});
+    const std::vector<double> multipliers(kMostSteps, 1.0);
+    aggregator->start({.steps = kMostSteps, .noise_multipliers = multipliers});
+    return aggregator;
+  }
+
   static Dataset make_data(const Case& one) {
     std::mt19937_64 random(2);
     const std::size_t size = element_count(one.network.input.features);
@@ -238,14 +276,6 @@ class Bench {
     return Dataset(one.network.input, std::move(bytes), 1.0f / 255, std::move(targets));
   }
 
-  void update() {
-    core::Mechanism mechanism(*aggregator_, key_, *executor_);
-    const Released released =
-        mechanism.release_without_noise(std::move(*sum_), static_cast<double>(batch_.size()));
-    optimizer_->step(parameters_, released, {.step = step_, .learning_rate = 1e-6});
-    program_->load_parameters(parameters_);
-  }
-
   const Case& one_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Program> program_;
@@ -254,13 +284,13 @@ class Bench {
   std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
   ComponentPtr<Aggregator> aggregator_;
-  core::RandomKey key_ = core::RandomKey::from_seed(1);
+  Payments payments_;
+  core::Mechanism mechanism_;
   Floats parameters_;
   Dataset data_;
   std::vector<std::uint32_t> batch_;
   core::SumMemory memory_;
   std::optional<Bounded> sum_;
-  std::vector<double> normals_;
   std::unique_ptr<FusedClipping::Pass> plain_pass_;
   Floats features_, targets_, gradient_;
   std::uint64_t step_ = 0;
@@ -292,7 +322,7 @@ struct Floors {
 };
 
 struct Times {
-  double plain = 1e300, clip = 1e300, noise = 1e300, update = 1e300, step = 1e300;
+  double plain = 1e300, clip = 1e300, release = 1e300, update = 1e300, step = 1e300;
 };
 
 /// Private and plain steps in turns, so that what disturbs one disturbs the other.
@@ -303,7 +333,7 @@ Times measure(const Catalog& catalog, const Case& one, int threads) {
     best.plain = std::min(best.plain, bench.plain_step());
     const auto parts = bench.private_step();
     best.clip = std::min(best.clip, parts[0]);
-    best.noise = std::min(best.noise, parts[1]);
+    best.release = std::min(best.release, parts[1]);
     best.update = std::min(best.update, parts[2]);
     best.step = std::min(best.step, parts[0] + parts[1] + parts[2]);
   }
@@ -329,11 +359,11 @@ Json report_case(const Catalog& catalog, const Case& one, const Floors& floors) 
          {"clock", threads == 1 ? "processor" : "wall"},
          {"plain_step_ms", best.plain * 1e3},
          {"clip_ms", best.clip * 1e3},
-         {"noise_ms", best.noise * 1e3},
-         {"release_and_optimizer_ms", best.update * 1e3},
+         {"noise_ms", best.release * 1e3},
+         {"optimizer_ms", best.update * 1e3},
          {"private_step_ms", best.step * 1e3},
          {"private_over_plain", best.step / best.plain},
-         {"clip_and_optimizer_over_plain", (best.clip + best.update) / best.plain},
+         {"without_noise_over_plain", (best.clip + best.update) / best.plain},
          {"plain_over_floor_products", best.plain / (products / threads)}});
   }
   used_clock = CLOCK_PROCESS_CPUTIME_ID;
@@ -392,19 +422,91 @@ Json machine() {
           {"openblas_kernels", openblas_get_corename()}};
 }
 
+/// Plain steps on one thread alone: for comparisons with other programs, which alternate with it.
+Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
+  Json report = Json::array();
+  for (const Case& one : cases) {
+    Bench bench(catalog, one, 1);
+    double best = 1e300;
+    for (int i = 0; i < one.repeats; ++i) best = std::min(best, bench.plain_step());
+    report.push_back({{"network", one.name}, {"batch", one.batch}, {"plain_step_ms", best * 1e3}});
+  }
+  return report;
+}
+
+/// One row of a table of growth: a private and a plain step on one thread, and what the private one
+/// costs for each example beside the products' floor.
+Json growth_row(const Catalog& catalog, const Case& one, const Floors& floors) {
+  const Times best = measure(catalog, one, 1);
+  const double floor =
+      flops_per_example(one.network) * static_cast<double>(one.batch) / floors.sgemm_rate;
+  return {{"network", one.name},
+          {"batch", one.batch},
+          {"parameters", parameter_count(one.network)},
+          {"plain_step_ms", best.plain * 1e3},
+          {"private_step_ms", best.step * 1e3},
+          {"private_over_plain", best.step / best.plain},
+          {"private_us_per_example", best.step * 1e6 / static_cast<double>(one.batch)},
+          {"plain_over_floor_products", best.plain / floor}};
+}
+
+Json growth_report(const Catalog& catalog, const Floors& floors) {
+  Json batches = Json::array(), widths = Json::array(), depths = Json::array();
+  for (const std::size_t batch : {16, 64, 256, 1024, 4096}) {
+    batches.push_back(growth_row(
+        catalog, {"784-1000-10", dense_network(), batch, batch > 1024 ? 4 : 10}, floors));
+  }
+  for (const std::size_t width : {125, 250, 500, 1000, 2000, 4000}) {
+    const Case one{"784-" + std::to_string(width) + "-10",
+                   network_of({28, 28}, {Dense{width}, Activation{}, Dense{10}}), 256, 8};
+    widths.push_back(growth_row(catalog, one, floors));
+  }
+  for (const std::size_t depth : {1, 2, 4, 8}) {
+    std::vector<Layer> layers;
+    for (std::size_t i = 0; i < depth; ++i) {
+      layers.push_back(Dense{500});
+      layers.push_back(Activation{});
+    }
+    layers.push_back(Dense{10});
+    const Case one{"784-" + std::to_string(depth) + "x500-10",
+                   network_of({28, 28}, std::move(layers)), 256, 8};
+    depths.push_back(growth_row(catalog, one, floors));
+  }
+  return {{"sgemm_gflops", floors.sgemm_rate * 1e-9},
+          {"by_batch", batches},
+          {"by_width", widths},
+          {"by_depth", depths}};
+}
+
 }  // namespace
 
-int main() {
+/// training [all|plain|growth]
+int main(int argc, char** argv) {
   try {
+    const std::string what = argc > 1 ? argv[1] : "all";
+    if (argc > 2 || (what != "all" && what != "plain" && what != "growth")) {
+      std::cerr << "usage: training [all|plain|growth]\n";
+      return 2;
+    }
     openblas_set_num_threads(1);
     const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
     host::PluginHost host({.directories = {plugins}, .pins = {}});
     host.load(plugins / "backends" / "cpu.privgrad.so");
     host.load(plugins / "optimizers" / "sgd.privgrad.so");
     host.load(plugins / "aggregators" / "gaussian.privgrad.so");
+    host.load(plugins / "clippings" / "flat.privgrad.so");
+    host.load(plugins / "accountants" / "zcdp.privgrad.so");
     const Case dense{"784-1000-10", dense_network(), 256, 25};
     const Case wide{"784-1000-10", dense_network(), 1024, 12};
     const Case conv{"conv 5x5x32, pool, conv 5x5x64, pool, 512, 10", conv_network(), 256, 8};
+    if (what == "plain") {
+      std::cout << plain_report(host.catalog(), {dense, conv}).dump(2) << '\n';
+      return EXIT_SUCCESS;
+    }
+    if (what == "growth") {
+      std::cout << growth_report(host.catalog(), {sgemm_rate(), read_rate()}).dump(2) << '\n';
+      return EXIT_SUCCESS;
+    }
     // Before any thread starts, because they are measured in processes of their own.
     const Json memory{memory_of(host.catalog(), dense), memory_of(host.catalog(), wide)};
     const Floors floors{sgemm_rate(), read_rate()};

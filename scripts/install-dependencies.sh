@@ -20,7 +20,7 @@ libboost-dev                  Boost.DLL, which loads the plugins
 libboost-program-options-dev  reads the command line
 libtbb-dev                    the threads of the executor
 libsodium-dev                 randomness, keys and SHA-256 for pins and the ledger's chain
-libssl-dev                    AES-256 in counter mode, which the noise is made from
+libssl-dev                    AES-128 in counter mode, which the noise is made from
 libyaml-dev                   reads manifests
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets

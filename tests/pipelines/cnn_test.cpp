@@ -82,3 +82,17 @@ TEST_CASE("a convolutional network trains to the same bits on any number of thre
   two.run(2);
   CHECK(one.parameters() == two.parameters());
 }
+
+TEST_CASE("a limit on the examples in memory changes no bit of the result",
+          "[run][clipping][cnn]") {
+  const std::string clipping = GENERATE("flat", "adaptive");
+  const std::string limit = GENERATE("1", "17", "64", "4294967295");
+  Experiment free(kConvolutions, {"clipping=" + clipping, "steps=3"});
+  Experiment limited(kConvolutions,
+                     {"clipping=" + clipping, "steps=3", "microbatch_size=" + limit});
+  write_images(free.dir());
+  write_images(limited.dir());
+  free.run();
+  limited.run();
+  CHECK(free.parameters() == limited.parameters());
+}

@@ -353,6 +353,33 @@ TEST_CASE("cpu: a row is bitwise the same in every batch and place", "[backend]"
   CHECK_THAT(loss, WithinRel(program->evaluate(examples.batch()).loss, 1e-6));
 }
 
+TEST_CASE("cpu: tanh and sigmoid are right to two units in the last place, everywhere",
+          "[backend]") {
+  const auto kind = GENERATE(ActivationKind::tanh, ActivationKind::sigmoid);
+  // One output of weight 0 and target -1/2 under squared loss: the derivative by the weights is a
+  // positive multiple of what the activation gives, the same for every feature; that of the bias
+  // is the multiple.
+  std::vector<float> features{0.0f, -0.0f, 1e-30f, -1e-30f, 0.65f, -0.65f, 88.0f, -80.0f, 1e30f};
+  for (float x = -30.0f; x <= 30.0f; x += 0.0103f) features.push_back(x);
+  for (float x = 1e-20f; x < 85.0f; x *= 1.19f) features.insert(features.end(), {x, -x});
+  const std::size_t size = features.size();
+  const Network network = make_network({size}, 0, {Activation{kind}, Dense{1}}, Loss::squared);
+  const auto program = compile(network);
+  program->load_parameters(Floats(size + 1, 0.0f));
+  const Floats targets{-0.5f};
+  Floats row(size + 1);
+  program->gradient_rows({features, targets}, row);
+  const float multiple = row[size];
+  REQUIRE(std::exp2(std::round(std::log2(multiple))) == multiple);  // divides without rounding
+  for (std::size_t i = 0; i < size; ++i) {
+    const double x = features[i];
+    const double exact = kind == ActivationKind::tanh ? std::tanh(x) : 1.0 / (1.0 + std::exp(-x));
+    INFO(x);
+    REQUIRE(std::abs(static_cast<double>(row[i] / multiple) - exact) <=
+            2.0 * 0x1p-23 * std::abs(exact));
+  }
+}
+
 TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
   Generator generator(13);
   const Case chosen = GENERATE(Case{Loss::cross_entropy, 3}, Case{Loss::squared, 3},

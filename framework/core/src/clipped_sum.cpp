@@ -28,10 +28,13 @@ constexpr std::size_t kLanes = 8;
 constexpr double kUnderflow = 0x1p-85;
 
 /// What some examples, those of a lane or all, add up to.
-struct Total {
-  std::vector<double> sum;
+template <class Real>
+struct TotalOf {
+  std::vector<Real> sum;
   std::uint64_t examples = 0, unclipped = 0;
 };
+using LaneTotal = TotalOf<double>;
+using Total = TotalOf<float>;
 
 /// The part of an example's gradient that is in a group.
 std::span<const float> part(const Clip& clip, std::span<const float> row, std::size_t group) {
@@ -48,7 +51,7 @@ void squared_norms(const Clip& clip, std::span<const float> row, std::span<doubl
 /// Clips and adds the examples of one row each.
 class Adder {
  public:
-  Adder(const Clip& clip, Total& total)
+  Adder(const Clip& clip, LaneTotal& total)
       : clip_(clip),
         total_(total),
         squared_norms_(clip.groups.size()),
@@ -104,10 +107,10 @@ class GridAdder {
 /// The vector of joint_release.hpp: gradients made a little smaller, and the count beside them.
 void add_count(const Clip& clip, Total& total) {
   const double share = gradient_share(clip.count_share);
-  for (double& value : total.sum) value *= share;
+  for (float& value : total.sum) value = static_cast<float>(share * value);
   const double balance =
       static_cast<double>(total.unclipped) - 0.5 * static_cast<double>(total.examples);
-  total.sum.push_back(2.0 * clip.count_share * clip.clip_norm * balance);
+  total.sum.push_back(static_cast<float>(2.0 * clip.count_share * clip.clip_norm * balance));
 }
 
 /// Scratch of one task: the examples of a chunk.
@@ -180,17 +183,21 @@ void add_rows(const Program& program, const Dataset& data, std::span<const std::
 Total total_of_rows(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor) {
   const std::size_t parameters = program.parameter_count();
-  std::vector<Total> totals(lanes_of(program, batch.size()));
+  std::vector<LaneTotal> totals(lanes_of(program, batch.size()));
   add_rows(program, data, batch, executor, [&](std::size_t lane) {
     totals[lane].sum.assign(parameters, 0.0);
     return Adder(clip, totals[lane]);
   });
   Total total;
-  total.sum.assign(parameters, 0.0);
-  for (const Total& lane : totals) {
-    for (std::size_t i = 0; i < parameters; ++i) total.sum[i] += lane.sum[i];
+  for (const LaneTotal& lane : totals) {
     total.examples += lane.examples;
     total.unclipped += lane.unclipped;
+  }
+  total.sum.reserve(parameters + 1);  // for the count
+  for (std::size_t i = 0; i < parameters; ++i) {
+    double sum = 0.0;
+    for (const LaneTotal& lane : totals) sum += lane.sum[i];
+    total.sum.push_back(static_cast<float>(sum));
   }
   return total;
 }

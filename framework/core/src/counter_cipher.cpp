@@ -37,9 +37,9 @@ struct CounterCipher::State {
 };
 
 CounterCipher::CounterCipher(const RandomKey& key) : state_(std::make_unique<State>()) {
-  require(EVP_EncryptInit_ex(state_->context, EVP_aes_256_ctr(), nullptr, key.bytes_.data(),
+  require(EVP_EncryptInit_ex(state_->context, EVP_aes_128_ctr(), nullptr, key.bytes_.data(),
                              nullptr) == 1,
-          "set an AES-256 key");
+          "set an AES-128 key");
 }
 
 CounterCipher::CounterCipher(CounterCipher&&) noexcept = default;
@@ -63,7 +63,7 @@ void CounterCipher::read(std::uint64_t domain, std::uint64_t block, std::span<st
     int written = 0;
     require(EVP_EncryptUpdate(state.context, out.data(), &written, kZeros.data(),
                               static_cast<int>(size)) == 1,
-            "run AES-256 in counter mode");
+            "run AES-128 in counter mode");
     out = out.subspan(size);
   }
 }

@@ -55,11 +55,10 @@ void make_factors(const ClippingRule& rule, std::size_t groups,
 
 }  // namespace
 
-std::vector<double> fused_sum(const FusedClipping& program, std::size_t parameters,
-                              const Dataset& data, std::span<const std::uint32_t> batch,
-                              const ClippingRule& rule, Executor& executor, std::size_t most_rows,
-                              SumMemory& memory) {
-  // Not kept from step to step: what is released afterwards can have its place.
+std::vector<float> fused_sum(const FusedClipping& program, std::size_t parameters,
+                             const Dataset& data, std::span<const std::uint32_t> batch,
+                             const ClippingRule& rule, Executor& executor, std::size_t most_rows,
+                             SumMemory& memory) {
   std::vector<float> sum(parameters, 0.0f);
   const std::size_t groups = program.groups();
   const std::size_t pass_rows = rows_of_a_pass(program, batch.size(), most_rows);
@@ -83,8 +82,7 @@ std::vector<double> fused_sum(const FusedClipping& program, std::size_t paramete
     make_factors(rule, groups, norms, scales);
     program.add_scaled(*memory.pass, scales, sum);
   }
-
-  return {sum.begin(), sum.end()};
+  return sum;
 }
 
 }  // namespace privgrad::core

@@ -123,6 +123,9 @@ class Loader {
     manifest.resolved.set(
         "evaluate_every",
         marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
+    if (params.has("microbatch_size"))
+      manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
+    keep(manifest.resolved, params, {"microbatch_size"});
     // `data` comes first and has its own reader.
     manifest.resolved.set("data", Value());
     ComponentUse* uses[] = {nullptr,

@@ -76,6 +76,14 @@ const Section& root_section() {
               .at_least(1)
               .at_most(1e8)
               .optional(),
+          param::integer("microbatch_size",
+                         "Most examples whose layer outputs and gradients are in memory at once; "
+                         "changes memory and time, and no result by a single bit. By default what "
+                         "is fast.")
+              .in_unit("examples")
+              .at_least(1)
+              .at_most(4294967295.0)
+              .optional(),
       },
       {
           slot<DataSource>("data", "Where examples come from, and what is done to them first."),

@@ -13,6 +13,7 @@
 #include "privgrad/core/normals.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
+#include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -50,28 +51,40 @@ void for_each_part(std::size_t size, Executor& executor,
   });
 }
 
-/// sum_j multiplier_j zeta(node_j), a chunk of its elements at a time. One per task.
+/// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, a chunk of its elements at a time. One
+/// per task.
 class NoisePart {
  public:
   NoisePart(const std::vector<NoiseTerm>& terms, const RandomKey& key) : terms_(terms) {
     for (const NoiseTerm& term : terms) nodes_.emplace_back(key, term.node);
   }
 
-  /// \param size  at most kNormalsPerChunk. \returns elements [begin, begin + size), until the next
-  ///   call.
-  std::span<const double> at(std::size_t begin, std::size_t size) {
-    sum_.fill(0.0);
+  /// \param values  elements [begin, begin + size) of x, and of the result; size at most
+  ///   kNormalsPerChunk.
+  void add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
+    const std::size_t size = values.size();
+    double* sum = sum_.data();
+    float* x = values.data();
+    const float* normal = normals_.data();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) sum[i] = x[i];
+    });
     for (std::size_t j = 0; j < terms_.size(); ++j) {
       nodes_[j].fill(begin, std::span(normals_).first(size));
-      for (std::size_t i = 0; i < size; ++i) sum_[i] += terms_[j].multiplier * normals_[i];
+      const double stddev = l2_bound * terms_[j].multiplier;
+      in_wide_registers([=] {
+        for (std::size_t i = 0; i < size; ++i) sum[i] += stddev * normal[i];
+      });
     }
-    return std::span(sum_).first(size);
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) x[i] = static_cast<float>(sum[i] / divisor);
+    });
   }
 
  private:
   const std::vector<NoiseTerm>& terms_;
   std::vector<NormalStream> nodes_;  // one per term
-  std::array<double, kNormalsPerChunk> normals_{};
+  std::array<float, kNormalsPerChunk> normals_{};
   std::array<double, kNormalsPerChunk> sum_{};
 };
 
@@ -159,20 +172,16 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
   const ReleaseRecipe recipe = claim(receipt, 0, kAny);
   const double multiplier = combined_multiplier(recipe);
-  const std::vector<double>& values = TrustBase::values(sum);
-  std::vector<float> released(values.size());
+  const double l2_bound = sum.l2_bound();
+  std::vector<float> values = TrustBase::take(std::move(sum));
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
     NoisePart noise(recipe.noise, noise_key_);
     for (; begin < end; begin += kNormalsPerChunk) {
       const std::size_t size = std::min(kNormalsPerChunk, end - begin);
-      const std::span<const double> z = noise.at(begin, size);
-      for (std::size_t i = 0; i < size; ++i) {
-        released[begin + i] =
-            static_cast<float>((values[begin + i] + sum.l2_bound() * z[i]) / divisor);
-      }
+      noise.add(begin, l2_bound, divisor, std::span(values).subspan(begin, size));
     }
   });
-  return TrustBase::released(std::move(released), sum.l2_bound() * multiplier / divisor);
+  return TrustBase::released(std::move(values), l2_bound * multiplier / divisor);
 }
 
 Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,
@@ -203,11 +212,9 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
 
 Released Mechanism::release_without_noise(Bounded sum, double divisor) {
   check_divisor(divisor);
-  const std::vector<double>& values = TrustBase::values(sum);
-  std::vector<float> released(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    released[i] = static_cast<float>(values[i] / divisor);
-  return TrustBase::released(std::move(released), 0.0);
+  std::vector<float> values = TrustBase::take(std::move(sum));
+  for (float& value : values) value = static_cast<float>(value / divisor);
+  return TrustBase::released(std::move(values), 0.0);
 }
 
 /// Post-processing; here because it makes a Released.

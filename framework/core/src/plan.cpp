@@ -458,7 +458,7 @@ class Planner {
       if (statistic == Statistic::declared_public) add(name + " (declared public)", position);
     }
     if (lost_tails() > 1e-3 * manifest_.target_delta) {
-      add("tails of the noise, which ends at 12.7 standard deviations",
+      add("tails of the noise, which ends at 11.6 standard deviations",
           manifest_.position_of("privacy.target_delta"));
     }
     // Release mode computes neither, so there they are not a reason to refuse.

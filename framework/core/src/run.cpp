@@ -1,6 +1,5 @@
 #include "privgrad/core/run.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -14,6 +13,7 @@
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/safetensors.hpp"
+#include "privgrad/finite.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -179,8 +179,7 @@ class Training {
     previous_ = parameters_;
     plan_.optimizer->step(parameters_, gradient,
                           {.step = step, .learning_rate = plan_.learning_rate[step]});
-    const bool finite = std::all_of(parameters_.begin(), parameters_.end(),
-                                    [](float x) { return std::isfinite(x); });
+    const bool finite = all_finite(parameters_);
     if (!finite) parameters_ = previous_;
     program_->load_parameters(parameters_);
     return finite;
@@ -195,7 +194,8 @@ class Training {
                     .clip_norm = clip_norm_,
                     .count_share = share};
     if (plan_.grid_levels != 0) return release_on_grid(step, clip);
-    Bounded sum = clipped_sum(*program_, train_, batch_, clip, *executor_, 0, &sum_memory_);
+    Bounded sum = clipped_sum(*program_, train_, batch_, clip, *executor_,
+                              manifest_.microbatch_size, &sum_memory_);
     Released released = release(std::move(sum), plan_.batch_size[step]);
     if (!adaptive) return released;
     JointParts parts = take_apart(released, clip_norm_, share);

@@ -14,11 +14,12 @@ namespace privgrad {
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
-  static Bounded bounded(std::vector<double> values, double l2_bound, PrivacyUnit unit) {
+  static Bounded bounded(std::vector<float> values, double l2_bound, PrivacyUnit unit) {
     return Bounded(std::move(values), l2_bound, unit);
   }
 
-  static const std::vector<double>& values(const Bounded& sum) { return sum.values_; }
+  /// Takes the values out, so that what is released can have their memory.
+  static std::vector<float> take(Bounded&& sum) { return std::move(sum.values_); }
 
   /// \param cells  a sum in which each unit's contribution is no longer than `levels`.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,

@@ -52,6 +52,9 @@ CpuProgram::CpuProgram(Network network, Executor& executor) : network_(std::move
   parameters_.resize(parameters);
   for (auto& step : steps_) step->load(parameters_.data() + step->offset());
   engine_ = std::make_unique<FusedEngine>(network_, steps_, executor);
+  // Enough for efficient products, few enough that what they leave behind stays in a cache.
+  constexpr std::size_t kFloats = std::size_t{1} << 20;
+  evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
 }
 
 void CpuProgram::load_parameters(std::span<const float> parameters) {
@@ -117,14 +120,37 @@ void CpuProgram::backward(const Batch& batch, const Block& block, std::span<floa
   }
 }
 
+class CpuProgram::EvaluationPass {
+ public:
+  explicit EvaluationPass(const CpuProgram& program) : program_(program) {
+    const std::lock_guard lock(program_.evaluation_mutex_);
+    if (program_.evaluation_passes_.empty()) {
+      pass_ = program_.engine_->make_forward_pass(program_.evaluation_rows_);
+    } else {
+      pass_ = std::move(program_.evaluation_passes_.back());
+      program_.evaluation_passes_.pop_back();
+    }
+  }
+  EvaluationPass(const EvaluationPass&) = delete;
+  EvaluationPass& operator=(const EvaluationPass&) = delete;
+  ~EvaluationPass() {
+    const std::lock_guard lock(program_.evaluation_mutex_);
+    program_.evaluation_passes_.push_back(std::move(pass_));
+  }
+  FusedPass& operator*() const { return *pass_; }
+
+ private:
+  const CpuProgram& program_;
+  std::unique_ptr<FusedPass> pass_;
+};
+
 Evaluation CpuProgram::evaluate(const Batch& batch) const {
   check(batch);
   Evaluation evaluation;
   if (batch.rows() == 0) return evaluation;
-  const std::size_t block = std::min(engine_->pass_rows(), batch.rows());
-  const auto pass = engine_->make_forward_pass(block);
-  for (std::size_t first = 0; first < batch.rows(); first += block) {
-    const std::size_t count = block_end(first, batch.rows(), block) - first;
+  const EvaluationPass pass(*this);
+  for (std::size_t first = 0; first < batch.rows(); first += evaluation_rows_) {
+    const std::size_t count = block_end(first, batch.rows(), evaluation_rows_) - first;
     const Batch examples = part(batch, inputs_, first, count);
     const float* outputs = engine_->forward(examples, *pass);
     for (std::size_t i = 0; i < count; ++i) {

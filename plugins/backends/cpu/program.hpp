@@ -51,6 +51,9 @@ class CpuProgram final : public Program, public FusedClipping {
     std::vector<float> storage;
   };
 
+  /// Memory for the evaluation of evaluation_rows_ examples, lent to one call at a time.
+  class EvaluationPass;
+
   void check(const Batch& batch) const;
   void prepare_exact() const;
   void forward(const Batch& batch, Block& block) const;
@@ -65,6 +68,9 @@ class CpuProgram final : public Program, public FusedClipping {
   std::size_t widest_ = 0;              // floats that enter or leave one step, at most
   std::size_t first_with_parameters_ = 0;
   std::unique_ptr<FusedEngine> engine_;
+  std::size_t evaluation_rows_ = 0;
+  mutable std::mutex evaluation_mutex_;
+  mutable std::vector<std::unique_ptr<FusedPass>> evaluation_passes_;
   mutable std::mutex exact_mutex_;
   mutable std::atomic<bool> exact_ready_ = false;
 };

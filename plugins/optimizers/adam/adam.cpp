@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 #include <string>
 #include <vector>
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xmath.hpp>
-#include <xtensor/xnoalias.hpp>
 
+#include "privgrad/wide_registers.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -41,15 +39,20 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
     const double rate = context.learning_rate / weights1;
     const double root_scale = 1.0 / std::sqrt(weights2);
 
-    const std::array<std::size_t, 1> shape{size_};
-    auto w = xt::adapt(parameters.data(), size_, xt::no_ownership(), shape);
-    auto m = xt::adapt(state_.data(), size_, xt::no_ownership(), shape);
-    auto r = xt::adapt(state_.data() + size_, size_, xt::no_ownership(), shape);
-    const auto g = xt::adapt(gradient.values().data(), size_, xt::no_ownership(), shape);
-    xt::noalias(m) = xt::cast<float>(beta1_ * m + (1.0 - beta1_) * g);
-    xt::noalias(r) = xt::cast<float>(xt::sqrt(beta2_ * xt::square(xt::cast<double>(r)) +
-                                              (1.0 - beta2_) * xt::square(xt::cast<double>(g))));
-    xt::noalias(w) = xt::cast<float>(w - rate * m / (root_scale * r + eps_));
+    float* w = parameters.data();
+    float* m = state_.data();
+    float* r = state_.data() + size_;
+    const float* g = gradient.values().data();
+    privgrad::in_wide_registers([=, beta1 = beta1_, beta2 = beta2_, eps = eps_, size = size_] {
+      for (std::size_t i = 0; i < size; ++i) {
+        const double gradient_i = g[i];
+        const double root = r[i];
+        m[i] = static_cast<float>(beta1 * m[i] + (1.0 - beta1) * gradient_i);
+        r[i] = static_cast<float>(
+            std::sqrt(beta2 * (root * root) + (1.0 - beta2) * (gradient_i * gradient_i)));
+        w[i] = static_cast<float>(w[i] - rate * m[i] / (root_scale * r[i] + eps));
+      }
+    });
     set_count(count() + 1);
   }
 
@@ -96,8 +99,8 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
     }
-    for (const float value : gradient) {
-      if (!std::isfinite(value)) throw privgrad::NumericError("adam: the gradient is not finite");
+    if (!privgrad::all_finite(gradient)) {
+      throw privgrad::NumericError("adam: the gradient is not finite");
     }
   }
 

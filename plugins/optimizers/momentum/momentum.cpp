@@ -1,13 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 #include <string>
 #include <vector>
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xmath.hpp>
-#include <xtensor/xnoalias.hpp>
 
+#include "privgrad/wide_registers.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -37,12 +35,15 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
     const double take = bias_corrected_ ? 1.0 - beta_ : 1.0;
     const double rate = context.learning_rate / weight_sum;
 
-    const std::array<std::size_t, 1> shape{size_};
-    auto w = xt::adapt(parameters.data(), size_, xt::no_ownership(), shape);
-    auto v = xt::adapt(state_.data(), size_, xt::no_ownership(), shape);
-    const auto g = xt::adapt(gradient.values().data(), size_, xt::no_ownership(), shape);
-    xt::noalias(v) = xt::cast<float>(beta_ * v + take * g);
-    xt::noalias(w) = xt::cast<float>(w - rate * v);
+    float* w = parameters.data();
+    float* v = state_.data();
+    const float* g = gradient.values().data();
+    privgrad::in_wide_registers([=, beta = beta_, size = size_] {
+      for (std::size_t i = 0; i < size; ++i) {
+        v[i] = static_cast<float>(beta * v[i] + take * g[i]);
+        w[i] = static_cast<float>(w[i] - rate * v[i]);
+      }
+    });
     set_count(count() + 1);
   }
 
@@ -89,10 +90,8 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
     }
-    for (const float value : gradient) {
-      if (!std::isfinite(value)) {
-        throw privgrad::NumericError("momentum: the gradient is not finite");
-      }
+    if (!privgrad::all_finite(gradient)) {
+      throw privgrad::NumericError("momentum: the gradient is not finite");
     }
   }
 

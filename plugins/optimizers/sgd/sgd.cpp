@@ -1,10 +1,9 @@
-#include <array>
 #include <cmath>
 #include <span>
 #include <string>
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xnoalias.hpp>
 
+#include "privgrad/wide_registers.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -20,10 +19,12 @@ class Sgd final : public privgrad::Optimizer {
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
     check(parameters, gradient.values(), context.learning_rate);
-    const std::array<std::size_t, 1> shape{size_};
-    auto w = xt::adapt(parameters.data(), size_, xt::no_ownership(), shape);
-    const auto g = xt::adapt(gradient.values().data(), size_, xt::no_ownership(), shape);
-    xt::noalias(w) -= static_cast<float>(context.learning_rate) * g;
+    const auto rate = static_cast<float>(context.learning_rate);
+    float* w = parameters.data();
+    const float* g = gradient.values().data();
+    privgrad::in_wide_registers([=, size = size_] {
+      for (std::size_t i = 0; i < size; ++i) w[i] -= rate * g[i];
+    });
   }
 
  private:
@@ -37,8 +38,8 @@ class Sgd final : public privgrad::Optimizer {
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
     }
-    for (const float value : gradient) {
-      if (!std::isfinite(value)) throw privgrad::NumericError("sgd: the gradient is not finite");
+    if (!privgrad::all_finite(gradient)) {
+      throw privgrad::NumericError("sgd: the gradient is not finite");
     }
   }
 

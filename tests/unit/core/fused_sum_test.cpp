@@ -88,7 +88,7 @@ TEST_CASE("fused sum: passes are whole chunks, within the memory that is allowed
         fused_sum(program, 2, data, all_rows(data), ones, serial, one.most_rows, memory);
     CHECK(program.batches == one.batches);
     CHECK(program.passes == std::vector<std::size_t>{one.batches.front()});
-    CHECK(sum == std::vector<double>{21.0, 21.0});
+    CHECK(sum == std::vector<float>{21.0f, 21.0f});
     // The next step has the memory already, and begins at zero.
     const auto again =
         fused_sum(program, 2, data, all_rows(data), ones, serial, one.most_rows, memory);
@@ -112,7 +112,7 @@ TEST_CASE("fused sum: an example with any norm that is not finite, or none, is l
   // Twice, so that norms of the first step lie where the second forgets to write.
   for (int step = 0; step < 2; ++step) {
     CHECK(fused_sum(program, 2, data, all_rows(data), rule, serial, 0, memory) ==
-          std::vector<double>{4.0, 6.0});
+          std::vector<float>{4.0f, 6.0f});
   }
   CHECK(asked == 4);
 }

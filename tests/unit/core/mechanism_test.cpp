@@ -82,7 +82,7 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
     return ReleaseRecipe{.keep = 0, .keep_noise = 0, .noise = {{70, 3.0}, {7, 4.0}}};
   });
   const RandomKey key = RandomKey::from_seed(10);
-  std::vector<double> first(kSize), second(kSize);
+  std::vector<float> first(kSize), second(kSize);
   core::fill_normals(key, 70, 0, first);
   core::fill_normals(key, 7, 0, second);
   std::vector<float> expected(kSize);

@@ -56,10 +56,10 @@ class PRIVGRAD_API Bounded {
 
  private:
   friend class TrustBase;
-  Bounded(std::vector<double> values, double l2_bound, PrivacyUnit unit)
+  Bounded(std::vector<float> values, double l2_bound, PrivacyUnit unit)
       : values_(std::move(values)), l2_bound_(l2_bound), unit_(unit) {}
 
-  std::vector<double> values_;
+  std::vector<float> values_;
   double l2_bound_;
   PrivacyUnit unit_;
 };

@@ -8,30 +8,32 @@
 
 namespace privgrad::core {
 
-/// The random words of 1024 normals: 6 bytes each.
+/// The random words of 1024 normals: 4 bytes each.
 struct NormalWords {
   static constexpr std::size_t kPairs = 512;
-  std::array<std::uint64_t, kPairs> high;  ///< 52 bits for the radius, 12 for the angle.
-  std::array<std::uint32_t, kPairs> low;   ///< 32 more bits for the angle.
+  std::array<std::uint32_t, kPairs> radius;
+  std::array<std::uint32_t, kPairs> angle;
 };
 
 inline constexpr std::size_t kNormalsPerChunk = 2 * NormalWords::kPairs;
 
-/// The largest normal, rounded down: sqrt(2 * 117 ln 2), from the smallest u of refined_pair(),
-/// 2^-117.
-inline constexpr double kLargestNormal = 12.7356;
+/// The largest normal, rounded down: sqrt(2 * 97 ln 2), from the smallest u of refined_pair(),
+/// 2^-97.
+inline constexpr double kLargestNormal = 11.596;
 
-/// Box-Muller (1958) in double: pair i becomes out[i] = r cos t and out[512 + i] = r sin t, where
+/// Box-Muller (1958) in float32: pair i becomes out[i] = r cos t and out[512 + i] = r sin t, where
 ///
-///     r = sqrt(-2 ln u), u = (w + 1/2) 2^-52, w the 52 leading bits of high[i]
-///     t = (pi/4) (k + 1/2) 2^-41, k 41 bits, turned into one of the eight octants by 3 more bits.
+///     r = sqrt(-2 ln u), u = (radius[i] + 1/2) 2^-32
+///     t = (pi/4) (k + 1/2) 2^-29, k the 29 low bits of angle[i], turned into one of the eight
+///         octants by the 3 others.
 ///
-/// Accuracy: within 2e-14 (relative) of these formulas. Only additions, multiplications, one
-/// division and one square root of IEEE 754 double in a fixed order, never contracted into fused
-/// operations: the same values on every processor and instruction set, bit for bit.
+/// Accuracy: within 3e-7 (relative) of these formulas, two or three units in the last place, also
+/// where u is next to 1 and r next to 0. Only additions, multiplications, one division and one
+/// square root of IEEE 754 float in a fixed order, never contracted into fused operations: the same
+/// values on every processor and instruction set, bit for bit.
 ///
-/// \returns whether some pair needs refined_pair(): the 12 leading bits of its high word are 0.
-using BoxMullerFunction = bool(const NormalWords& words, std::span<double, kNormalsPerChunk> out);
+/// \returns whether some pair needs refined_pair().
+using BoxMullerFunction = bool(const NormalWords& words, std::span<float, kNormalsPerChunk> out);
 
 struct BoxMuller {
   std::string_view instruction_set;
@@ -41,11 +43,14 @@ struct BoxMuller {
 /// Those that this processor can run, the fastest first; never empty.
 std::span<const BoxMuller> box_muller_variants();
 
-/// Whether a pair's u is so small that 52 bits are too coarse for the tail.
-inline bool needs_refinement(std::uint64_t high) { return high >> 52 == 0; }
+/// Whether a pair's u is so near 0 or 1 that 32 bits are too coarse for it: its 12 leading bits are
+/// all 0 or all 1.
+inline bool needs_refinement(std::uint32_t radius) {
+  return radius + (std::uint32_t{1} << 20) < std::uint32_t{1} << 21;
+}
 
-/// The pair of a high word that needs refinement, with 64 bits more:
-/// u = (w + (more + 1/2) 2^-64) 2^-52.
-std::pair<double, double> refined_pair(std::uint64_t high, std::uint32_t low, std::uint64_t more);
+/// The pair of a radius word that needs refinement, with 64 bits more, in double and then rounded:
+/// u = (radius + (more + 1/2) 2^-64) 2^-32.
+std::pair<float, float> refined_pair(std::uint32_t radius, std::uint32_t angle, std::uint64_t more);
 
 }  // namespace privgrad::core

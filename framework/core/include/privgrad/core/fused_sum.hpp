@@ -37,9 +37,9 @@ struct SumMemory {
 /// float32; what the rule bounds is the norm of the contribution itself. The rounding of the sums
 /// of contributions, 2^-24 of their size, is not part of it. \param most_rows  of a pass: rounded
 /// down to chunks, at least one; 0: as the program suggests.
-std::vector<double> fused_sum(const FusedClipping& program, std::size_t parameters,
-                              const Dataset& data, std::span<const std::uint32_t> batch,
-                              const ClippingRule& rule, Executor& executor, std::size_t most_rows,
-                              SumMemory& memory);
+std::vector<float> fused_sum(const FusedClipping& program, std::size_t parameters,
+                             const Dataset& data, std::span<const std::uint32_t> batch,
+                             const ClippingRule& rule, Executor& executor, std::size_t most_rows,
+                             SumMemory& memory);
 
 }  // namespace privgrad::core

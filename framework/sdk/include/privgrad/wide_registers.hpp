@@ -1,0 +1,22 @@
+#pragma once
+
+namespace privgrad {
+
+#if defined(__x86_64__)
+template <class Loop>
+[[gnu::target("avx2"), gnu::flatten]] void with_avx2(const Loop& loop) {
+  loop();
+}
+#endif
+
+/// Calls `loop`, compiled for AVX2 where the processor has it. The operations are the same IEEE
+/// ones either way (AVX2 alone has no fused multiply-add to contract them to), so are the results.
+template <class Loop>
+void in_wide_registers(const Loop& loop) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) return with_avx2(loop);
+#endif
+  loop();
+}
+
+}  // namespace privgrad

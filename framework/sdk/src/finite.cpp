@@ -1,0 +1,26 @@
+#include "privgrad/finite.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace privgrad {
+
+bool all_finite(std::span<const float> values) noexcept {
+  // A loop that may end at every element is not vectorised; one that may end every so often is.
+  constexpr std::size_t kBlock = 4096;
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  while (!values.empty()) {
+    const auto block = values.first(std::min(kBlock, values.size()));
+    std::uint32_t bad = 0;
+    for (const float value : block) {
+      bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
+    }
+    if (bad != 0) return false;
+    values = values.subspan(block.size());
+  }
+  return true;
+}
+
+}  // namespace privgrad
