@@ -51,8 +51,8 @@ void for_each_part(std::size_t size, Executor& executor,
   });
 }
 
-/// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, a chunk of its elements at a time. One
-/// per task.
+/// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, a chunk of its
+/// elements at a time. One per task.
 class NoisePart {
  public:
   NoisePart(const std::vector<NoiseTerm>& terms, const RandomKey& key) : terms_(terms) {
@@ -63,29 +63,43 @@ class NoisePart {
   ///   kNormalsPerChunk.
   void add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
     const std::size_t size = values.size();
-    double* sum = sum_.data();
+    const double inverse = 1.0 / divisor;
     float* x = values.data();
     const float* normal = normals_.data();
-    in_wide_registers([=] {
-      for (std::size_t i = 0; i < size; ++i) sum[i] = x[i];
-    });
-    for (std::size_t j = 0; j < terms_.size(); ++j) {
-      nodes_[j].fill(begin, std::span(normals_).first(size));
-      const double stddev = l2_bound * terms_[j].multiplier;
+    double* others = others_.data();
+    for (std::size_t j = 0; j + 1 < terms_.size(); ++j) {
+      const double stddev = draw(j, begin, size, l2_bound);
       in_wide_registers([=] {
-        for (std::size_t i = 0; i < size; ++i) sum[i] += stddev * normal[i];
+        for (std::size_t i = 0; i < size; ++i)
+          others[i] = (j == 0 ? 0.0 : others[i]) + stddev * normal[i];
       });
     }
-    in_wide_registers([=] {
-      for (std::size_t i = 0; i < size; ++i) x[i] = static_cast<float>(sum[i] / divisor);
-    });
+    const double stddev = draw(terms_.size() - 1, begin, size, l2_bound);
+    if (terms_.size() == 1) {
+      in_wide_registers([=] {
+        for (std::size_t i = 0; i < size; ++i)
+          x[i] = static_cast<float>((x[i] + stddev * normal[i]) * inverse);
+      });
+    } else {
+      in_wide_registers([=] {
+        for (std::size_t i = 0; i < size; ++i)
+          x[i] = static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
+      });
+    }
   }
 
  private:
+  /// Draws elements [begin, begin + size) of a term's normals. \returns what they are multiplied
+  /// by.
+  double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
+    nodes_[term].fill(begin, std::span(normals_).first(size));
+    return l2_bound * terms_[term].multiplier;
+  }
+
   const std::vector<NoiseTerm>& terms_;
   std::vector<NormalStream> nodes_;  // one per term
   std::array<float, kNormalsPerChunk> normals_{};
-  std::array<double, kNormalsPerChunk> sum_{};
+  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last
 };
 
 }  // namespace
@@ -213,7 +227,8 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
 Released Mechanism::release_without_noise(Bounded sum, double divisor) {
   check_divisor(divisor);
   std::vector<float> values = TrustBase::take(std::move(sum));
-  for (float& value : values) value = static_cast<float>(value / divisor);
+  const double inverse = 1.0 / divisor;
+  for (float& value : values) value = static_cast<float>(value * inverse);
   return TrustBase::released(std::move(values), 0.0);
 }
 
