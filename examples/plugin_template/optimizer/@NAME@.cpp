@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -20,7 +18,7 @@ class @CLASS@ final : public privgrad::Optimizer, public privgrad::Checkpointabl
             const privgrad::StepContext& context) override {
     const std::span<const float> g = gradient.values();
     // Checked before anything is written, so that a failed step leaves everything as it was.
-    if (!std::all_of(g.begin(), g.end(), [](float x) { return std::isfinite(x); })) {
+    if (!gradient.is_finite()) {
       throw privgrad::NumericError("@NAME@: the released gradient of step " +
                                    std::to_string(context.step) + " is not finite");
     }

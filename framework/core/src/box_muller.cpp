@@ -7,9 +7,10 @@
 #include <vector>
 
 // One source for all instruction sets: the loop below is plain IEEE arithmetic, inlined into
-// functions for which the compiler may use wider registers. Their results can only differ if it
-// contracts a product and a sum into one rounding, which CMakeLists.txt forbids, or computes in
-// more than float.
+// functions for which the compiler may use wider registers. Where a product and a sum are rounded
+// once, that is written down (multiply_add, which the C library computes where the processor
+// cannot: slowly, and to the same bits). The compiler contracting others, which CMakeLists.txt
+// forbids, or computing in more than float, is all that could make results differ.
 static_assert(FLT_EVAL_METHOD == 0);
 
 namespace privgrad::core {
@@ -18,6 +19,8 @@ namespace {
 #define PRIVGRAD_INLINE __attribute__((always_inline)) inline
 
 PRIVGRAD_INLINE float from_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+PRIVGRAD_INLINE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 /// `yes` where all bits of the mask are 1, `no` where they are 0. As integers, because then there
 /// is nothing to predict.
@@ -38,23 +41,23 @@ PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
   constexpr std::uint32_t kBias = 127;
   const std::uint32_t upper = 0 - (word >> 31);
   const auto below_half = static_cast<std::int32_t>(word ^ upper);
-  const float a = (static_cast<float>(below_half) + 0.5f) * 0x1p-32f;
+  const float a = multiply_add(static_cast<float>(below_half), 0x1p-32f, 0x1p-33f);
   const float x = select(upper, 1.0f - a, a);
   // e + kBias; the added bias keeps the difference positive.
   const std::uint32_t exponent =
       (std::bit_cast<std::uint32_t>(x) - kSqrtHalf + (kBias << 23)) >> 23;
   const float scale = from_bits((2 * kBias - exponent) << 23);  // 2^-e
-  const float scaled = scale * a;
-  const float n = select(upper, (scale - 1.0f) - scaled, scaled - 1.0f);
+  const float n =
+      select(upper, multiply_add(-scale, a, scale - 1.0f), multiply_add(scale, a, -1.0f));
   const float s = n / (n + 2.0f);
   const float z = s * s;
   float p = -0x1.de0fd4p-2f;
-  p = p * z - 0x1.245b0cp-1f;
-  p = p * z - 0x1.9999eep-1f;
-  p = p * z - 0x1.555556p+0f;
-  p = p * z - 4.0f;
+  p = multiply_add(p, z, -0x1.245b0cp-1f);
+  p = multiply_add(p, z, -0x1.9999eep-1f);
+  p = multiply_add(p, z, -0x1.555556p+0f);
+  p = multiply_add(p, z, -4.0f);
   const float e = static_cast<float>(static_cast<std::int32_t>(exponent - kBias));
-  return std::sqrt(e * -0x1.62e430p+0f + s * p);
+  return std::sqrt(multiply_add(s, p, e * -0x1.62e430p+0f));
 }
 
 struct Pair {
@@ -67,19 +70,19 @@ struct Pair {
 /// Chebyshev fits of sin(pi t / 4) / t and cos(pi t / 4) in t^2 on [0, 1], with relative errors of
 /// 4e-8 and 2e-8.
 PRIVGRAD_INLINE Pair turned(std::uint32_t word, float r) {
-  const float t =
-      (static_cast<float>(static_cast<std::int32_t>(word & 0x1fffffff)) + 0.5f) * 0x1p-29f;
+  const auto k = static_cast<float>(static_cast<std::int32_t>(word & 0x1fffffff));
+  const float t = multiply_add(k, 0x1p-29f, 0x1p-30f);
   const float z = t * t;
   float sine = -0x1.2d9b7cp-15f;
-  sine = sine * z + 0x1.465ec4p-9f;
-  sine = sine * z - 0x1.4abbbap-4f;
-  sine = sine * z + 0x1.921fb6p-1f;
+  sine = multiply_add(sine, z, 0x1.465ec4p-9f);
+  sine = multiply_add(sine, z, -0x1.4abbbap-4f);
+  sine = multiply_add(sine, z, 0x1.921fb6p-1f);
   sine = sine * t;
   float cosine = 0x1.db64d0p-19f;
-  cosine = cosine * z - 0x1.55cb98p-12f;
-  cosine = cosine * z + 0x1.03c1eap-6f;
-  cosine = cosine * z - 0x1.3bd3ccp-2f;
-  cosine = cosine * z + 1.0f;
+  cosine = multiply_add(cosine, z, -0x1.55cb98p-12f);
+  cosine = multiply_add(cosine, z, 0x1.03c1eap-6f);
+  cosine = multiply_add(cosine, z, -0x1.3bd3ccp-2f);
+  cosine = multiply_add(cosine, z, 1.0f);
 
   // Bit 29 exchanges the two, bits 31 and 30 are their signs: eight octants.
   constexpr std::uint32_t kSign = std::uint32_t{1} << 31;
@@ -107,8 +110,8 @@ bool transform_plain(const NormalWords& words, std::span<float, kNormalsPerChunk
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) bool transform_avx2(const NormalWords& words,
-                                                    std::span<float, kNormalsPerChunk> out) {
+__attribute__((target("avx2,fma"))) bool transform_avx2(const NormalWords& words,
+                                                        std::span<float, kNormalsPerChunk> out) {
   return transform(words, out.data());
 }
 
@@ -124,7 +127,8 @@ std::vector<BoxMuller> find_variants() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
     found.push_back({"avx512", transform_avx512});
-  if (__builtin_cpu_supports("avx2")) found.push_back({"avx2", transform_avx2});
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    found.push_back({"avx2", transform_avx2});
 #endif
   found.push_back({"plain", transform_plain});
   return found;

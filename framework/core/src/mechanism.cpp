@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -188,14 +189,16 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
   std::vector<float> values = TrustBase::take(std::move(sum));
+  std::atomic<bool> is_finite = true;
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
     NoisePart noise(recipe.noise, noise_key_);
     for (; begin < end; begin += kNormalsPerChunk) {
-      const std::size_t size = std::min(kNormalsPerChunk, end - begin);
-      noise.add(begin, l2_bound, divisor, std::span(values).subspan(begin, size));
+      const auto part = std::span(values).subspan(begin, std::min(kNormalsPerChunk, end - begin));
+      noise.add(begin, l2_bound, divisor, part);
+      if (!all_finite(part)) is_finite = false;
     }
   });
-  return TrustBase::released(std::move(values), l2_bound * multiplier / divisor);
+  return TrustBase::released(std::move(values), l2_bound * multiplier / divisor, is_finite);
 }
 
 Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,

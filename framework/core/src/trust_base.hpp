@@ -35,6 +35,11 @@ class TrustBase {
   static Released released(std::vector<float> values, double noise_stddev) {
     return Released(std::move(values), noise_stddev);
   }
+
+  /// \param is_finite  whether all values are.
+  static Released released(std::vector<float> values, double noise_stddev, bool is_finite) {
+    return Released(std::move(values), noise_stddev, is_finite);
+  }
 };
 
 }  // namespace privgrad

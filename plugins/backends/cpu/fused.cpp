@@ -17,7 +17,7 @@ constexpr std::size_t kBlock = 8;
 constexpr std::size_t kPatchRows = 256;
 /// Extents of the tiles of dense products.
 constexpr std::size_t kTileColumns = 256;
-constexpr std::size_t kTileUnits = 128;
+constexpr std::size_t kTileUnits = 256;
 constexpr std::size_t kTileInputs = 1024;
 /// Parameters whose kept gradients are added up by one task.
 constexpr std::size_t kRowPiece = 4096;
@@ -143,7 +143,7 @@ void FusedEngine::choose_rows() {
     if (sum_by_[s] == SumBy::gram || sum_by_[s] == SumBy::tokens) floats += steps_[s]->outputs();
   }
   for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
-  chunk_rows_ = 128;
+  chunk_rows_ = 256;
   while (chunk_rows_ > kBlock && chunk_rows_ * floats > kFloats) chunk_rows_ /= 2;
   pass_rows_ =
       std::clamp(kFloats / floats / chunk_rows_ * chunk_rows_, chunk_rows_, std::size_t{1024});
@@ -608,22 +608,26 @@ void FusedEngine::sum_product(const Piece& piece, FusedPass& pass, std::span<con
                                   [&](const Stage& one) { return one.first == s; });
   const float* delta = pass.deltas_[static_cast<std::size_t>(stage - stages_.begin())].get();
   const FusedPass::Lease scratch(pass);
-  float* scaled = at_least(scratch->scaled, chunk_rows_ * units);
+  float* scaled = factors.empty() ? nullptr : at_least(scratch->scaled, chunk_rows_ * units);
+  float* bias = sum.data() + step.offset() + inputs * step.outputs() + piece.first;
   for (std::size_t row = 0; row < pass.rows(); row += chunk_rows_) {
     const std::size_t rows = std::min(chunk_rows_, pass.rows() - row);
-    for (std::size_t i = 0; i < rows; ++i) {
+    const float* errors = delta + row * step.outputs() + piece.first;
+    const MatrixView used = factors.empty() ? MatrixView{errors, step.outputs(), true}
+                                            : MatrixView{scaled, units, true};
+    for (std::size_t i = 0; i < rows && scaled != nullptr; ++i) {
       const float f = factor(factors, row + i, s);
       float* to = scaled + i * units;
       if (f == 0.0f) {
         std::fill_n(to, units, 0.0f);
       } else {
-        scale(f, delta + (row + i) * step.outputs() + piece.first, units, to);
-      }
-      if (piece.left == 0) {
-        add(to, units, sum.data() + step.offset() + inputs * step.outputs() + piece.first);
+        scale(f, errors + i * step.outputs(), units, to);
       }
     }
-    multiply(units, piece.right - piece.left, rows, {scaled, units, true},
+    for (std::size_t i = 0; i < rows && piece.left == 0; ++i) {
+      add(used.data + i * used.stride, units, bias);
+    }
+    multiply(units, piece.right - piece.left, rows, used,
              {pass.entering_[s] + row * inputs + piece.left, inputs}, true,
              sum.data() + step.offset() + piece.first * inputs + piece.left, inputs);
   }

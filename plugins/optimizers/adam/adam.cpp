@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "privgrad/wide_registers.hpp"
-#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -31,7 +30,7 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient.values(), context.learning_rate);
+    check(parameters, gradient, context.learning_rate);
     const double t = static_cast<double>(count() + 1);
     // 1 - beta^t, without cancellation for beta near 1.
     const double weights1 = -std::expm1(t * std::log(beta1_));
@@ -89,17 +88,17 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
     state_[2 * size_ + 1] = static_cast<float>(count / kDigit);
   }
 
-  void check(std::span<const float> parameters, std::span<const float> gradient,
+  void check(std::span<const float> parameters, const privgrad::Released& gradient,
              double learning_rate) const {
-    if (size_ == 0 || parameters.size() != size_ || gradient.size() != size_) {
+    if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("adam: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.size()) +
+                                  " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
     }
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
     }
-    if (!privgrad::all_finite(gradient)) {
+    if (!gradient.is_finite()) {
       throw privgrad::NumericError("adam: the gradient is not finite");
     }
   }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "privgrad/wide_registers.hpp"
-#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -28,7 +27,7 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient.values(), context.learning_rate);
+    check(parameters, gradient, context.learning_rate);
     const double t = static_cast<double>(count() + 1);
     // 1 - beta^t, without cancellation for beta near 1.
     const double weight_sum = bias_corrected_ ? -std::expm1(t * std::log(beta_)) : 1.0;
@@ -80,17 +79,17 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
     state_[size_ + 1] = static_cast<float>(count / kDigit);
   }
 
-  void check(std::span<const float> parameters, std::span<const float> gradient,
+  void check(std::span<const float> parameters, const privgrad::Released& gradient,
              double learning_rate) const {
-    if (size_ == 0 || parameters.size() != size_ || gradient.size() != size_) {
+    if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("momentum: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.size()) +
+                                  " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
     }
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
     }
-    if (!privgrad::all_finite(gradient)) {
+    if (!gradient.is_finite()) {
       throw privgrad::NumericError("momentum: the gradient is not finite");
     }
   }

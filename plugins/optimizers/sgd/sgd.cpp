@@ -3,7 +3,6 @@
 #include <string>
 
 #include "privgrad/wide_registers.hpp"
-#include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
@@ -18,7 +17,7 @@ class Sgd final : public privgrad::Optimizer {
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient.values(), context.learning_rate);
+    check(parameters, gradient, context.learning_rate);
     const auto rate = static_cast<float>(context.learning_rate);
     float* w = parameters.data();
     const float* g = gradient.values().data();
@@ -28,17 +27,17 @@ class Sgd final : public privgrad::Optimizer {
   }
 
  private:
-  void check(std::span<const float> parameters, std::span<const float> gradient,
+  void check(std::span<const float> parameters, const privgrad::Released& gradient,
              double learning_rate) const {
-    if (parameters.size() != size_ || gradient.size() != size_) {
+    if (parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("sgd: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.size()) +
+                                  " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
     }
     if (!std::isfinite(static_cast<float>(learning_rate))) {
       throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
     }
-    if (!privgrad::all_finite(gradient)) {
+    if (!gradient.is_finite()) {
       throw privgrad::NumericError("sgd: the gradient is not finite");
     }
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/export.hpp"
+#include "privgrad/finite.hpp"
 
 namespace privgrad {
 
@@ -82,16 +83,22 @@ class PRIVGRAD_API Released {
   /// contribution].
   std::span<const float> values() const noexcept { return values_; }
 
+  /// Whether no value is infinite or NaN. Found out when the values were made: asking costs nothing.
+  bool is_finite() const noexcept { return is_finite_; }
+
   /// Standard deviation of the noise in each coordinate of values().
   double noise_stddev() const noexcept { return noise_stddev_; }
 
  private:
   friend class TrustBase;
   Released(std::vector<float> values, double noise_stddev)
-      : values_(std::move(values)), noise_stddev_(noise_stddev) {}
+      : values_(std::move(values)), noise_stddev_(noise_stddev), is_finite_(all_finite(values_)) {}
+  Released(std::vector<float> values, double noise_stddev, bool is_finite)
+      : values_(std::move(values)), noise_stddev_(noise_stddev), is_finite_(is_finite) {}
 
   std::vector<float> values_;
   double noise_stddev_;
+  bool is_finite_;
 };
 
 }  // namespace privgrad

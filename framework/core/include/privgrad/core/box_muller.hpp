@@ -28,9 +28,9 @@ inline constexpr double kLargestNormal = 11.596;
 ///         octants by the 3 others.
 ///
 /// Accuracy: within 3e-7 (relative) of these formulas, two or three units in the last place, also
-/// where u is next to 1 and r next to 0. Only additions, multiplications, one division and one
-/// square root of IEEE 754 float in a fixed order, never contracted into fused operations: the same
-/// values on every processor and instruction set, bit for bit.
+/// where u is next to 1 and r next to 0. Only IEEE 754 operations on floats, fused multiply-adds
+/// among them, in a fixed order: the same values on every processor and instruction set, bit for
+/// bit.
 ///
 /// \returns whether some pair needs refined_pair().
 using BoxMullerFunction = bool(const NormalWords& words, std::span<float, kNormalsPerChunk> out);
