@@ -2,7 +2,7 @@
 
 // A component must not be able to state a bound of its own for a sum: only the core, which clips,
 // knows that it holds.
-privgrad::Bounded claim(std::vector<double> sum) {
+privgrad::Bounded claim(std::vector<float> sum) {
 #ifdef FORBIDDEN
   return privgrad::Bounded(std::move(sum), 1e-9, privgrad::PrivacyUnit::example);
 #else

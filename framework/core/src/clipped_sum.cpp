@@ -74,7 +74,7 @@ class Adder {
 
  private:
   const Clip& clip_;
-  Total& total_;
+  LaneTotal& total_;
   std::vector<double> squared_norms_, factors_;
 };
 

@@ -1,9 +1,9 @@
 #include "privgrad/finite.hpp"
 
-#include <catch2/catch_test_macros.hpp>
-#include <catch2/generators/catch_generators.hpp>
 #include <limits>
 #include <vector>
+
+#include "support.hpp"
 
 TEST_CASE("one value that is not finite is found anywhere", "[finite]") {
   using Limits = std::numeric_limits<float>;

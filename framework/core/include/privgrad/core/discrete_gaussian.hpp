@@ -64,10 +64,10 @@ inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 /// equal to it. (They take t = floor(sigma) + 1; their proof holds for every whole t > 0, and with
 /// this one all fractions have the denominator sigma.) There is no floating point: everything is
 /// comparisons of exactly uniform integers. Exact, but that draws of 512 sigma and more are drawn
-/// again, whose probability is below exp(-2^17): what was a tail at 12.7 standard deviations for
+/// again, whose probability is below exp(-2^17): what was a tail at 11.6 standard deviations for
 /// the continuous noise is none here.
 ///
-/// Chunks of 1024 elements have a domain of the stream's AES-256 key each, so an element is a fixed
+/// Chunks of 1024 elements have a domain of the stream's AES-128 key each, so an element is a fixed
 /// number under a key: threads and resumed runs neither repeat nor skip a draw, on any processor.
 ///
 /// Timing: how long a draw takes depends on its value, since it is made by rejection.
