@@ -331,7 +331,7 @@ void FusedEngine::conv_forward(const ConvStep& step, std::size_t count, const fl
     }
     const std::size_t rows = examples * step.places();
     for (std::size_t i = 0; i < rows; ++i) {
-      std::copy_n(step.biases(), step.channels(), product + i * step.channels());
+      copy_short(step.biases(), step.channels(), product + i * step.channels());
     }
     multiply(rows, step.channels(), step.patch(), {patches, step.patch()},
              {step.weights(), step.patch(), true}, true, product, step.channels());

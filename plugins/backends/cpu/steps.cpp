@@ -130,25 +130,11 @@ void ConvStep::for_each_run(const Body& body, const Outside& outside) const {
 }
 
 void ConvStep::gather_patches(const float* image, float* patches) const {
-  const auto zero = [&](std::size_t element, std::size_t count) {
-    std::fill_n(patches + element, count, 0.0f);
-  };
-  if (layer_.kernel * depth_ < 16) {  // too short for a call of memcpy
-    for_each_run(
-        [&](std::size_t pixel, std::size_t element, std::size_t count) {
-          const float* from = image + pixel;
-          float* to = patches + element;
-          for (std::size_t i = 0; i < count; ++i) {
-            to[i] = from[i];
-            asm volatile("");  // or the compiler makes it a call of memcpy again
-          }
-        },
-        zero);
-    return;
-  }
-  for_each_run([&](std::size_t pixel, std::size_t element,
-                   std::size_t count) { std::copy_n(image + pixel, count, patches + element); },
-               zero);
+  for_each_run(
+      [&](std::size_t pixel, std::size_t element, std::size_t count) {
+        copy_short(image + pixel, count, patches + element);
+      },
+      [&](std::size_t element, std::size_t count) { std::fill_n(patches + element, count, 0.0f); });
 }
 
 void ConvStep::add_patches(const float* patches, float* image) const {
