@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 
 #include "findings.hpp"
 #include "house_plugins.hpp"
@@ -45,6 +47,17 @@ class HouseFiles {
     write("features.npy", npy("(6, 2, 3)", features));
     write("targets.npy", npy("(6,)", targets));
     write("table.csv", table);
+    // What `dataset` finds by its name has to be in a folder of that name.
+    std::filesystem::create_directory(dir_.path() / "mnist");
+    for (const char* split : {"train", "t10k"}) {
+      for (const auto& [content, ending] :
+           Names{{"images", "-idx3-ubyte"}, {"labels", "-idx1-ubyte"}}) {
+        std::filesystem::copy_file(
+            dir_.path() / content,
+            dir_.path() / "mnist" / (split + std::string("-") + content + ending));
+      }
+    }
+    ::setenv("PRIVGRAD_DATA_DIR", dir_.path().c_str(), 1);
   }
 
   /// The parameters of this data source that no declaration can give; null if there are none.

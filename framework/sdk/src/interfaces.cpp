@@ -2,6 +2,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/model.hpp"
@@ -20,6 +21,7 @@ Aggregator::~Aggregator() = default;
 Backend::~Backend() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
+DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
 FusedClipping::~FusedClipping() = default;

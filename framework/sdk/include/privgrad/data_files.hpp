@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// A data source that reads files may also be one of these (found by dynamic_cast), so that a user
+/// can be told which files those are.
+/// Threads: calls on one instance never overlap.
+class PRIVGRAD_API DataFiles {
+ public:
+  virtual ~DataFiles();
+  DataFiles(const DataFiles&) = delete;
+  DataFiles& operator=(const DataFiles&) = delete;
+
+  /// \returns the files of all splits. \throws IoError if they cannot be found.
+  virtual std::vector<std::filesystem::path> files() = 0;
+
+ protected:
+  DataFiles() = default;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataset_files.hpp"
+#include "privgrad/data_files.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::DataInfo;
+using privgrad::Split;
+namespace param = privgrad::param;
+
+/// A data set that `privgrad data fetch` knows. How many classes it has is in its publication, so
+/// it is no fact about anybody's rows.
+struct Known {
+  const char* name;
+  std::size_t classes;
+};
+constexpr std::array<Known, 3> kKnown{{{"mnist", 10}, {"fashion-mnist", 10}, {"cifar10", 10}}};
+
+const Known* known(const std::string& name) {
+  const auto found =
+      std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return name == k.name; });
+  return found == kKnown.end() ? nullptr : &*found;
+}
+
+std::string hint(const std::string& name) {
+  if (known(name) != nullptr) return "privgrad data fetch " + name + " downloads it";
+  std::vector<std::string> names;
+  for (const Known& k : kKnown) names.emplace_back(k.name);
+  const std::string nearest = privgrad::nearest_name(name, names);
+  if (!nearest.empty()) return "did you mean '" + nearest + "'?";
+  return "a folder of that name in PRIVGRAD_DATA_DIR may hold it as IDX files, and privgrad data "
+         "list says what can be fetched";
+}
+
+/// A folder's name, which cannot lead elsewhere.
+void check_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  };
+  if (!name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), plain)) return;
+  throw ConfigError("dataset: name is '" + name +
+                    "', allowed are letters, digits, '-', '_' and '.', not a path; files "
+                    "elsewhere are read by idx, csv or npy");
+}
+
+class DatasetByName final : public privgrad::DataSource, public privgrad::DataFiles {
+ public:
+  explicit DatasetByName(const privgrad::Params& params)
+      : name_(params.text("name")), selection_("dataset", params) {
+    check_name(name_);
+    if (const Known* k = known(name_)) selection_.assume_classes(k->classes);
+  }
+
+  DataInfo info() override { return source().info(); }
+  privgrad::Dataset read(Split split) override { return source().read(split); }
+  std::vector<std::filesystem::path> files() override { return source().files(); }
+
+ private:
+  /// Looks for the files when they are first needed, and once.
+  IdxSource& source() {
+    if (!source_) {
+      DatasetFiles files = find_dataset(name_, hint(name_));
+      source_ =
+          std::make_unique<IdxSource>(std::move(files.train), std::move(files.test), selection_);
+    }
+    return *source_;
+  }
+
+  std::string name_;
+  IdxSelection selection_;
+  std::unique_ptr<IdxSource> source_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  std::vector<privgrad::ParamSpec> params = {
+      param::text("name",
+                  "mnist, fashion-mnist, cifar10, or the name of a folder in PRIVGRAD_DATA_DIR. "
+                  "Looked for there first, then among what privgrad data fetch has downloaded; "
+                  "nothing is downloaded here.")
+          .example("mnist"),
+  };
+  for (auto& spec : IdxSelection::params(
+           "Number of classes. Those of mnist, fashion-mnist and cifar10 are known (10); of "
+           "others, without it and keep_labels, it is read off the training labels, and listed "
+           "as unaccounted.")) {
+    params.push_back(std::move(spec));
+  }
+  registrar.add<privgrad::DataSource, DatasetByName>({
+      .name = "dataset",
+      .summary = "A public image data set by its name, from PRIVGRAD_DATA_DIR or from what "
+                 "privgrad data fetch downloaded; pixels become 0..1.",
+      .reference = "docs/data.md; the data sets' own publications are named by privgrad data list",
+      .params = std::move(params),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.dataset", "0.1.0", register_components)

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "../idx/idx_source.hpp"
+
+/// The files of a data set that was found by its name.
+struct DatasetFiles {
+  IdxFiles train;
+  std::optional<IdxFiles> test;  ///< Nothing: the folder holds no test split.
+};
+
+/// Looks for the data set in PRIVGRAD_DATA_DIR/NAME, then in PRIVGRAD_DATA_DIR itself, then in the
+/// cache that `privgrad data fetch` fills. The first place that holds one of its files is the one.
+///
+/// Files are called as MNIST's are: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... or
+/// test-..., with or without .gz, with or without the data set's name and a dash in front. In
+/// PRIVGRAD_DATA_DIR itself the name has to be there, unless the folder has it: mnist and
+/// fashion-mnist have files of the same names, and one must not be taken for the other.
+///
+/// \param hint  what to do where there is none, for the end of the error.
+/// \throws IoError  it is nowhere, or lacks a file where it is.
+DatasetFiles find_dataset(const std::string& name, const std::string& hint);

@@ -1,0 +1,283 @@
+#include "idx_source.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <utility>
+
+#include "../files/input_file.hpp"
+#include "privgrad/error.hpp"
+
+using privgrad::ConfigError;
+using privgrad::DataInfo;
+using privgrad::Dataset;
+using privgrad::IoError;
+using privgrad::Shape;
+using privgrad::Split;
+namespace param = privgrad::param;
+
+namespace {
+
+std::string element_type(unsigned code) {
+  switch (code) {
+    case 0x08:
+      return "unsigned bytes";
+    case 0x09:
+      return "signed bytes";
+    case 0x0b:
+      return "16-bit integers";
+    case 0x0c:
+      return "32-bit integers";
+    case 0x0d:
+      return "32-bit reals";
+    case 0x0e:
+      return "64-bit reals";
+    default:
+      return "elements of unknown type " + std::to_string(code);
+  }
+}
+
+enum class Content { images, labels };
+
+/// An IDX file, open behind its header: 00 00 TYPE DIMENSIONS, then the extents as big-endian
+/// 32-bit integers, then the elements, the last index fastest.
+struct IdxFile {
+  InputFile file;
+  Shape extents;
+  std::uint64_t row_bytes = 1;
+
+  std::size_t rows() const { return extents.front(); }
+
+  IdxFile(const std::filesystem::path& path, Content content) : file(path) {
+    const bool images = content == Content::images;
+    const std::string expected = images ? "expected IDX images (unsigned bytes, 2 or more extents)"
+                                        : "expected IDX labels (unsigned bytes, 1 extent)";
+    std::array<std::uint8_t, 4> magic{};
+    if (file.read(magic) < magic.size() || magic[0] != 0 || magic[1] != 0) {
+      file.fail("is no IDX file: it does not begin with 00 00 08; " + expected);
+    }
+    if (magic[2] != 0x08) file.fail("holds " + element_type(magic[2]) + ", " + expected);
+    for (unsigned i = 0; i < magic[3]; ++i) {
+      std::array<std::uint8_t, 4> bytes{};
+      if (file.read(bytes) < bytes.size()) file.fail("is truncated inside its header");
+      extents.push_back(std::size_t{bytes[0]} << 24 | std::size_t{bytes[1]} << 16 |
+                        std::size_t{bytes[2]} << 8 | std::size_t{bytes[3]});
+    }
+    if (images ? extents.size() < 2 : extents.size() != 1) {
+      file.fail("has " + std::to_string(extents.size()) + " extent(s) (" +
+                (extents.empty() ? "none" : privgrad::to_text(extents)) + "), " + expected);
+    }
+    if (rows() == 0) file.fail("holds zero examples");
+    check_size();
+  }
+
+  /// Appends the next row, or passes over it.
+  void row(std::vector<std::uint8_t>* to) {
+    const std::uint64_t got = to != nullptr ? file.append(*to, row_bytes) : file.skip(row_bytes);
+    if (got < row_bytes) {
+      file.fail("is truncated: the header promises " + privgrad::to_text(extents) + " bytes");
+    }
+  }
+
+  void end() {
+    if (!file.at_end()) {
+      file.fail("has more bytes than the " + privgrad::to_text(extents) +
+                " that its header promises");
+    }
+  }
+
+ private:
+  /// Before any memory is taken: can the file hold what the header promises?
+  void check_size() {
+    for (std::size_t i = 1; i < extents.size(); ++i) {
+      if (extents[i] == 0) file.fail("has an extent of 0 (" + privgrad::to_text(extents) + ")");
+      if (__builtin_mul_overflow(row_bytes, std::uint64_t{extents[i]}, &row_bytes)) oversized();
+    }
+    std::uint64_t promised = 0;
+    if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized();
+    if (promised > kMostFileBytes) oversized();
+    if (promised > file.most_bytes()) {
+      file.fail("is truncated: the header promises " + privgrad::to_text(extents) +
+                " bytes, but the file has " + std::to_string(file.bytes_on_disk()) +
+                (file.compressed() ? " (compressed)" : ""));
+    }
+  }
+
+  [[noreturn]] void oversized() {
+    file.fail("is oversized: the header promises " + privgrad::to_text(extents) +
+              " bytes, at most " + std::to_string(kMostFileBytes) + " are read");
+  }
+};
+
+std::optional<std::size_t> optional_size(const privgrad::Params& params, std::string_view name) {
+  if (!params.has(name)) return std::nullopt;
+  return static_cast<std::size_t>(params.integer(name));
+}
+
+}  // namespace
+
+std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc) {
+  return {
+      param::list(
+          "keep_labels",
+          "Keeps the examples with these labels and renumbers them 0, 1, ... in this order.",
+          param::integer("label", "A label.").at_least(0).at_most(255))
+          .at_least_items(2)
+          .optional(),
+      param::integer("limit",
+                     "At most this many training examples: the first ones that keep_labels keeps.")
+          .at_least(1)
+          .optional(),
+      param::integer("test_limit", "The same for the test examples.").at_least(1).optional(),
+      param::integer("classes", std::move(classes_doc)).at_least(2).at_most(256).optional(),
+  };
+}
+
+IdxSelection::IdxSelection(std::string_view component, const privgrad::Params& params)
+    : component_(component),
+      limit_(optional_size(params, "limit")),
+      test_limit_(optional_size(params, "test_limit")),
+      classes_(optional_size(params, "classes")) {
+  if (params.has("keep_labels")) set_keep_labels(params.integers("keep_labels"));
+}
+
+void IdxSelection::assume_classes(std::size_t classes) {
+  if (!classes_) classes_ = classes;
+}
+
+void IdxSelection::set_keep_labels(const std::vector<std::int64_t>& labels) {
+  class_of_.emplace().fill(-1);
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    int& entry = (*class_of_)[static_cast<std::size_t>(labels[i])];
+    if (entry >= 0) {
+      throw ConfigError(component_ + ": keep_labels names " + std::to_string(labels[i]) + " twice");
+    }
+    entry = static_cast<int>(i);
+  }
+  if (classes_ && *classes_ != labels.size()) {
+    throw ConfigError(component_ + ": classes is " + std::to_string(*classes_) +
+                      ", but keep_labels names " + std::to_string(labels.size()) +
+                      " labels; leave classes out");
+  }
+  classes_ = labels.size();
+}
+
+IdxSource::IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection)
+    : train_(std::move(train)), test_(std::move(test)), selection_(std::move(selection)) {
+  if (!test_ && selection_.test_limit()) {
+    throw ConfigError(selection_.component() + ": test_limit is given, but test is not");
+  }
+}
+
+DataInfo IdxSource::info() {
+  outline();
+  DataInfo info;
+  info.shape = {train_outline_->features, classes()};
+  info.train_rows = train_outline_->wanted_rows.size();
+  info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
+  info.first_rows_only = selection_.limit().has_value();
+  info.rows_chosen_by_value = selection_.by_label();
+  if (!selection_.classes()) info.unaccounted.push_back("number of classes");
+  return info;
+}
+
+Dataset IdxSource::read(Split split) {
+  outline();
+  if (split == Split::test && !test_) {
+    return Dataset({train_outline_->features, classes()}, std::vector<float>{}, {});
+  }
+  return split == Split::train ? read(train_, *train_outline_) : read(*test_, *test_outline_);
+}
+
+std::vector<std::filesystem::path> IdxSource::files() const {
+  if (!test_) return {train_.images, train_.labels};
+  return {train_.images, train_.labels, test_->images, test_->labels};
+}
+
+void IdxSource::outline() {
+  if (train_outline_) return;
+  Outline train = outline_of(train_, selection_.limit());
+  std::optional<Outline> test;
+  if (test_) {
+    test = outline_of(*test_, selection_.test_limit());
+    if (test->features != train.features) {
+      throw IoError(test_->images.string() + ": holds images of " +
+                    privgrad::to_text(test->features) + ", expected " +
+                    privgrad::to_text(train.features) + " as in " + train_.images.string());
+    }
+  }
+  if (!selection_.classes()) classes_in_labels_ = count_classes(train_, train);
+  check_labels(train_, train);
+  if (test) check_labels(*test_, *test);
+  test_outline_ = std::move(test);
+  train_outline_ = std::move(train);
+}
+
+IdxSource::Outline IdxSource::outline_of(const IdxFiles& files,
+                                         std::optional<std::size_t> limit) const {
+  const IdxFile images(files.images, Content::images);
+  IdxFile labels(files.labels, Content::labels);
+  if (images.rows() != labels.rows()) {
+    throw IoError(files.images.string() + ": has " + std::to_string(images.rows()) +
+                  " images, but " + files.labels.string() + " has " +
+                  std::to_string(labels.rows()) + " labels");
+  }
+  Outline outline;
+  outline.features.assign(images.extents.begin() + 1, images.extents.end());
+  outline.file_rows = images.rows();
+  for (std::size_t row = 0; row < labels.rows(); ++row) labels.row(&outline.labels);
+  labels.end();
+  const std::size_t most = limit.value_or(outline.file_rows);
+  for (std::size_t row = 0; row < outline.file_rows && outline.wanted_rows.size() < most; ++row) {
+    if (!selection_.keeps(outline.labels[row])) continue;
+    outline.wanted_rows.push_back(static_cast<std::uint32_t>(row));
+  }
+  if (outline.wanted_rows.empty()) {
+    throw IoError(files.labels.string() + ": has none of the labels in keep_labels");
+  }
+  return outline;
+}
+
+std::size_t IdxSource::count_classes(const IdxFiles& files, const Outline& train) {
+  std::bitset<256> seen;
+  std::size_t classes = 0;
+  for (const std::uint32_t row : train.wanted_rows) {
+    seen.set(train.labels[row]);
+    classes = std::max<std::size_t>(classes, train.labels[row] + 1u);
+  }
+  if (seen.count() < 2) {
+    throw IoError(files.labels.string() + ": all labels are " + std::to_string(classes - 1) +
+                  ", expected at least two classes; say classes: N if that is meant");
+  }
+  return classes;
+}
+
+void IdxSource::check_labels(const IdxFiles& files, const Outline& outline) const {
+  for (const std::uint32_t row : outline.wanted_rows) {
+    if (selection_.target(outline.labels[row]) < classes()) continue;
+    throw IoError(files.labels.string() + ": label " + std::to_string(row) + " is " +
+                  std::to_string(outline.labels[row]) + ", expected a class below " +
+                  std::to_string(classes()));
+  }
+}
+
+Dataset IdxSource::read(const IdxFiles& files, const Outline& outline) const {
+  IdxFile images(files.images, Content::images);
+  if (images.rows() != outline.file_rows ||
+      !std::equal(outline.features.begin(), outline.features.end(), images.extents.begin() + 1,
+                  images.extents.end())) {
+    images.file.fail("has changed since its header was read");
+  }
+  std::vector<std::uint8_t> pixels;
+  std::vector<float> targets;
+  auto wanted = outline.wanted_rows.begin();
+  for (std::size_t row = 0; row < outline.file_rows; ++row) {
+    const bool keep = wanted != outline.wanted_rows.end() && *wanted == row;
+    images.row(keep ? &pixels : nullptr);
+    if (!keep) continue;
+    targets.push_back(static_cast<float>(selection_.target(outline.labels[row])));
+    ++wanted;
+  }
+  images.end();
+  return Dataset({outline.features, classes()}, std::move(pixels), 1.0f / 255.0f,
+                 std::move(targets));
+}

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/data_source.hpp"
+#include "privgrad/params.hpp"
+
+/// The two IDX files of a split: images, [examples, extents...], and labels, [examples], both of
+/// unsigned bytes.
+struct IdxFiles {
+  std::filesystem::path images;
+  std::filesystem::path labels;
+};
+
+/// Which examples of IDX files are taken, and of how many classes they are.
+class IdxSelection {
+ public:
+  /// keep_labels, limit, test_limit and classes. \param classes_doc  what is said of classes.
+  static std::vector<privgrad::ParamSpec> params(std::string classes_doc);
+
+  /// \param component  who is told about problems.
+  /// \throws ConfigError if the parameters contradict each other.
+  IdxSelection(std::string_view component, const privgrad::Params& params);
+
+  /// Takes this number of classes, a public fact, unless the parameters say another.
+  void assume_classes(std::size_t classes);
+
+  bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
+  std::size_t target(std::uint8_t label) const {
+    return class_of_ ? static_cast<std::size_t>((*class_of_)[label]) : label;
+  }
+  bool by_label() const { return class_of_.has_value(); }
+  std::optional<std::size_t> limit() const { return limit_; }
+  std::optional<std::size_t> test_limit() const { return test_limit_; }
+  std::optional<std::size_t> classes() const { return classes_; }
+  const std::string& component() const { return component_; }
+
+ private:
+  void set_keep_labels(const std::vector<std::int64_t>& labels);
+
+  std::string component_;
+  std::optional<std::size_t> limit_;
+  std::optional<std::size_t> test_limit_;
+  std::optional<std::size_t> classes_;
+  std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
+};
+
+/// Images and labels from IDX files, plain or gzip; pixels become 0..1.
+class IdxSource {
+ public:
+  /// Opens nothing yet. \param test  nothing: there is no test split.
+  /// \throws ConfigError if the selection speaks of a test split that is not there.
+  IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
+
+  privgrad::DataInfo info();
+  privgrad::Dataset read(privgrad::Split split);
+  std::vector<std::filesystem::path> files() const;
+
+ private:
+  /// One split, as far as info() needs it.
+  struct Outline {
+    privgrad::Shape features;
+    std::size_t file_rows = 0;               ///< Rows in the files.
+    std::vector<std::uint8_t> labels;        ///< As in the file, [file_rows].
+    std::vector<std::uint32_t> wanted_rows;  ///< Rows to keep, ascending.
+  };
+
+  /// Reads the headers and labels, once.
+  void outline();
+  Outline outline_of(const IdxFiles& files, std::optional<std::size_t> limit) const;
+  static std::size_t count_classes(const IdxFiles& files, const Outline& train);
+  void check_labels(const IdxFiles& files, const Outline& outline) const;
+  privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
+  std::size_t classes() const { return selection_.classes().value_or(classes_in_labels_); }
+
+  IdxFiles train_;
+  std::optional<IdxFiles> test_;
+  IdxSelection selection_;
+  std::optional<Outline> train_outline_;
+  std::optional<Outline> test_outline_;
+  std::size_t classes_in_labels_ = 0;
+};
