@@ -1,8 +1,11 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
 #   bin/privgrad   lib/libprivgrad_sdk.so   lib/privgrad/plugins/<room>/   include/privgrad/
-#   lib/cmake/privgrad/   share/privgrad/plugin_template/   share/doc/privgrad/
+#   lib/privgrad/privgrad-fetch   lib/cmake/privgrad/   share/privgrad/plugin_template/   share/doc/privgrad/
+#   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
 set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
+set_target_properties(privgrad-fetch PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+install(TARGETS privgrad-fetch RUNTIME DESTINATION lib/privgrad)
 
 set(package_dir lib/cmake/privgrad)
 install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir})
@@ -20,7 +23,19 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/privgradConfig.cmake
 install(DIRECTORY examples/plugin_template DESTINATION share/privgrad)
 install(FILES LICENSE NOTICE README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad)
 
-# The build tree has it too, at the same place relative to the program.
+# The shells look for completions in these folders below /usr and /usr/local; under another prefix the user
+# points them there.
+foreach(shell bash zsh)
+  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/completion.${shell}
+    COMMAND privgrad completion ${shell} > ${PROJECT_BINARY_DIR}/completion.${shell}
+    DEPENDS privgrad VERBATIM)
+endforeach()
+add_custom_target(privgrad_completions ALL
+  DEPENDS ${PROJECT_BINARY_DIR}/completion.bash ${PROJECT_BINARY_DIR}/completion.zsh)
+install(FILES ${PROJECT_BINARY_DIR}/completion.bash DESTINATION share/bash-completion/completions RENAME privgrad)
+install(FILES ${PROJECT_BINARY_DIR}/completion.zsh DESTINATION share/zsh/site-functions RENAME _privgrad)
+
+# The build tree has the plugin template too, at the same place relative to the program.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/privgrad)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/examples/plugin_template
      ${PROJECT_BINARY_DIR}/share/privgrad/plugin_template SYMBOLIC)

@@ -15,13 +15,15 @@ packages() {
 g++                           the compiler (C++20)
 cmake                         configures the build
 ninja-build                   runs the build
-pkg-config                    finds libsodium, libcrypto, libyaml and OpenBLAS for CMake
+pkg-config                    finds libsodium, libcurl, OpenBLAS and others for CMake
 libboost-dev                  Boost.DLL, which loads the plugins
 libboost-program-options-dev  reads the command line
 libtbb-dev                    the threads of the executor
 libsodium-dev                 randomness, keys and SHA-256 for pins and the ledger's chain
 libssl-dev                    AES-128 in counter mode, which the noise is made from
 libyaml-dev                   reads manifests
+libcurl4-openssl-dev          downloads public data sets (curl licence), in a program of its own
+libarchive-dev                unpacks them (BSD)
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets
 libxtensor-dev                arrays inside the numerical plugins

@@ -10,7 +10,11 @@ const Words kCommands[] = {{"run"},
                            {"plugins", "new"},
                            {"plugins", "test"},
                            {"plugins", "docs"},
-                           {"schema"}};
+                           {"schema"},
+                           {"data", "list"},
+                           {"data", "fetch"},
+                           {"data", "describe"},
+                           {"completion"}};
 
 }  // namespace
 

@@ -105,8 +105,10 @@ class Process {
     const bool ready = ::dup2(in, 0) >= 0 && ::dup2(out, 1) >= 0 && ::dup2(error, 2) >= 0 &&
                        (call.directory.empty() || ::chdir(call.directory.c_str()) == 0) &&
                        ::setrlimit(RLIMIT_FSIZE, &size) == 0;
-    std::vector<std::string> environment{"PATH=/usr/bin:/bin", "TERM=xterm", "HOME=/nonexistent"};
-    for (const auto& [name, value] : call.environment) environment.push_back(name + "=" + value);
+    std::map<std::string, std::string> variables = call.environment;
+    variables.insert({{"PATH", "/usr/bin:/bin"}, {"TERM", "xterm"}, {"HOME", "/nonexistent"}});
+    std::vector<std::string> environment;
+    for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
     if (ready) {
       ::execve(call.words.front().c_str(), pointers(call.words).data(),
                pointers(environment).data());

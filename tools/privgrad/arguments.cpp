@@ -21,13 +21,15 @@ po::options_description described(const Usage& usage) {
   po::options_description description;
   auto add = description.add_options();
   for (const Option& option : usage.options) {
+    const std::string names =
+        option.name + (option.letter != 0 ? "," + std::string(1, option.letter) : "");
     if (option.value.empty()) {
-      add(option.name.c_str(), "");
+      add(names.c_str(), "");
       continue;
     }
     auto* value = po::value<std::string>();
     if (option.implied) value->implicit_value(*option.implied);
-    add(option.name.c_str(), value, "");
+    add(names.c_str(), value, "");
   }
   return description;
 }
@@ -69,7 +71,8 @@ std::string call_line(const Usage& usage) {
 }
 
 std::string option_head(const Option& option) {
-  std::string head = "--" + option.name;
+  std::string head = option.letter != 0 ? std::string{'-', option.letter, ',', ' '} : "";
+  head += "--" + option.name;
   if (option.implied) return head + "[=" + option.value + "]";
   return option.value.empty() ? head : head + " " + option.value;
 }
@@ -96,6 +99,10 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
 }
 
 }  // namespace
+
+Option quiet_option() {
+  return {.name = "quiet", .value = "", .doc = "Show no progress.", .letter = 'q'};
+}
 
 std::vector<std::string> Arguments::texts(const std::string& option) const {
   const auto found = options_.find(option);

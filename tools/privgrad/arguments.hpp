@@ -23,7 +23,11 @@ struct Option {
   std::string doc;
   bool repeatable = false;
   std::optional<std::string> implied = {};  ///< The value of a bare --name; then a value needs '='.
+  char letter = '\0';                       ///< Its short form: 'q' for -q.
 };
+
+/// --quiet and -q, for every subcommand that shows how it gets on.
+Option quiet_option();
 
 /// How a subcommand is called: what is parsed and what --help prints.
 struct Usage {

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "component_kinds.hpp"
 #include "output.hpp"
 #include "privgrad/core/files.hpp"
 
@@ -18,9 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 10> kKinds{
-    "accountant", "aggregator", "backend", "clipping", "data_source",
-    "model",      "optimizer",  "sampler", "schedule", "transform"};
 constexpr std::string_view kCommon = "common";
 
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
@@ -40,8 +38,9 @@ void check_name(const std::string& what, const std::string& name, std::string_vi
 }
 
 void check_kind(const std::string& kind) {
-  if (std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end()) return;
-  const std::vector<std::string> kinds(kKinds.begin(), kKinds.end());
+  if (std::find(kComponentKinds.begin(), kComponentKinds.end(), kind) != kComponentKinds.end())
+    return;
+  const std::vector<std::string> kinds(kComponentKinds.begin(), kComponentKinds.end());
   const std::string nearest = nearest_name(kind, kinds);
   std::string all;
   for (const std::string& name : kinds) all += (all.empty() ? "" : ", ") + name;

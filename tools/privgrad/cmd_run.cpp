@@ -138,7 +138,7 @@ Command run_command() {
                         .doc = "Load the plugins of this lock file only, unchanged; default the "
                                "privgrad.lock beside the manifest.",
                         .implied = ""},
-                       {.name = "quiet", .value = "", .doc = "Show no progress."}},
+                       quiet_option()},
            .details =
                "Progress goes to standard error. Ctrl-C (SIGINT) or SIGTERM ends the run after its "
                "step: the\nmodel so far is kept, with status \"interrupted\" and exit code 1; a "

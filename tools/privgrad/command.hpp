@@ -25,6 +25,10 @@ Command plugins_new_command();
 Command plugins_docs_command();
 Command plugins_test_command();
 Command schema_command();
+Command data_list_command();
+Command data_fetch_command();
+Command data_describe_command();
+Command completion_command();
 
 /// All of them, in the order in which help lists them.
 const std::vector<Command>& commands();

@@ -1,18 +1,14 @@
 #include <algorithm>
 #include <csignal>
-#include <exception>
-#include <filesystem>
-#include <new>
 
 #include "command.hpp"
+#include "exit_code.hpp"
 #include "output.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
 namespace {
-
-enum ExitCode { kDone = 0, kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
 
 using Words = std::vector<std::string>;
 
@@ -91,26 +87,21 @@ int dispatch(const Words& given) {
     const Words arguments(given.begin() + static_cast<std::ptrdiff_t>(name.size()), given.end());
     if (asks_for_help(arguments)) {
       print(help_text(command.usage));
-      return kDone;
+      return 0;
     }
     return command.run(parse(command.usage, arguments));
   }
   if (asks_for_help(given) || given.front() == "help") {
     print(overview());
-    return kDone;
+    return 0;
   }
   if (given.front() == "--version") {
     print("privgrad " PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
         PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH) "\nABI " PRIVGRAD_ABI_TAG
                                                                           "\n");
-    return kDone;
+    return 0;
   }
   fail_unknown(given);
-}
-
-int report(const std::exception& problem, ExitCode code) {
-  report_failure(problem.what());
-  return code;
 }
 
 }  // namespace
@@ -126,30 +117,12 @@ const std::vector<Command>& commands() {
                                         plugins_new_command(),
                                         plugins_test_command(),
                                         plugins_docs_command(),
-                                        schema_command()};
+                                        schema_command(),
+                                        data_list_command(),
+                                        data_fetch_command(),
+                                        data_describe_command(),
+                                        completion_command()};
   return all;
-}
-
-int call(const Words& given) {
-  try {
-    return dispatch(given);
-  } catch (const ConfigError& problem) {
-    return report(problem, kWrongCall);
-  } catch (const PrivacyError& problem) {
-    return report(problem, kRefusedForPrivacy);
-  } catch (const IoError& problem) {
-    return report(problem, kInputOutput);
-  } catch (const std::filesystem::filesystem_error& problem) {
-    return report(problem, kInputOutput);
-  } catch (const std::bad_alloc&) {
-    report_failure("out of memory");
-    return kOther;
-  } catch (const std::exception& problem) {
-    return report(problem, kOther);
-  } catch (...) {
-    report_failure("a plugin threw something that is no std::exception");
-    return kOther;
-  }
 }
 
 }  // namespace privgrad::tool
@@ -157,5 +130,7 @@ int call(const Words& given) {
 int main(int argc, char** argv) {
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  return privgrad::tool::call({argv + 1, argv + argc});
+  return privgrad::tool::with_exit_code([&] {
+    return privgrad::tool::dispatch({argv + 1, argv + argc});
+  });
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -42,6 +43,11 @@ void write_error(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);  // if this fails there is nobody to tell
 }
 
+/// Bold: red for errors, yellow for warnings.
+std::string sgr_of(std::string_view kind) {
+  return kind == "error" ? "\033[1;31m" : kind == "warning" ? "\033[1;33m" : "\033[1m";
+}
+
 const char* environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -62,7 +68,9 @@ void print_json(const nlohmann::json& document) {
 }
 
 void complain(std::string_view kind, std::string_view text) {
-  write_error("privgrad: " + std::string(kind) + ": " + printable(text) + "\n");
+  std::string head = "privgrad: " + std::string(kind) + ":";
+  if (use_colour(STDERR_FILENO)) head = sgr_of(kind) + head + "\033[0m";
+  write_error(head + " " + printable(text) + "\n");
 }
 
 void report_failure(std::string_view text) {
@@ -93,6 +101,28 @@ bool speaks_utf8() {
 std::string short_number(double value, int digits) {
   char text[32];
   std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return text;
+}
+
+std::string duration_text(double seconds) {
+  constexpr double kMost = 359999.0;  // 99:59:59, about four days: a guess beyond it tells nothing
+  const auto whole = static_cast<long>(std::ceil(std::clamp(seconds, 0.0, kMost)));
+  char text[32];
+  if (whole < 3600) {
+    std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
+  } else {
+    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  }
+  return text;
+}
+
+std::string size_text(double bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000.0;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.1f %s", bytes,
+                kUnits[unit]);
   return text;
 }
 

@@ -1,37 +1,19 @@
 #include "progress.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "output.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-/// More often than this nobody can read it, and a terminal over a network would slow the run.
-constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
-
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
 std::string fixed(double value, int decimals) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
-}
-
-void write(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
 }
 
 std::string padded_left(const std::string& text, std::size_t width) {
@@ -59,11 +41,7 @@ void add_metric(std::string& line, const char* name, const std::optional<double>
 }  // namespace
 
 ProgressDisplay::ProgressDisplay(std::optional<double> target_epsilon, bool quiet)
-    : target_epsilon_(target_epsilon), quiet_(quiet), rewrites_(is_terminal(STDERR_FILENO)) {}
-
-ProgressDisplay::~ProgressDisplay() {
-  if (drawn_) write("\r\033[K");
-}
+    : target_epsilon_(target_epsilon), status_(quiet) {}
 
 std::string ProgressDisplay::line(const core::Progress& progress, bool both_splits) const {
   const std::string steps = std::to_string(progress.steps);
@@ -80,21 +58,27 @@ std::string ProgressDisplay::line(const core::Progress& progress, bool both_spli
   return line;
 }
 
-void ProgressDisplay::show(const core::Progress& progress) {
-  if (quiet_) return;
-  if (!rewrites_) return write(line(progress, true) + "\n");
+std::string ProgressDisplay::remaining(const core::Progress& progress) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!first_) first_ = {progress.step, now};
+  const auto [step, time] = *first_;
+  if (progress.step <= step || progress.step >= progress.steps) return "";
+  const double seconds = std::chrono::duration<double>(now - time).count();
+  const auto to_go = static_cast<double>(progress.steps - progress.step);
+  return "  " + duration_text(seconds / static_cast<double>(progress.step - step) * to_go) +
+         " left";
+}
 
-  const auto now = Clock::now();
+void ProgressDisplay::show(const core::Progress& progress) {
+  if (status_.quiet()) return;
+  if (!status_.rewrites()) return status_.print(line(progress, true));
+
+  const std::string left = remaining(progress);
   const bool last = progress.step == progress.steps;
-  if (drawn_ && !last && now - drawn_at_ < kRedrawInterval) return;
-  // A line that wraps could not be rewritten.
-  const std::size_t room = terminal_width() - 1;
-  std::string text = line(progress, true);
-  if (text.size() > room) text = line(progress, false);
-  text.resize(std::min(text.size(), room));
-  write("\r" + text + "\033[K");
-  drawn_ = true;
-  drawn_at_ = now;
+  if (!last && !status_.is_due()) return;
+  std::string text = line(progress, true) + left;
+  if (text.size() > status_.room()) text = line(progress, false) + left;
+  status_.rewrite(std::move(text));
 }
 
 }  // namespace privgrad::tool

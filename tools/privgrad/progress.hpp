@@ -1,34 +1,35 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "privgrad/core/run.hpp"
+#include "status_line.hpp"
 
 namespace privgrad::tool {
 
 /// Shows on standard error how a run gets on: one line that is rewritten in place on a terminal,
-/// one line per measurement elsewhere.
+/// with the time that is left; one line per measurement elsewhere.
 class ProgressDisplay {
  public:
   /// \param target_epsilon  nothing: the run has no budget.
   ProgressDisplay(std::optional<double> target_epsilon, bool quiet);
-  /// Takes the rewritten line away, so that what follows begins on a clean one.
-  ~ProgressDisplay();
-  ProgressDisplay(const ProgressDisplay&) = delete;
-  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
-
   void show(const core::Progress& progress);
 
  private:
   /// \param both_splits  false: the metrics of the training split, where it has any.
   std::string line(const core::Progress& progress, bool both_splits) const;
 
+  /// Time that the other steps will take, going by those since the first measurement; "" before
+  /// there are any and after the last.
+  std::string remaining(const core::Progress& progress);
+
   std::optional<double> target_epsilon_;
-  bool quiet_;
-  bool rewrites_;
-  bool drawn_ = false;
-  std::chrono::steady_clock::time_point drawn_at_;
+  StatusLine status_;
+  std::optional<std::pair<std::uint64_t, std::chrono::steady_clock::time_point>> first_;
 };
 
 }  // namespace privgrad::tool

@@ -1,0 +1,318 @@
+#include <stdlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "command.hpp"
+#include "data_source_call.hpp"
+#include "data_summary.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/yaml.hpp"
+#include "privgrad/error.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Align = Table::Align;
+
+constexpr const char* kPrivate =
+    "These are facts about the examples, histograms included: of private examples they are "
+    "private.";
+
+/// A data source and its parameters, as a manifest would hold them.
+struct Wanted {
+  std::string kind;
+  Value params{Value::Object{}};
+  fs::path folder = {};  ///< Where all its files must be; empty: anywhere.
+};
+
+Value object(const std::string& key, Value value) {
+  Value out{Value::Object{}};
+  out.set(key, std::move(value));
+  return out;
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code absent;
+  return fs::exists(path, absent);
+}
+
+std::string first_bytes(const fs::path& file) {
+  constexpr std::size_t kLongestMagic = 6;
+  std::string bytes(kLongestMagic, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return bytes;
+}
+
+/// By the first bytes; by the name where they are those of gzip, and of tables, which have none.
+std::string kind_of(const fs::path& file) {
+  const std::string bytes = first_bytes(file);
+  const std::string name = file.filename().string();
+  if (bytes.starts_with("\x93NUMPY") || name.ends_with(".npy")) return "npy";
+  if (bytes.starts_with(std::string("\0\0", 2)) || name.find("-ubyte") != name.npos) return "idx";
+  for (const char* ending : {".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt"}) {
+    if (name.ends_with(ending)) return "csv";
+  }
+  throw ConfigError(file.string() +
+                    ": neither its name nor its first bytes say what it holds; say it with --set "
+                    "kind=idx, csv or npy");
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.rfind(from);
+  return at == text.npos ? "" : text.replace(at, from.size(), to);
+}
+
+/// IDX keeps images and labels in two files, whose names differ in this word and in their extents:
+/// the other one of the pair. \returns an empty path if it is not there.
+fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
+  const std::string renamed = replaced(file.filename().string(), own, other);
+  if (renamed.empty()) return {};
+  for (int from = 1; from <= 5; ++from) {
+    for (int to = 1; to <= 5; ++to) {
+      const std::string name =
+          replaced(renamed, "idx" + std::to_string(from), "idx" + std::to_string(to));
+      if (name.empty()) continue;
+      const std::string plain = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
+      for (const std::string& candidate : {plain, plain + ".gz"}) {
+        const fs::path path = file.parent_path() / candidate;
+        if (is_there(path)) return path;
+      }
+    }
+  }
+  return {};
+}
+
+Value idx_pair(const fs::path& file) {
+  const bool is_labels = file.filename().string().find("labels") != std::string::npos;
+  const fs::path other =
+      is_labels ? partner(file, "labels", "images") : partner(file, "images", "labels");
+  if (other.empty()) {
+    throw IoError(file.string() + ": " + (is_labels ? "its images" : "its labels") +
+                  " are not beside it under the usual name; name both with --set 'train={images: "
+                  "FILE, labels: FILE}'");
+  }
+  Value pair{Value::Object{}};
+  pair.set("images", Value((is_labels ? other : file).string()));
+  pair.set("labels", Value((is_labels ? file : other).string()));
+  return pair;
+}
+
+Wanted file_source(const fs::path& file, const Value& given) {
+  Wanted wanted;
+  const Value* kind = given.find("kind");
+  wanted.kind = kind != nullptr ? std::get<std::string>(kind->data()) : kind_of(file);
+  if (given.find("train") != nullptr) return wanted;
+  if (wanted.kind == "idx") {
+    wanted.params.set("train", idx_pair(file));
+  } else if (wanted.kind == "csv") {
+    wanted.params.set("train", Value(file.string()));
+  } else if (wanted.kind == "npy") {
+    throw ConfigError(file.string() +
+                      ": the targets are in another file; name both with --set 'train={features: " +
+                      file.string() + ", targets: FILE}'");
+  }
+  return wanted;
+}
+
+/// The folder becomes the place that `dataset` looks in, and the only one: there is one rule for
+/// what files are called.
+Wanted folder_source(const fs::path& folder) {
+  const fs::path whole = fs::canonical(folder);
+  const auto is_idx = [](const fs::directory_entry& entry) {
+    return entry.path().filename().string().find("-ubyte") != std::string::npos;
+  };
+  const fs::directory_iterator entries(whole);
+  if (std::none_of(begin(entries), end(entries), is_idx)) {
+    throw IoError(folder.string() + ": holds no IDX files called as MNIST's");
+  }
+  for (const char* place : {"PRIVGRAD_DATA_DIR", "PRIVGRAD_CACHE_DIR"}) {
+    ::setenv(place, whole.parent_path().c_str(), 1);
+  }
+  return {"dataset", object("name", Value(whole.filename().string())), whole};
+}
+
+Wanted wanted_source(const std::string& what, const Value& given) {
+  const fs::path path = what;
+  std::error_code absent;
+  if (fs::is_directory(path, absent)) return folder_source(path);
+  if (is_there(path)) return file_source(path, given);
+  if (what.find('/') != what.npos) throw IoError(what + ": there is no such file");
+  return {"dataset", object("name", Value(what)), {}};
+}
+
+/// --set KEY=VALUE, on the top level of the data source.
+Value given_params(const std::vector<std::string>& settings) {
+  Value params{Value::Object{}};
+  for (const std::string& setting : settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == 0 || equals == setting.npos) {
+      throw UsageError("--set is '" + setting + "', expected KEY=VALUE");
+    }
+    std::vector<Problem> problems;
+    const auto value = core::parse_yaml(setting.substr(equals + 1), problems);
+    if (!value || !problems.empty()) {
+      throw UsageError("--set " + setting.substr(0, equals) + ": the value is no YAML");
+    }
+    params.set(setting.substr(0, equals), *value);
+  }
+  const Value* kind = params.find("kind");
+  if (kind != nullptr && !std::holds_alternative<std::string>(kind->data())) {
+    throw UsageError("--set kind: expected a name");
+  }
+  return params;
+}
+
+/// What a source holds, gone through.
+struct Description {
+  std::string kind;
+  DataInfo info;
+  DataSummary train, test;
+  std::vector<fs::path> files;
+};
+
+Description describe(const Catalog& catalog, const Wanted& wanted) {
+  OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
+  for (const fs::path& file : opened.files()) {
+    if (wanted.folder.empty() || file.parent_path() == wanted.folder) continue;
+    throw IoError(wanted.folder.string() + ": holds no IDX files called as MNIST's");
+  }
+  Description d{opened.kind, opened.source->info(), {}, {}, {}};
+  d.train = summarise(opened.source->read(Split::train));
+  if (d.info.test_rows > 0) d.test = summarise(opened.source->read(Split::test));
+  d.files = opened.files();
+  return d;
+}
+
+std::vector<std::string> spread_cells(const std::string& name, const DataSummary& summary,
+                                      const Spread& spread) {
+  return {name, std::to_string(summary.rows), short_number(spread.least, 6),
+          short_number(spread.most, 6), short_number(spread.mean(), 6)};
+}
+
+std::string class_table(const Description& d) {
+  const bool has_test = d.test.rows > 0;
+  Table table({Align::right, Align::right, Align::right});
+  table.add(has_test ? std::vector<std::string>{"class", "train", "test"}
+                     : std::vector<std::string>{"class", "train"});
+  for (std::size_t c = 0; c < d.info.shape.classes; ++c) {
+    std::vector<std::string> cells{std::to_string(c), std::to_string(d.train.class_counts[c])};
+    if (has_test) cells.push_back(std::to_string(d.test.class_counts[c]));
+    table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string page(const std::string& what, const Description& d) {
+  const bool reals = d.info.shape.classes == 0;
+  std::string text =
+      what + ": data source " + d.kind + ", examples of " + to_text(d.info.shape.features) + ", " +
+      (reals ? "targets are reals" : std::to_string(d.info.shape.classes) + " classes") +
+      "\n\nfeatures\n";
+  const std::vector<Align> columns{Align::left, Align::right, Align::right, Align::right,
+                                   Align::right};
+  Table features(columns);
+  features.add({"", "examples", "least", "most", "mean"});
+  features.add(spread_cells("train", d.train, d.train.features));
+  if (d.test.rows > 0) features.add(spread_cells("test", d.test, d.test.features));
+  text += features.text() + "\n";
+  if (reals) {
+    Table targets(columns);
+    targets.add({"", "examples", "least", "most", "mean"});
+    targets.add(spread_cells("train", d.train, d.train.targets));
+    if (d.test.rows > 0) targets.add(spread_cells("test", d.test, d.test.targets));
+    text += "targets\n" + targets.text() + "\n";
+  } else {
+    text += class_table(d) + "\n";
+  }
+  Table files({Align::left, Align::right});
+  for (const fs::path& file : d.files) {
+    std::error_code unknown;
+    files.add({file.string(), size_text(static_cast<double>(fs::file_size(file, unknown)))});
+  }
+  if (!files.empty()) text += files.text() + "\n";
+  return text + kPrivate + "\n";
+}
+
+nlohmann::json spread_json(const Spread& spread) {
+  return {{"min", spread.least}, {"max", spread.most}, {"mean", spread.mean()}};
+}
+
+nlohmann::json split_json(const DataSummary& summary) {
+  nlohmann::json json{{"examples", summary.rows}, {"features", spread_json(summary.features)}};
+  if (summary.class_counts.empty()) {
+    json["targets"] = spread_json(summary.targets);
+  } else {
+    json["class_counts"] = summary.class_counts;
+  }
+  return json;
+}
+
+nlohmann::json to_json(const std::string& what, const Description& d) {
+  nlohmann::json json{{"what", what},
+                      {"data_source", d.kind},
+                      {"shape", d.info.shape.features},
+                      {"classes", d.info.shape.classes},
+                      {"train", split_json(d.train)},
+                      {"test", nullptr},
+                      {"read_off_the_examples", d.info.unaccounted},
+                      {"files", nlohmann::json::array()},
+                      {"note", kPrivate}};
+  if (d.test.rows > 0) json["test"] = split_json(d.test);
+  for (const fs::path& file : d.files) json["files"].push_back(file.string());
+  return json;
+}
+
+int run(const Arguments& arguments) {
+  const std::string& what = arguments.operand(0);
+  const Value given = given_params(arguments.texts("set"));
+  const host::PluginHost host = load_plugins(arguments);
+  Wanted wanted = wanted_source(what, given);
+  for (const auto& member : std::get<Value::Object>(given.data())) {
+    if (member.key != "kind") wanted.params.set(member.key, member.value);
+  }
+  const Description description = describe(host.catalog(), wanted);
+  if (arguments.has("json")) {
+    print_json(to_json(what, description));
+  } else {
+    print(page(what, description));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command data_describe_command() {
+  return {
+      .usage = {.name = "data describe",
+                .summary = "Describes data: shape, counts, the range of the features, the examples "
+                           "of each class.",
+                .operands = {"PATH|NAME"},
+                .options = {{.name = "set",
+                             .value = "KEY=VALUE",
+                             .doc = "A parameter of the data source, e.g. target=label for a "
+                                    "table; the value is YAML.",
+                             .repeatable = true},
+                            {.name = "json", .value = "", .doc = "As JSON."},
+                            plugin_dir_option()},
+                .details =
+                    "PATH is an IDX, CSV or NPY file, or a folder of IDX files called as MNIST's "
+                    "are. NAME is a data\nset that is here; see privgrad data list. Features are "
+                    "described as a run sees them (bytes of\nimages become 0..1). What this "
+                    "prints are exact facts about the examples: of private\nexamples they are "
+                    "private, and no budget was charged for them.",
+                .examples = {"privgrad data describe mnist",
+                             "privgrad data describe patients.csv --set target=outcome",
+                             "privgrad data describe x.npy --set 'train={features: x.npy, targets: "
+                             "y.npy}' --json"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+
+namespace privgrad::tool {
+
+/// \returns a script that completes the program's command line, from the very tables that parse it.
+std::string bash_completion(const std::vector<Command>& commands);
+std::string zsh_completion(const std::vector<Command>& commands);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+namespace privgrad::tool {
+
+/// The kinds of component that a plugin can bring, as plugins list calls them.
+inline constexpr std::array<std::string_view, 10> kComponentKinds{
+    "accountant", "aggregator", "backend", "clipping", "data_source",
+    "model",      "optimizer",  "sampler", "schedule", "transform"};
+
+}  // namespace privgrad::tool

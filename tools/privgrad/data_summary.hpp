@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "privgrad/dataset.hpp"
+
+namespace privgrad::tool {
+
+/// Of numbers that pass by.
+struct Spread {
+  double least = std::numeric_limits<double>::infinity();
+  double most = -std::numeric_limits<double>::infinity();
+  double sum = 0.0;
+  std::uint64_t count = 0;
+
+  void add(float value);
+  double mean() const { return sum / static_cast<double>(count); }
+};
+
+/// What the examples of a split are like. Facts about them: private if they are.
+struct DataSummary {
+  std::uint64_t rows = 0;
+  Spread features;
+  Spread targets;
+  std::vector<std::uint64_t> class_counts;  ///< [classes]; empty if the targets are reals.
+};
+
+/// Goes over the examples once, in blocks, so that bytes stay bytes in memory.
+DataSummary summarise(const Dataset& data);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,44 @@
+#include "exit_code.hpp"
+
+#include <exception>
+#include <filesystem>
+#include <new>
+
+#include "output.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+enum ExitCode { kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
+
+int report(const std::exception& problem, ExitCode code) {
+  report_failure(problem.what());
+  return code;
+}
+
+}  // namespace
+
+int with_exit_code(const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const ConfigError& problem) {
+    return report(problem, kWrongCall);
+  } catch (const PrivacyError& problem) {
+    return report(problem, kRefusedForPrivacy);
+  } catch (const IoError& problem) {
+    return report(problem, kInputOutput);
+  } catch (const std::filesystem::filesystem_error& problem) {
+    return report(problem, kInputOutput);
+  } catch (const std::bad_alloc&) {
+    report_failure("out of memory");
+    return kOther;
+  } catch (const std::exception& problem) {
+    return report(problem, kOther);
+  } catch (...) {
+    report_failure("a plugin threw something that is no std::exception");
+    return kOther;
+  }
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+
+#include "known_datasets.hpp"
+
+namespace privgrad::tool {
+
+/// The IDX files of one split.
+struct SplitFiles {
+  std::filesystem::path images, labels;
+};
+
+/// Reads the binary version of CIFAR-10, a gzip-compressed tar archive of five training batches and
+/// one of test examples, and writes it as IDX files: images [examples, 32, 32, 3], channels last,
+/// as the models expect them (the archive has a plane per channel), and labels [examples].
+///
+/// A batch is a sequence of records, a label and then height x width pixels of each channel.
+/// Nothing is unpacked by the names in the archive: the six batches are looked for, and everything
+/// else in it is passed over.
+/// \returns false if it was stopped. \throws IoError  it is no such archive, or the disk failed;
+/// what was written is the caller's to remove.
+bool convert_cifar10(const std::filesystem::path& archive, const KnownDataset& dataset,
+                     const SplitFiles& train, const SplitFiles& test,
+                     const std::atomic<bool>* stop);
+
+}  // namespace privgrad::tool

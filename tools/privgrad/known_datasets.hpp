@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/dataset.hpp"
+
+namespace privgrad::tool {
+
+/// A file that is downloaded.
+struct DatasetFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string sha256;                  ///< 64 lower-case hex digits.
+  std::vector<std::string> addresses;  ///< Tried in this order.
+};
+
+/// How what was downloaded becomes files that the data source `dataset` reads.
+enum class Unpack { nothing = 1, cifar10_binary };
+
+/// A public data set that can be fetched.
+struct KnownDataset {
+  std::string name;
+  std::string summary;
+  std::uint64_t train_rows = 0;
+  std::uint64_t test_rows = 0;
+  Shape shape;
+  std::uint64_t classes = 0;
+  std::string licence;
+  std::string source;  ///< Who published it, and where.
+  std::vector<DatasetFile> files;
+  Unpack unpack = Unpack::nothing;
+
+  std::uint64_t bytes() const;  ///< Of all files that are downloaded.
+};
+
+/// The data sets that this program knows or, if the environment variable PRIVGRAD_DATASETS names a
+/// file, those of that list, in the same JSON.
+/// \throws IoError, ConfigError naming the file and what is wrong with it.
+std::vector<KnownDataset> known_datasets();
+
+/// \param source  what errors call the text.
+/// \param local_http  whether addresses on this machine may be plain http.
+/// \throws ConfigError
+std::vector<KnownDataset> datasets_from_json(std::string_view text, const std::string& source,
+                                             bool local_http);
+
+/// \throws ConfigError with the nearest name.
+const KnownDataset& find_dataset(const std::vector<KnownDataset>& datasets,
+                                 const std::string& name);
+
+}  // namespace privgrad::tool
