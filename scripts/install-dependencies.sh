@@ -23,6 +23,7 @@ libsodium-dev                 randomness, keys and SHA-256 for pins and the ledg
 libssl-dev                    AES-128 in counter mode, which the noise is made from
 libyaml-dev                   reads manifests
 libcurl4-openssl-dev          downloads public data sets (curl licence), in a program of its own
+ca-certificates               tells downloads which servers to believe
 libarchive-dev                unpacks them (BSD)
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets

@@ -123,9 +123,52 @@ TEST_CASE("a run in release mode shows no metrics of private rows") {
   CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing in this run\n"));
 }
 
-TEST_CASE("run --quiet shows no progress") {
+TEST_CASE("run --quiet, or -q, shows no progress") {
   const Cli cli;
   CHECK(cli.on_manifest("run", {"--out", "out", "--quiet"}).err == "");
+  CHECK(cli.on_manifest("run", {"-q", "--out", "short"}).err == "");
+}
+
+TEST_CASE("a dumb terminal, or none, gets plain lines") {
+  const Cli cli;
+  Call run = cli.prepare({"run", "small.yaml", "--out", "out"});
+  run.terminal = true;
+  run.environment["TERM"] = "dumb";
+  const Outcome outcome = call(run);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.find('\033') == std::string::npos);
+  CHECK(line_count(outcome.err) == 4);
+}
+
+TEST_CASE("errors have colour on a terminal, unless NO_COLOR says otherwise") {
+  const Cli cli;
+  Call wrong = cli.prepare({"rnu"});
+  CHECK(call(wrong).err.starts_with("privgrad: error: "));
+  wrong.terminal = true;
+  CHECK(call(wrong).err.starts_with("\033[1;31mprivgrad: error:\033[0m there is no command"));
+  for (const char* set : {"NO_COLOR", "TERM"}) {
+    Call plain = wrong;
+    plain.environment[set] = "dumb";  // any value of NO_COLOR counts
+    CHECK(call(plain).err.starts_with("privgrad: error: "));
+  }
+}
+
+TEST_CASE("on a terminal a run shows the time that is left") {
+  const Cli cli;
+  Call run = endless_run(cli);
+  run.terminal = true;
+  Process process(run);
+  REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  process.send(SIGINT);
+  const Outcome outcome = process.finish();
+  CHECK(outcome.exit_code == 1);
+  // "step  12345/2000000  loss 0.1  ...  epsilon 0.0001 of 1  1:23 left", cut to the terminal
+  CHECK_THAT(outcome.err, ContainsSubstring(" left\033[K"));
+  CHECK_THAT(outcome.err, ContainsSubstring(" of 1  "));
+  // The line is gone before the error comes.
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("\r\033[K\033[1;31mprivgrad: error:\033[0m interrupted"));
 }
 
 TEST_CASE("on a terminal progress is one line that is rewritten and taken away") {

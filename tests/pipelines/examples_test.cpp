@@ -83,6 +83,17 @@ TEST_CASE("example mnist35-dynamic: the same budget, spent late", "[examples][da
   CHECK_THAT(example.run().metrics.train_loss.value(), WithinAbs(0.1236, 0.012));
 }
 
+TEST_CASE("example fashion-mnist: a data set by its name, its first ten steps",
+          "[examples][data]") {
+  if (data_folder_with("fashion-mnist/train-images-idx3-ubyte.gz").empty()) {
+    PRIVGRAD_SKIP("fashion-mnist is not in PRIVGRAD_DATA_DIR");
+  }
+  Example example("fashion-mnist", {"steps=10"});
+  CHECK(example.plan().info.train_rows == 60000);
+  CHECK(example.plan().info.shape.classes == 10);
+  CHECK(example.run().epsilon.value <= 3.0);
+}
+
 TEST_CASE("example mnist-mlp: all of MNIST, its first ten steps", "[examples][data]") {
   if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
   Example example("mnist-mlp", {"steps=10"});

@@ -43,13 +43,17 @@ void add_metric(std::string& line, const char* name, const std::optional<double>
 ProgressDisplay::ProgressDisplay(std::optional<double> target_epsilon, bool quiet)
     : target_epsilon_(target_epsilon), status_(quiet) {}
 
-std::string ProgressDisplay::line(const core::Progress& progress, bool both_splits) const {
+std::string ProgressDisplay::line(const core::Progress& progress, Detail detail) const {
   const std::string steps = std::to_string(progress.steps);
   std::string line =
       "step " + padded_left(std::to_string(progress.step), steps.size()) + "/" + steps;
   core::Metrics m = progress.metrics;
-  if (!both_splits && m.train_loss) m.test_loss.reset();
-  if (!both_splits && m.train_accuracy) m.test_accuracy.reset();
+  if (detail != Detail::all && m.train_loss) m.test_loss.reset();
+  if (detail != Detail::all && m.train_accuracy) m.test_accuracy.reset();
+  if (detail == Detail::one_metric && (m.train_loss || m.test_loss)) {
+    m.train_accuracy.reset();
+    m.test_accuracy.reset();
+  }
   add_metric(line, "loss", m.train_loss, m.test_loss, loss_text);
   add_metric(line, "accuracy", m.train_accuracy, m.test_accuracy,
              [](double value) { return fixed(value, 4); });
@@ -71,13 +75,16 @@ std::string ProgressDisplay::remaining(const core::Progress& progress) {
 
 void ProgressDisplay::show(const core::Progress& progress) {
   if (status_.quiet()) return;
-  if (!status_.rewrites()) return status_.print(line(progress, true));
+  if (!status_.rewrites()) return status_.print(line(progress, Detail::all));
 
   const std::string left = remaining(progress);
   const bool last = progress.step == progress.steps;
   if (!last && !status_.is_due()) return;
-  std::string text = line(progress, true) + left;
-  if (text.size() > status_.room()) text = line(progress, false) + left;
+  std::string text;
+  for (const Detail detail : {Detail::all, Detail::one_split, Detail::one_metric}) {
+    text = line(progress, detail) + left;
+    if (text.size() <= status_.room()) break;
+  }
   status_.rewrite(std::move(text));
 }
 

@@ -20,8 +20,10 @@ class ProgressDisplay {
   void show(const core::Progress& progress);
 
  private:
-  /// \param both_splits  false: the metrics of the training split, where it has any.
-  std::string line(const core::Progress& progress, bool both_splits) const;
+  /// What a narrow terminal has room for: metrics of both splits, of one, or the loss alone.
+  enum class Detail { all = 1, one_split, one_metric };
+
+  std::string line(const core::Progress& progress, Detail detail) const;
 
   /// Time that the other steps will take, going by those since the first measurement; "" before
   /// there are any and after the last.

@@ -97,8 +97,7 @@ void register_components(privgrad::Registrar& registrar) {
   }
   registrar.add<privgrad::DataSource, DatasetByName>({
       .name = "dataset",
-      .summary = "A public image data set by its name, from PRIVGRAD_DATA_DIR or from what "
-                 "privgrad data fetch downloaded; pixels become 0..1.",
+      .summary = "An image data set by its name, from what is on this machine; pixels become 0..1.",
       .reference = "docs/data.md; the data sets' own publications are named by privgrad data list",
       .params = std::move(params),
   });

@@ -27,6 +27,6 @@ TEST_CASE("the example manifests fit the plugins of the house", "[manifest_examp
           to_yaml(parse_manifest(to_yaml(manifest.resolved), file, {}, house()).resolved));
     names.insert(manifest.name);
   }
-  CHECK(names == std::set<std::string>{"discrete-noise", "mnist-cnn", "mnist-mlp",
+  CHECK(names == std::set<std::string>{"discrete-noise", "fashion-mnist", "mnist-cnn", "mnist-mlp",
                                        "mnist35-dynamic", "mnist35-uniform", "quickstart"});
 }
