@@ -65,6 +65,12 @@ case_install() {
   expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" plugins list
   expect_text "$log" constant
   [ -f "$prefix/share/doc/privgrad/LICENSE" ] || fail "the licence is not installed"
+  # The program that downloads is found beside the moved one, and starts: the disk is what fails it.
+  expect_exit 4 env PRIVGRAD_CACHE_DIR=/proc/privgrad "$privgrad" data fetch mnist
+  expect_text "$log" /proc/privgrad
+  for shell in bash-completion/completions/privgrad zsh/site-functions/_privgrad; do
+    expect_text "$prefix/share/$shell" "plugins describe"
+  done
 }
 
 case_new() {
