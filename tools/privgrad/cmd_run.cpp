@@ -36,18 +36,9 @@ void check_utf8(const std::string& directory) {
   }
 }
 
-std::string lock_text(const core::Manifest& manifest) {
-  std::vector<PluginIdentity> used;
-  for (const core::ComponentUse* use : components_of(manifest)) {
-    used.push_back(*use->component->plugin);
-    if (use->certifier != nullptr) used.push_back(*use->certifier->plugin);
-  }
-  return host::lock_file_text(used);
-}
-
 core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
   const core::Manifest& manifest = *plan.manifest;
-  options.lock = lock_text(manifest);
+  options.lock = lock_text({&manifest});
   ProgressDisplay display(manifest.noise_off ? std::nullopt : manifest.target_epsilon, quiet);
   options.on_progress = [&](const core::Progress& progress) { display.show(progress); };
   const StopSignals signals;

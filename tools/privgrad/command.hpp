@@ -16,6 +16,7 @@ struct Command {
 /// One file each: cmd_*.cpp.
 Command run_command();
 Command plan_command();
+Command ablate_command();
 Command validate_command();
 Command account_command();
 Command calibrate_command();

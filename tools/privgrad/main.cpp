@@ -109,6 +109,7 @@ int dispatch(const Words& given) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{run_command(),
                                         plan_command(),
+                                        ablate_command(),
                                         validate_command(),
                                         account_command(),
                                         calibrate_command(),

@@ -1,5 +1,7 @@
 #include "manifest_call.hpp"
 
+#include "privgrad/host/lock_file.hpp"
+
 namespace privgrad::tool {
 
 Option set_option() {
@@ -24,6 +26,17 @@ std::vector<const core::ComponentUse*> components_of(const core::Manifest& manif
   // A manifest without noise need not say who would have accounted for it.
   std::erase_if(uses, [](const core::ComponentUse* use) { return use->component == nullptr; });
   return uses;
+}
+
+std::string lock_text(const std::vector<const core::Manifest*>& manifests) {
+  std::vector<PluginIdentity> used;
+  for (const core::Manifest* manifest : manifests) {
+    for (const core::ComponentUse* use : components_of(*manifest)) {
+      used.push_back(*use->component->plugin);
+      if (use->certifier != nullptr) used.push_back(*use->certifier->plugin);
+    }
+  }
+  return host::lock_file_text(used);
 }
 
 }  // namespace privgrad::tool

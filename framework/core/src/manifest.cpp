@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "manifest_keys.hpp"
+#include "manifest_names.hpp"
 #include "manifest_overrides.hpp"
 #include "manifest_paths.hpp"
 #include "manifest_problems.hpp"
@@ -21,40 +22,6 @@ namespace fs = std::filesystem;
 
 std::string dotted(std::string_view section, std::string_view key) {
   return section.empty() ? std::string(key) : std::string(section) + "." + std::string(key);
-}
-
-std::string read_text(const fs::path& file) {
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw IoError(file.string() + ": is a directory, not a file");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw IoError(file.string() + ": cannot be opened for reading");
-  // One byte over the limit is enough to know that it is exceeded, however long the file is.
-  std::string text(kMaxYamlBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw IoError(file.string() + ": cannot be read");
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
-}
-
-/// The file's name without extension, with '-' for what may not be in a name of a run.
-std::string default_name(const fs::path& file) {
-  std::string name = file.stem().string().substr(0, 64);
-  for (char& c : name) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                         (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-    if (!allowed) c = '-';
-  }
-  if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "run");
-  return name.substr(0, 64);
-}
-
-bool is_name(std::string_view text) {
-  const auto is_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  };
-  return !text.empty() && text.size() <= 64 && is_word(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [&](char c) { return is_word(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 /// Checks the manifest against its own keys and the components' declarations.
@@ -205,8 +172,9 @@ class Loader {
     manifest.target_delta = params.real("target_delta");
     manifest.adjacency = adjacency_from_text(params.text("adjacency"));
     manifest.noise_off = params.text("noise") == "off";
+    manifest.scale_all_noise = params.text("calibrate") == "all";
     Value resolved = empty_object(node.mark);
-    keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise"});
+    keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise", "calibrate"});
     resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
     resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
     manifest.resolved.set(section.key, std::move(resolved));
@@ -528,6 +496,27 @@ class Loader {
   ManifestProblems& problems_;
 };
 
+Manifest changed_manifest(Value root, const fs::path& file,
+                          const std::vector<std::string>& overrides, const Catalog& catalog,
+                          const std::vector<ManifestChange>& changes, ManifestProblems& problems) {
+  apply_overrides(overrides, root, problems);
+  apply_changes(changes, root, problems);
+  Manifest manifest = Loader(root, file, catalog, problems).load();
+  problems.throw_if_any();
+  return manifest;
+}
+
+Manifest make_manifest(std::string_view text, const fs::path& file,
+                       const std::vector<std::string>& overrides, const Catalog& catalog,
+                       const std::vector<ManifestChange>& changes) {
+  ManifestProblems problems(one_line(file.string(), 4096));
+  std::vector<Problem> found;
+  std::optional<Value> root = parse_yaml(text, found);
+  problems.add_yaml(found);
+  if (!root) problems.throw_if_any();
+  return changed_manifest(std::move(*root), file, overrides, catalog, changes, problems);
+}
+
 }  // namespace
 
 std::string Manifest::position_of(std::string_view dotted_key) const {
@@ -537,22 +526,33 @@ std::string Manifest::position_of(std::string_view dotted_key) const {
   return whole == positions.end() ? std::string() : whole->second;
 }
 
+std::string read_yaml_file(const fs::path& file) {
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw IoError(file.string() + ": is a directory, not a file");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw IoError(file.string() + ": cannot be opened for reading");
+  // One byte over the limit is enough to know that it is exceeded, however long the file is.
+  std::string text(kMaxYamlBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) throw IoError(file.string() + ": cannot be read");
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
 Manifest load_manifest(const fs::path& file, const std::vector<std::string>& overrides,
-                       const Catalog& catalog) {
-  return parse_manifest(read_text(file), file, overrides, catalog);
+                       const Catalog& catalog, const std::vector<ManifestChange>& changes) {
+  return make_manifest(read_yaml_file(file), file, overrides, catalog, changes);
 }
 
 Manifest parse_manifest(std::string_view text, const fs::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog) {
-  ManifestProblems problems(one_line(file.string(), 4096), override_keys(overrides));
-  std::vector<Problem> found;
-  std::optional<Value> root = parse_yaml(text, found);
-  problems.add_yaml(found);
-  if (!root) problems.throw_if_any();
-  apply_overrides(overrides, *root, problems);
-  Manifest manifest = Loader(*root, file, catalog, problems).load();
-  problems.throw_if_any();
-  return manifest;
+  return make_manifest(text, file, overrides, catalog, {});
+}
+
+Manifest check_manifest(Value root, const fs::path& file, const std::vector<std::string>& overrides,
+                        const Catalog& catalog, const std::vector<ManifestChange>& changes) {
+  ManifestProblems problems(one_line(file.string(), 4096));
+  return changed_manifest(std::move(root), file, overrides, catalog, changes, problems);
 }
 
 }  // namespace privgrad::core

@@ -173,6 +173,11 @@ const Section& privacy_section() {
                       "is private then.")
               .one_of({"on", "off"})
               .defaults_to("on"),
+          param::text("calibrate",
+                      "shapes: a noise schedule with values of its own is used as it is. all: it "
+                      "is scaled to meet target_epsilon, as a shape is.")
+              .one_of({"shapes", "all"})
+              .defaults_to("shapes"),
       },
       {
           slot<Accountant>("accountant", "Computes what was spent, and guards the budget."),

@@ -46,7 +46,7 @@ class Override {
  public:
   Override(Mark mark, ManifestProblems& problems) : mark_(mark), problems_(problems) {}
 
-  void apply(Value& manifest, std::string_view key, std::string_view text) {
+  void apply(Value& manifest, std::string_view key, Value value) {
     const std::vector<std::string> elements = split(key);
     if (std::find(elements.begin(), elements.end(), "") != elements.end()) {
       return report("the key is not of the form a.b.c");
@@ -54,19 +54,17 @@ class Override {
     if (elements.size() > static_cast<std::size_t>(kMaxYamlDepth)) {
       return report("the key is nested too deeply");
     }
-    std::optional<Value> value = parse(text);
-    if (!value) return;
     Value* node = &manifest;
     for (std::size_t i = 0; i + 1 < elements.size(); ++i) {
       node = descend(*node, elements, i);
       if (node == nullptr) return;
     }
-    assign(*node, elements, std::move(*value));
+    assign(*node, elements, std::move(value));
   }
 
   void report(std::string_view what) { problems_.add(mark_, "", what); }
 
- private:
+  /// \returns the value of a `--set`; nothing if it is no YAML, which has been reported then.
   std::optional<Value> parse(std::string_view text) {
     if (text.empty()) {
       report("the value is empty; write null to remove the key, '' for an empty text");
@@ -82,6 +80,7 @@ class Override {
     return value;
   }
 
+ private:
   Value* descend(Value& node, const std::vector<std::string>& elements, std::size_t at) {
     if (!prepare(node, elements, at)) return nullptr;
     const std::string& element = elements[at];
@@ -161,27 +160,48 @@ class Override {
   ManifestProblems& problems_;
 };
 
-}  // namespace
-
-std::vector<std::string> override_keys(const std::vector<std::string>& overrides) {
-  std::vector<std::string> keys;
-  for (const std::string& text : overrides) keys.push_back(text.substr(0, text.find('=')));
-  return keys;
+/// Gives every node of `value` the mark of its place in `file`.
+void mark_places(Value& value, const std::string& file, ManifestProblems& problems) {
+  const auto origin = [&](Mark mark) {
+    return problems.new_origin(file + ":" + std::to_string(mark.line) + ":" +
+                               std::to_string(mark.column));
+  };
+  value.mark = origin(value.mark);
+  if (auto* items = std::get_if<Value::List>(&value.data())) {
+    for (Value& item : *items) mark_places(item, file, problems);
+  } else if (auto* members = std::get_if<Value::Object>(&value.data())) {
+    for (Value::Member& member : *members) {
+      member.key_mark = origin(member.key_mark);
+      mark_places(member.value, file, problems);
+    }
+  }
 }
+
+}  // namespace
 
 void apply_overrides(const std::vector<std::string>& overrides, Value& manifest,
                      ManifestProblems& problems) {
-  for (std::size_t i = 0; i < overrides.size(); ++i) {
-    const std::string_view text = overrides[i];
+  for (const std::string& given : overrides) {
+    const std::string_view text = given;
     const std::size_t equals = text.find('=');
-    Override one(ManifestProblems::override_mark(i), problems);
+    const std::string_view key = text.substr(0, equals);
+    Override one(problems.new_origin("--set " + one_line(key, 200)), problems);
     if (equals == text.npos) {
       one.report("is not of the form KEY=VALUE");
-    } else if (const auto bad = find_bad_character(text.substr(0, equals))) {
+    } else if (const auto bad = find_bad_character(key)) {
       one.report("the key " + bad->what);
-    } else {
-      one.apply(manifest, text.substr(0, equals), text.substr(equals + 1));
+    } else if (std::optional<Value> value = one.parse(text.substr(equals + 1))) {
+      one.apply(manifest, key, std::move(*value));
     }
+  }
+}
+
+void apply_changes(const std::vector<ManifestChange>& changes, Value& manifest,
+                   ManifestProblems& problems) {
+  for (const ManifestChange& change : changes) {
+    Value value = change.value;
+    mark_places(value, change.file, problems);
+    Override(value.mark, problems).apply(manifest, change.key, std::move(value));
   }
 }
 

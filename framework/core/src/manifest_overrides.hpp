@@ -4,12 +4,10 @@
 #include <vector>
 
 #include "manifest_problems.hpp"
+#include "privgrad/core/manifest.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
-
-/// \returns what stands before the first '=' of each `--set KEY=VALUE`.
-std::vector<std::string> override_keys(const std::vector<std::string>& overrides);
 
 /// Applies each `--set KEY=VALUE` to the manifest, in order.
 ///
@@ -19,5 +17,9 @@ std::vector<std::string> override_keys(const std::vector<std::string>& overrides
 /// whatever optimizer stood there; `null` removes the key.
 void apply_overrides(const std::vector<std::string>& overrides, Value& manifest,
                      ManifestProblems& problems);
+
+/// The same for changes that another file asks for; their places in it are kept.
+void apply_changes(const std::vector<ManifestChange>& changes, Value& manifest,
+                   ManifestProblems& problems);
 
 }  // namespace privgrad::core

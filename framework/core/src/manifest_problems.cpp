@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxLines = 100;
 
-/// In the order of the file, then of the overrides. A default has no place: it goes first.
+/// In the order of the file, then of what came from elsewhere. A default has no place: it goes
+/// first.
 auto place_of(Mark mark) {
   return std::tuple(mark.line < 0, mark.line < 0 ? -mark.line : mark.line, mark.column);
 }
@@ -58,6 +59,11 @@ std::string one_line(std::string_view text, std::size_t limit) {
   return out;
 }
 
+Mark ManifestProblems::new_origin(std::string place) {
+  origins_.push_back(one_line(place, 4200));
+  return {-static_cast<int>(origins_.size()), 1};
+}
+
 void ManifestProblems::add(Mark mark, std::string_view where, std::string_view what, Fault fault) {
   const bool is_consequence =
       mark.line != 0 && std::any_of(yaml_marks_.begin(), yaml_marks_.end(),
@@ -79,8 +85,7 @@ void ManifestProblems::add_yaml(const std::vector<Problem>& problems) {
 }
 
 std::string ManifestProblems::position(Mark mark) const {
-  if (mark.line < 0)
-    return "--set " + one_line(override_keys_[static_cast<std::size_t>(-1 - mark.line)], 200);
+  if (mark.line < 0) return origins_[static_cast<std::size_t>(-1 - mark.line)];
   if (mark.line == 0) return file_;
   return file_ + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column);
 }

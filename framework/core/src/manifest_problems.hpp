@@ -25,13 +25,14 @@ enum class Fault {
 
 /// Collects everything that is wrong with a manifest, so that all of it is reported at once.
 ///
-/// The marks of values that came from the K-th `--set` have line -(K+1); 0 is a default.
+/// The marks of values that came from elsewhere have the negative lines that new_origin() gives; 0
+/// is a default.
 class ManifestProblems {
  public:
-  ManifestProblems(std::string file, std::vector<std::string> override_keys)
-      : file_(std::move(file)), override_keys_(std::move(override_keys)) {}
+  explicit ManifestProblems(std::string file) : file_(std::move(file)) {}
 
-  static Mark override_mark(std::size_t index) { return {-1 - static_cast<int>(index), 1}; }
+  /// \returns the mark of a place outside the file: "--set KEY", "STUDY:LINE:COLUMN".
+  Mark new_origin(std::string place);
 
   void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
 
@@ -40,7 +41,7 @@ class ManifestProblems {
 
   bool empty() const noexcept { return entries_.empty(); }
 
-  /// "FILE:LINE:COLUMN", "--set KEY", or the file's name for a default.
+  /// "FILE:LINE:COLUMN", the place of another origin, or the file's name for a default.
   std::string position(Mark mark) const;
 
   /// \throws ManifestError, PrivacyError or IoError with one line per problem, sorted by place.
@@ -53,7 +54,7 @@ class ManifestProblems {
     Fault fault = Fault::manifest;
   };
   std::string file_;
-  std::vector<std::string> override_keys_;
+  std::vector<std::string> origins_;
   std::vector<Entry> entries_;
   std::vector<Mark> yaml_marks_;
 };

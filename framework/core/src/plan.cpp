@@ -123,6 +123,10 @@ class Planner {
                              : values(manifest_.noise_multiplier, "noise_multiplier", true);
     clip_norm_ = values(manifest_.clip_norm, "clip_norm", true);
     batch_size_ = values(manifest_.batch_size, "batch_size", true);
+    // Another schedule's open scale meets the target already.
+    plan_.noise_is_rescaled = manifest_.scale_all_noise && !manifest_.noise_off &&
+                              !noise_.is_shape && !clip_norm_.is_shape && !batch_size_.is_shape;
+    if (plan_.noise_is_rescaled) noise_.is_shape = true;
     Values rate = values(manifest_.learning_rate, "learning_rate", false);
     if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
     plan_.learning_rate = std::move(rate.at);
@@ -318,6 +322,10 @@ class Planner {
     double scale = 1.0;
     if (open != nullptr) {
       scale = open->with_position([&] {
+        if (!manifest_.target_epsilon && plan_.noise_is_rescaled) {
+          throw ConfigError(
+              "is to be scaled (privacy.calibrate: all), but there is no privacy.target_epsilon");
+        }
         if (!manifest_.target_epsilon) {
           throw ConfigError(
               "gives a shape without a scale: set privacy.target_epsilon, or give it its initial "
@@ -331,6 +339,7 @@ class Planner {
             *manifest_.target_epsilon);
       });
     }
+    if (plan_.noise_is_rescaled) plan_.noise_factor = scale;
     use_setting(setting_at(scale));
   }
 

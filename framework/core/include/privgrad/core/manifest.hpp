@@ -77,6 +77,7 @@ struct Manifest {
   double target_delta = 0.0;
   bool noise_off =
       false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
+  bool scale_all_noise = false;  ///< privacy.calibrate: all.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   ComponentUse accountant;         ///< The one that guards the budget.
   std::vector<ComponentUse> also;  ///< Reported beside it.
@@ -94,6 +95,13 @@ struct Manifest {
   std::map<std::string, std::string, std::less<>> positions;
 };
 
+/// A change to a manifest that another file asks for.
+struct ManifestChange {
+  std::string key;   ///< Dotted, as for `--set`.
+  Value value;       ///< Replaces the whole node; null removes the key. Its marks are places in...
+  std::string file;  ///< ... this file, as errors name it.
+};
+
 /// Reads a manifest, applies `--set KEY=VALUE` overrides, checks it against the catalog.
 ///
 /// KEY is dotted, with indices into lists ("data.transforms.0.to"); what is missing on the way is
@@ -106,13 +114,22 @@ struct Manifest {
 /// \throws ManifestError if the manifest is wrong.
 /// \throws PrivacyError  if it is right, but holds what release mode refuses.
 /// \throws IoError       if files that it names are missing, or it cannot itself be read.
+/// \param changes  applied after the overrides.
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
-                       const Catalog& catalog);
+                       const Catalog& catalog, const std::vector<ManifestChange>& changes = {});
 
 /// The same for a text that is already in memory; `file` is its name in errors, and where relative
 /// paths are looked up.
 Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog);
+
+/// The same for a document that was read already, as a part of `file`.
+Manifest check_manifest(Value root, const std::filesystem::path& file,
+                        const std::vector<std::string>& overrides, const Catalog& catalog,
+                        const std::vector<ManifestChange>& changes = {});
+
+/// The text of a manifest or a study, at most one byte more than YAML may have. \throws IoError
+std::string read_yaml_file(const std::filesystem::path& file);
 
 /// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
 /// Loading a resolved manifest that was written so gives the same run.

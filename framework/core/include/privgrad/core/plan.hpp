@@ -53,6 +53,10 @@ struct Plan {
   /// One per step. noise_multiplier: all zero without noise; batch_size: expected, and the constant
   /// divisor of the noisy sum.
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
+  /// Whether the noise has values of its own that were multiplied by noise_factor to meet the
+  /// target (privacy.calibrate: all).
+  bool noise_is_rescaled = false;
+  double noise_factor = 1.0;
   /// Of adaptive clipping, else empty; one per step. The noise of the count, in examples, and what
   /// the sum's bound leaves for it; noise_multiplier is then that of both releases together, and
   /// clip_norm that of the first step.

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace privgrad::core {
+
+/// Pairs up to which every pattern of signs is tried: 2^19 of them.
+inline constexpr std::size_t kMostSignFlips = 20;
+
+/// Numbers of independent runs, summed up.
+struct SampleSummary {
+  double mean = 0.0;
+  std::optional<double> std;                  ///< With n - 1; nothing for one run.
+  std::optional<std::array<double, 2>> ci95;  ///< Student's t with n - 1 degrees of freedom.
+};
+
+/// \param values  at least one, finite.
+SampleSummary summarize(std::span<const double> values);
+
+/// Whether the mean of paired differences is other than 0, by two tests.
+struct PairedComparison {
+  SampleSummary difference;
+  /// Student's t, two-sided: exact for normal differences, and what belongs to the interval.
+  /// Nothing for one pair, and where all differences are the same but not 0 (it has no spread to
+  /// compare with).
+  std::optional<double> p;
+  /// The share of all patterns of signs under which the mean is at least as far from 0: exact
+  /// wherever a difference is as likely as its negative, normal or not. Never below 2^(1-n).
+  /// Nothing for more than kMostSignFlips pairs. (Fisher 1935, section 21.)
+  std::optional<double> p_sign_flip;
+};
+
+/// \param differences  at least one, finite.
+PairedComparison compare_with_zero(std::span<const double> differences);
+
+/// Holm's step-down correction (Holm 1979): with each p replaced by the result, the probability of
+/// at least one false claim among all is at most the level, however the tests depend on each other.
+/// What has no p has none afterwards, and is counted as a test all the same.
+std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values);
+
+}  // namespace privgrad::core

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace privgrad::core {
+
+/// How a finished run ended, as its summary.json says.
+struct RunRecord {
+  std::string status;  ///< "completed", "budget_exhausted" or "diverged".
+  std::uint64_t steps = 0;
+  std::optional<double> epsilon;  ///< Nothing: infinite.
+  double delta = 0.0;
+  std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
+  double seconds = 0.0;                                  ///< Of the training loop; 0 if unknown.
+};
+
+/// The directory of a study, held by one process at a time; its layout is described in
+/// docs/studies.md.
+class StudyDirectory {
+ public:
+  /// Makes it if need be, and holds it until this object and all child processes that inherited it
+  /// are gone: a killed study can be continued only when its last run is dead.
+  /// \throws IoError if another process holds it for longer than a few seconds, if it holds
+  ///   something else than a study, or cannot be made.
+  explicit StudyDirectory(std::filesystem::path path);
+  ~StudyDirectory();
+  StudyDirectory(const StudyDirectory&) = delete;
+  StudyDirectory& operator=(const StudyDirectory&) = delete;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path study_json() const { return path_ / "study.json"; }
+  std::filesystem::path lock_file() const { return path_ / "privgrad.lock"; }
+  std::filesystem::path results_csv() const { return path_ / "results.csv"; }
+  std::filesystem::path results_json() const { return path_ / "results.json"; }
+  std::filesystem::path arm(const std::string& name) const { return path_ / "arms" / name; }
+  std::filesystem::path arm_manifest(const std::string& name) const {
+    return arm(name) / "manifest.yaml";
+  }
+  std::filesystem::path run(const std::string& arm, std::uint64_t seed) const;
+
+  /// \returns nothing if the run has not come to its end by itself.
+  std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
+
+  /// Takes away what an unfinished run left. Its seed makes the same releases again, number for
+  /// number, so that what it had paid for does not add to what the new run pays for.
+  void clear(const std::string& arm, std::uint64_t seed) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+/// Whether a text may name an arm or a value of an axis: letters, digits, '.', '_', '-', '+', '='
+/// and beginning with a letter, a digit or '-', at most 80 characters.
+bool is_label(std::string_view text);
+
+/// \returns a short name for each value of an axis: the value itself, or the kind of a component,
+/// with its parameters where two would else have the same name. "" for what has no short name.
+std::vector<std::string> labels_of(const std::vector<Value>& values);
+
+/// Equal as YAML: 1 and 1.0 are, and objects are in any order.
+bool same_value(const Value& a, const Value& b);
+
+}  // namespace privgrad::core

@@ -1,0 +1,143 @@
+#include "child_runs.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+constexpr const char* kProgram = "/proc/self/exe";
+/// Of what a child says, its last words are kept.
+constexpr std::size_t kMostError = 16384;
+
+[[noreturn]] void fail(const char* what) {
+  throw IoError(std::string("a run cannot be started: ") + what + ": " +
+                std::generic_category().message(errno));
+}
+
+/// A process whose standard error comes here; the end of that text is its end.
+class Child {
+ public:
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  Child(Child&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)),
+        pipe_(std::exchange(other.pipe_, -1)),
+        error_(std::move(other.error_)) {}
+  Child& operator=(Child&&) = delete;
+
+  explicit Child(const ChildCall& call) {
+    // Everything that needs memory comes before the fork: plugins may have threads.
+    std::vector<char*> words{const_cast<char*>("privgrad")};
+    for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0) {
+      ::close(ends[0]);
+      ::close(ends[1]);
+      fail("fork");
+    }
+    if (pid_ == 0) become(words.data(), ends[1], parent);
+    ::close(ends[1]);
+    pipe_ = ends[0];
+  }
+
+  ~Child() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    if (pipe_ >= 0) ::close(pipe_);
+  }
+
+  int pipe() const { return pipe_; }
+
+  /// \returns false once there is no more: then finish().
+  bool read() {
+    std::array<char, 4096> buffer{};
+    const ssize_t count = ::read(pipe_, buffer.data(), buffer.size());
+    if (count < 0) return errno == EINTR;
+    if (count == 0) return false;
+    error_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (error_.size() > kMostError) error_.erase(0, error_.size() - kMostError);
+    return true;
+  }
+
+  ChildEnd finish() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    const bool by_signal = WIFSIGNALED(status);
+    return {by_signal, by_signal ? WTERMSIG(status) : WEXITSTATUS(status), std::move(error_)};
+  }
+
+ private:
+  /// Async-signal-safe calls only.
+  [[noreturn]] static void become(char* const* words, int error, pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::setpgid(0, 0);
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (nothing >= 0 && ::dup2(nothing, STDIN_FILENO) >= 0 && ::dup2(nothing, STDOUT_FILENO) >= 0 &&
+        ::dup2(error, STDERR_FILENO) >= 0) {
+      ::execv(kProgram, words);
+    }
+    ::_exit(127);
+  }
+
+  pid_t pid_ = -1;
+  int pipe_ = -1;
+  std::string error_;
+};
+
+}  // namespace
+
+void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
+                  const ChildObserver& observer) {
+  std::map<std::size_t, Child> running;
+  std::size_t next = 0;
+  while (!stop.load() && (next < calls.size() || !running.empty())) {
+    while (next < calls.size() && running.size() < static_cast<std::size_t>(at_once)) {
+      running.emplace(next, Child(calls[next]));
+      observer.started(next++);
+    }
+    std::vector<pollfd> wanted;
+    for (const auto& [call, child] : running) {
+      wanted.push_back({.fd = child.pipe(), .events = POLLIN, .revents = 0});
+    }
+    ::poll(wanted.data(), wanted.size(), 200);
+    for (auto at = running.begin(); at != running.end();) {
+      const auto ready = std::find_if(wanted.begin(), wanted.end(),
+                                      [&](const pollfd& p) { return p.fd == at->second.pipe(); });
+      if (ready->revents == 0 || at->second.read()) {
+        ++at;
+        continue;
+      }
+      const std::size_t call = at->first;
+      const ChildEnd end = at->second.finish();
+      at = running.erase(at);
+      observer.ended(call, end);
+    }
+    observer.waiting();
+  }
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace privgrad::tool {
+
+/// One call of this program, in a process of its own.
+struct ChildCall {
+  std::vector<std::string> words;  ///< Without the program.
+};
+
+/// How it ended.
+struct ChildEnd {
+  bool by_signal = false;
+  int code = 0;       ///< Exit code, or the signal.
+  std::string error;  ///< The end of what it wrote to standard error.
+};
+
+/// What someone wants to hear of the calls; all in the thread that runs them.
+struct ChildObserver {
+  std::function<void(std::size_t call)> started;
+  std::function<void(std::size_t call, const ChildEnd& end)> ended;
+  std::function<void()> waiting;  ///< A few times a second.
+};
+
+/// Makes all calls, at most `at_once` at a time, in order of their numbers.
+///
+/// Processes, not threads: a plugin that crashes ends its own run, and plugins need not be ready
+/// for several runs in one process. A child dies with this process, however that ends (Linux,
+/// PR_SET_PDEATHSIG), and signals that a terminal sends reach this process only.
+///
+/// \param stop  when it becomes true, the running ones are killed and nothing more is started.
+/// \throws IoError if no process can be made.
+void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
+                  const ChildObserver& observer);
+
+}  // namespace privgrad::tool

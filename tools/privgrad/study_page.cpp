@@ -1,0 +1,169 @@
+#include "study_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "output.hpp"
+#include "study_progress.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+using Align = Table::Align;
+using Json = nlohmann::json;
+
+std::string fixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+std::string number_or_dash(const Json& value, int decimals) {
+  return value.is_number() ? fixed(value.get<double>(), decimals) : "-";
+}
+
+/// Never smaller than it is.
+std::string p_text(const Json& p) {
+  if (!p.is_number()) return "-";
+  if (p.get<double>() < 1e-4) return "<0.0001";
+  return fixed(std::ceil(p.get<double>() * 1e4) / 1e4, 4);
+}
+
+std::string interval_text(const Json& interval) {
+  if (!interval.is_array()) return "-";
+  return "[" + fixed(interval[0].get<double>(), 4) + ", " + fixed(interval[1].get<double>(), 4) +
+         "]";
+}
+
+std::string noise_text(const core::Plan& plan) {
+  const auto [least, most] =
+      std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
+  return *least == *most ? short_number(*least)
+                         : short_number(*least) + " to " + short_number(*most);
+}
+
+std::string guarantee_text(const core::StudyPlan& plan) {
+  if (!plan.study->equal_privacy) return "not calibrated to one guarantee (equal_privacy: false)";
+  const core::Manifest& first = *plan.arms.front().manifest;
+  return "all calibrated to epsilon " + format_number(*first.target_epsilon) + ", delta " +
+         format_number(first.target_delta) + ", " + std::string(to_text(first.adjacency)) +
+         ", per " + std::string(to_text(PrivacyUnit::example));
+}
+
+std::string stains_text(const std::vector<std::string>& stains) {
+  std::string text;
+  for (const std::string& stain : stains) text += "NOT COMPARABLE: " + stain + "\n";
+  return text;
+}
+
+/// Lines of at most `width` characters.
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::string out, line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      out += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  return out + line + "\n";
+}
+
+std::string metric_table(const Json& results, const std::string& metric) {
+  Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+               Align::right, Align::right, Align::right});
+  table.add({metric, "mean", "std", "95 % interval", "vs baseline", "95 % interval", "p", "Holm",
+             "sign flips"});
+  for (const Json& arm : results.at("arms")) {
+    const Json& own = arm.at("metrics").at(metric);
+    std::vector<std::string> cells{arm.at("name").get<std::string>(),
+                                   number_or_dash(own.at("mean"), 4),
+                                   number_or_dash(own.at("std"), 4), interval_text(own.at("ci95"))};
+    const auto versus = arm.at("versus_baseline").find(metric);
+    if (versus == arm.at("versus_baseline").end()) {
+      cells.push_back("baseline");
+    } else {
+      cells.push_back(number_or_dash(versus->at("difference"), 4));
+      cells.push_back(interval_text(versus->at("ci95")));
+      for (const char* p : {"p", "p_holm", "p_sign_flip"}) cells.push_back(p_text(versus->at(p)));
+    }
+    table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string statuses_text(const Json& results) {
+  std::string text;
+  for (const Json& arm : results.at("arms")) {
+    for (const auto& [status, count] : arm.at("statuses").items()) {
+      if (status == "completed") continue;
+      text += arm.at("name").get<std::string>() + ": " + count.dump() + " of " +
+              arm.at("runs").dump() + " runs ended as " + status +
+              "; their last finite models are counted\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string study_plan_page(const core::StudyPlan& plan, const std::vector<double>& seconds,
+                            std::size_t left, int jobs) {
+  const core::Study& study = *plan.study;
+  const std::size_t runs = plan.arms.size() * study.seeds.size();
+  std::string text = study.name + ": " + std::to_string(plan.arms.size()) + " arms x " +
+                     std::to_string(study.seeds.size()) + " seeds = " + std::to_string(runs) +
+                     " runs, " + guarantee_text(plan) + "\n" + stains_text(plan.stains) + "\n";
+  const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
+  const bool rescaled = any([](const core::PlannedArm& arm) { return arm.plan.noise_is_rescaled; });
+  const auto accountant = [](const core::PlannedArm& arm) {
+    return arm.plan.accountants.front().name;
+  };
+  Table table({Align::left, Align::right, Align::left, Align::right, Align::left, Align::right,
+               Align::left});
+  table.add({"arm", "epsilon", "by", "steps", "noise multiplier", "time a run",
+             rescaled ? "noise schedule" : ""});
+  double work = 0.0;
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    const core::PlannedArm& arm = plan.arms[a];
+    work += seconds[a];
+    table.add({arm.arm->name, short_bound(arm.plan.epsilon().value), accountant(arm),
+               std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
+               duration_text(seconds[a]),
+               arm.plan.noise_is_rescaled
+                   ? "RESCALED by " + short_number(arm.plan.noise_factor) + " to meet epsilon"
+                   : ""});
+  }
+  text += table.text() + "\nbaseline: " + plan.baseline().arm->name + "\n";
+  const double mean = work / static_cast<double>(plan.arms.size());
+  const double total = mean * static_cast<double>(left) /
+                       std::min<double>(jobs, std::max<double>(1.0, static_cast<double>(left)));
+  text += (left == runs ? std::to_string(runs) + " runs"
+                        : std::to_string(left) + " of " + std::to_string(runs) + " runs left") +
+          ", " + std::to_string(jobs) + " at a time: about " + duration_text(total) +
+          ", without reading the data\n";
+  return text;
+}
+
+std::string study_results_page(const Json& results) {
+  std::string text = "\n";
+  for (const Json& metric : results.at("metrics")) {
+    text += metric_table(results, metric.at("name").get<std::string>()) + "\n";
+  }
+  text += statuses_text(results);
+  text += stains_text(results.at("stains").get<std::vector<std::string>>());
+  for (const Json& words : results.at("words")) text += wrapped(words.get<std::string>(), 100);
+  text += "\nWhat choosing the best arm costs\n";
+  for (const Json& words : results.at("choice").at("words")) {
+    text += wrapped(words.get<std::string>(), 100);
+  }
+  return text;
+}
+
+}  // namespace privgrad::tool

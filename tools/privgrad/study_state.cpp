@@ -1,0 +1,101 @@
+#include "study_state.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "manifest_call.hpp"
+#include "privgrad/core/files.hpp"
+#include "privgrad/core/run.hpp"
+#include "privgrad/host/lock_file.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kElsewhere =
+    "; runs of both cannot be compared: give another --out, or remove this directory";
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void make_directory(const fs::path& directory) {
+  std::error_code failure;
+  fs::create_directories(directory, failure);
+  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
+}
+
+void check_program(const core::StudyDirectory& directory, const Json& planned) {
+  const Json before = Json::parse(text_of(directory.study_json()), nullptr, false);
+  if (!before.is_object() || !before.contains("privgrad")) {
+    throw ConfigError(directory.study_json().string() +
+                      ": is not what this program writes; give another --out");
+  }
+  if (before.at("privgrad") == planned.at("privgrad")) return;
+  throw ConfigError(directory.study_json().string() + ": was begun by privgrad " +
+                    before.at("privgrad").dump() + ", this is " + planned.at("privgrad").dump() +
+                    kElsewhere);
+}
+
+/// Plugins that the study no longer uses, or did not use before, are no contradiction.
+void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog) {
+  if (!fs::exists(directory.lock_file())) return;
+  for (const host::LockedPlugin& locked : host::read_lock_file(directory.lock_file()).plugins) {
+    for (const Component& component : catalog.components()) {
+      const PluginIdentity& now = *component.plugin;
+      if (now.name != locked.name || now.sha256 == locked.sha256) continue;
+      throw ConfigError(directory.lock_file().string() + ": the plugin " + locked.name +
+                        " is not the one that this study began with (SHA-256 " + locked.sha256 +
+                        ", now " + now.sha256 + ")" + kElsewhere);
+    }
+  }
+}
+
+/// The manifest that a run leaves is the one that the arm would be run with now.
+void check_run(const core::StudyDirectory& directory, const core::PlannedArm& arm,
+               const std::string& arm_text, std::uint64_t seed, const Catalog& catalog) {
+  const std::string& name = arm.arm->name;
+  if (!directory.finished(name, seed)) return;
+  const fs::path file = directory.run(name, seed) / "manifest.yaml";
+  const core::Manifest expected = core::parse_manifest(arm_text, directory.arm_manifest(name),
+                                                       {"seed=" + std::to_string(seed)}, catalog);
+  if (text_of(file) == core::to_yaml(expected.resolved)) return;
+  throw ConfigError(file.string() + ": differs from what the arm " + name + " is now" + kElsewhere);
+}
+
+}  // namespace
+
+void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
+                       const Catalog& catalog) {
+  const Json planned = core::to_json(plan);
+  if (fs::exists(directory.study_json())) {
+    check_program(directory, planned);
+    check_plugins(directory, catalog);
+  }
+  std::vector<const core::Manifest*> manifests;
+  std::vector<std::string> texts;
+  for (const core::PlannedArm& arm : plan.arms) {
+    manifests.push_back(arm.manifest.get());
+    texts.push_back(core::to_yaml(arm.manifest->resolved));
+    for (const std::uint64_t seed : plan.study->seeds) {
+      check_run(directory, arm, texts.back(), seed, catalog);
+    }
+  }
+  core::write_atomically(directory.lock_file(), lock_text(manifests));
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    const core::PlannedArm& arm = plan.arms[a];
+    make_directory(directory.arm(arm.arm->name));
+    core::write_atomically(directory.arm_manifest(arm.arm->name), texts[a]);
+    core::write_atomically(directory.arm(arm.arm->name) / "plan.json",
+                           core::to_json(arm.plan).dump(2) + "\n");
+  }
+  core::write_atomically(directory.study_json(), planned.dump(2) + "\n");
+}
+
+}  // namespace privgrad::tool
