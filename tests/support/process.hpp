@@ -63,6 +63,13 @@ class Process {
 
   void send(int signal) const { ::kill(child_, signal); }
 
+  /// The processes that it has started and not yet seen ending.
+  std::vector<pid_t> children() const {
+    const std::string own = std::to_string(child_);
+    std::ifstream in("/proc/" + own + "/task/" + own + "/children");
+    return {std::istream_iterator<pid_t>(in), {}};
+  }
+
   /// Waits until `condition` holds. \returns false if it took longer than two minutes: sanitizers
   /// on a busy machine are slow.
   static bool wait_for(const std::function<bool()>& condition) {

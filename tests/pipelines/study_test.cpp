@@ -1,0 +1,337 @@
+// Studies with the plugins of the house: arms at the same guarantee, and the same randomness for
+// whatever was not exchanged.
+#include "privgrad/core/study_plan.hpp"
+
+#include <map>
+
+#include "privgrad/core/choice_cost.hpp"
+#include "privgrad/core/run_estimate.hpp"
+#include "privgrad/core/study.hpp"
+#include "privgrad/plugin.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+const std::string kBase = R"(study: 1
+seeds: 2
+base:
+  privgrad: 1
+  data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 6}
+  model: linear
+  sampler: full_batch
+  optimizer: sgd
+  schedules: {noise_multiplier: uniform, clip_norm: 1, learning_rate: 0.5}
+  privacy: {target_epsilon: 2, target_delta: 1e-6, adjacency: zero_out, accountant: zcdp}
+  steps: 12
+)";
+
+core::StudyPlan planned(const std::string& more, const Catalog& catalog = house(),
+                        const std::vector<std::string>& overrides = {}) {
+  return core::plan_study(core::parse_study(kBase + more, "/nowhere/s.yaml"), overrides, catalog);
+}
+
+template <class Error>
+std::string error_of(const std::string& more, const std::vector<std::string>& overrides = {}) {
+  try {
+    planned(more, house(), overrides);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_equal_privacy(const core::StudyPlan& plan, double target) {
+  for (const core::PlannedArm& arm : plan.arms) {
+    CAPTURE(arm.arm->name);
+    CHECK(arm.plan.epsilon().value <= target);
+    CHECK(arm.plan.epsilon().value >= (1.0 - core::kEpsilonTolerance) * target);
+    CHECK(arm.plan.affordable_steps == arm.plan.steps());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every schedule, sampler and accountant is calibrated to one guarantee",
+          "[study][privacy]") {
+  check_equal_privacy(planned(R"(axes:
+  schedules.noise_multiplier:
+    - uniform
+    - {kind: exponential, rate: 0.9}
+    - {kind: step, every: 4, factor: 0.5}
+    - {kind: cosine, final: 0.3}
+    - {kind: polynomial, final: 0.5}
+    - {kind: list, values: [3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1]}
+    - 3
+  optimizer: [sgd, {kind: momentum, beta: 0.9}]
+)"),
+                      2.0);
+  check_equal_privacy(planned("axes: {steps: [5, 20], sampler: [full_batch, {kind: poisson, "
+                              "sample_rate: 0.1}], privacy.accountant: [rdp, pld]}\n"),
+                      2.0);
+}
+
+TEST_CASE("noise with values of its own is multiplied by one factor, and the plan says so",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned(
+      "axes: {schedules.noise_multiplier: [uniform, {kind: list, values: "
+      "[3, 3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1]}]}\n");
+  CHECK_FALSE(plan.arms[0].plan.noise_is_rescaled);
+  const core::Plan& list = plan.arms[1].plan;
+  CHECK(list.noise_is_rescaled);
+  CHECK_THAT(list.noise_multiplier.front(), WithinRel(3.0 * list.noise_factor, 1e-14));
+  CHECK_THAT(list.noise_multiplier.back(), WithinRel(list.noise_factor, 1e-14));
+  const auto json = core::to_json(plan);
+  CHECK(json.at("arms").at(1).at("rescaled") == true);
+  // The arm's manifest alone gives the same noise: a run repeats what was planned.
+  const core::Manifest again = core::parse_manifest(core::to_yaml(plan.arms[1].manifest->resolved),
+                                                    "/nowhere/m.yaml", {}, house());
+  CHECK(core::make_plan(again).noise_multiplier == list.noise_multiplier);
+}
+
+TEST_CASE("arms with another guarantee are refused, by name and place", "[study][privacy]") {
+  CHECK_THAT(
+      error_of<PrivacyError>("axes: {privacy.target_epsilon: [2, 4]}\n"),
+      ContainsSubstring("/nowhere/s.yaml:13:36: error: privacy.target_epsilon: is 4 here and "
+                        "2 in the first arm") &&
+          ContainsSubstring("(in the arm 4)"));
+  CHECK_THAT(error_of<PrivacyError>("axes: {privacy.target_delta: [1e-6, 1e-5]}\n"),
+             ContainsSubstring("privacy.target_delta: is 1e-05 here"));
+  CHECK_THAT(error_of<PrivacyError>("axes: {privacy.adjacency: [zero_out, replace_one]}\n"),
+             ContainsSubstring("privacy.adjacency: is replace_one here"));
+  CHECK_THAT(error_of<PrivacyError>("axes: {privacy.noise: [\"on\", \"off\"]}\n"),
+             ContainsSubstring("privacy.noise: is off"));
+  CHECK_THAT(error_of<PrivacyError>("set: {mode: release}\n"), ContainsSubstring("release mode"));
+  CHECK_THAT(error_of<PrivacyError>(
+                 "set: {privacy.target_epsilon: null, schedules.noise_multiplier: 3}\n"),
+             ContainsSubstring("privacy.target_epsilon: is missing"));
+}
+
+TEST_CASE("without equal privacy everything runs, and every output says so", "[study][privacy]") {
+  const core::StudyPlan plan =
+      planned("equal_privacy: false\naxes: {privacy.target_epsilon: [2, 4]}\n");
+  CHECK(plan.arms[1].plan.epsilon().value > 3.9);
+  CHECK(plan.stains.size() == 2);
+  CHECK(core::to_json(plan).at("target_epsilon").is_null());
+  CHECK(planned("").stains.empty());
+}
+
+TEST_CASE("a problem of an arm has its place in the study, one of the base its own", "[study]") {
+  CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, {kind: momentum, beta: 2}]}\n"),
+             ContainsSubstring("/nowhere/s.yaml:13:49: error: optimizer.beta") &&
+                 ContainsSubstring("(in the arm momentum)"));
+  CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, adm]}\n"),
+             ContainsSubstring("/nowhere/s.yaml:13:25: error: optimizer"));
+  // Every arm has it: said once, and of none.
+  const std::string all = error_of<core::ManifestError>(
+      "axes: {optimizer: [sgd, adam]}\nset: {schedules.clip_norm: -1}\n");
+  CHECK(all.find("schedules.clip_norm") == all.rfind("schedules.clip_norm"));
+  CHECK(all.find("in the arm") == all.npos);
+  CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, adam]}\n", {"optimizer=sgd"}),
+             ContainsSubstring("--set optimizer: error: the study varies optimizer"));
+  CHECK_THAT(error_of<core::ManifestError>("set: {data.test_rows: 0}\n"),
+             ContainsSubstring("there are no test examples"));
+}
+
+TEST_CASE("--set changes the base of all arms", "[study]") {
+  const core::StudyPlan plan =
+      planned("axes: {optimizer: [sgd, adam]}\n", house(), {"privacy.target_epsilon=1", "steps=7"});
+  check_equal_privacy(plan, 1.0);
+  CHECK(plan.arms[1].plan.steps() == 7);
+}
+
+TEST_CASE("choosing costs the composition of all runs, or the bound on a random number of them",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
+  const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
+  // zCDP adds up: six runs of rho are one of 6 rho, which is one of steps with 1/6 the variance.
+  const auto grid = core::fixed_grid_cost(arms, 3, 1e-6);
+  Experiment six(R"(privgrad: 1
+data: {kind: synthetic, rows: 200, dimensions: 6}
+model: linear
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: )" +
+                 format_number(plan.arms[0].plan.noise_multiplier.front() / std::sqrt(6.0)) +
+                 R"(, clip_norm: 1, learning_rate: 0.5}
+privacy: {target_delta: 1e-6, adjacency: zero_out, accountant: zcdp}
+steps: 12
+)");
+  REQUIRE(grid.epsilon);
+  CHECK_THAT(grid.epsilon->value, WithinRel(six.plan().epsilon().value, 1e-9));
+  const auto random = core::random_number_cost(arms, core::RunCount::geometric, 2.0, 1e-6);
+  REQUIRE(random.epsilon);
+  CHECK(random.epsilon->value > 2.0);
+  CHECK(random.epsilon->value < grid.epsilon->value);
+}
+
+TEST_CASE("time is estimated without touching the data", "[study]") {
+  const core::StudyPlan plan = planned("axes: {steps: [12, 1200]}\n");
+  const double few = core::estimated_seconds(plan.arms[0].plan);
+  const double many = core::estimated_seconds(plan.arms[1].plan);
+  CHECK(few > 0.0);
+  CHECK(many > few);
+}
+
+// ---- the same randomness
+
+namespace {
+
+/// What one run saw of its randomness.
+struct Seen {
+  std::vector<std::uint32_t> rows;    // of all batches, in order
+  std::vector<float> initial, noise;  // all releases, in order: the gradients are 0
+  bool operator==(const Seen&) const = default;
+};
+Seen* listener = nullptr;
+
+/// Every example by the toss of a coin; charged as if every one had been there, which is no less.
+class CoinSampler final : public Sampler {
+ public:
+  explicit CoinSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override {
+    return static_cast<double>(size_) / 2.0;
+  }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    batch.clear();
+    const auto stream = random.stream(step);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (stream->uniform_below(2) == 0) batch.push_back(row);
+    }
+    listener->rows.insert(listener->rows.end(), batch.begin(), batch.end());
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+/// Gradients of 0: what is released is noise alone.
+class FlatProgram final : public Program {
+ public:
+  explicit FlatProgram(std::size_t parameters) : parameters_(parameters) {}
+  std::size_t parameter_count() const override { return parameters_; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch&, std::span<float> rows) const override {
+    std::fill(rows.begin(), rows.end(), 0.0f);
+  }
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  std::size_t parameters_;
+};
+
+class FlatModel final : public Model, public SelfExecuting {
+ public:
+  explicit FlatModel(const Params&) {}
+  Network network(const ExampleShape& input) const override {
+    return house().create<Model>("linear", Value(Value::Object{}))->network(input);
+  }
+  void initialise(const Network&, RandomStream& random,
+                  std::span<float> parameters) const override {
+    random.fill_normal(parameters);
+    listener->initial.assign(parameters.begin(), parameters.end());
+  }
+  std::unique_ptr<Program> make_program(const Network& network, Executor&) const override {
+    return std::make_unique<FlatProgram>(parameter_count(network));
+  }
+};
+
+/// Two optimizers that do different things with what they are given.
+template <int kFactor>
+class Walker final : public Optimizer {
+ public:
+  explicit Walker(const Params&) {}
+  void start(std::size_t) override {}
+  void step(std::span<float> parameters, const Released& gradient, const StepContext&) override {
+    listener->noise.insert(listener->noise.end(), gradient.values().begin(),
+                           gradient.values().end());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i] -= static_cast<float>(kFactor) * gradient.values()[i];
+    }
+  }
+};
+
+template <class Interface, class Impl>
+Factory offer(std::string name) {
+  Factory factory;
+  factory.kind = std::string(Interface::kKind);
+  factory.interface_version = Interface::kInterfaceVersion;
+  factory.sees = std::string(Interface::kSees);
+  factory.info = {std::move(name), "Of this test.", "none", {}};
+  factory.create = [](const Params& params) -> void* {
+    return static_cast<Interface*>(new Impl(params));
+  };
+  factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
+  return factory;
+}
+
+const Catalog& listening() {
+  static const Catalog catalog = [] {
+    Catalog made = house();
+    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
+             {offer<Sampler, CoinSampler>("coin"), offer<Model, FlatModel>("flat_model"),
+              offer<Optimizer, Walker<1>>("walker"), offer<Optimizer, Walker<0>>("sitter")});
+    return made;
+  }();
+  return catalog;
+}
+
+/// Each arm's randomness under a seed.
+std::map<std::string, Seen> listen(const std::string& axes, std::uint64_t seed) {
+  const core::StudyPlan study =
+      planned("set: {sampler: coin, model: flat_model, optimizer: walker}\n" + axes, listening());
+  std::map<std::string, Seen> seen;
+  for (const core::PlannedArm& arm : study.arms) {
+    listener = &seen[arm.arm->name];
+    const core::Manifest manifest =
+        core::parse_manifest(core::to_yaml(arm.manifest->resolved), "/nowhere/m.yaml",
+                             {"seed=" + std::to_string(seed)}, listening());
+    core::Plan plan = core::make_plan(manifest);
+    const TempDir dir;
+    core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+  }
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("exchanging the optimizer alone leaves data order, initialisation and noise as they were",
+          "[study][privacy]") {
+  auto seen = listen("axes: {optimizer: [walker, sitter]}\n", 1);
+  const Seen& walker = seen.at("walker");
+  REQUIRE(walker.rows.size() > 500);
+  REQUIRE(walker.initial.size() > 3);
+  REQUIRE(walker.noise.size() == 12 * walker.initial.size());
+  CHECK(walker == seen.at("sitter"));
+  // The test could fail: another seed draws everything anew.
+  const Seen other = listen("axes: {optimizer: [walker]}\n", 2).at("walker");
+  CHECK(other.rows != walker.rows);
+  CHECK(other.initial != walker.initial);
+  CHECK(other.noise != walker.noise);
+}
+
+TEST_CASE(
+    "exchanging the schedule of the noise leaves data order and initialisation, and scales "
+    "the noise",
+    "[study][privacy]") {
+  auto seen =
+      listen("axes: {schedules.noise_multiplier: [uniform, {kind: exponential, rate: 0.5}]}\n", 1);
+  const Seen& uniform = seen.at("uniform");
+  const Seen& exponential = seen.at("exponential");
+  CHECK(uniform.rows == exponential.rows);
+  CHECK(uniform.initial == exponential.initial);
+  REQUIRE(uniform.noise.size() == exponential.noise.size());
+  const std::size_t d = uniform.initial.size();
+  const float ratio = exponential.noise[0] / uniform.noise[0];
+  for (std::size_t i = 0; i < uniform.noise.size(); ++i) {
+    const auto step = static_cast<int>(i / d);
+    CHECK_THAT(exponential.noise[i],
+               WithinRel(uniform.noise[i] * ratio * std::pow(0.5f, step), 1e-5f));
+  }
+}
