@@ -32,12 +32,31 @@ plan_ms=$(best_ms "$program" plan "$quickstart")
 steps=$(number "$work/run/summary.json" steps)
 seconds=$(number "$work/run/summary.json" seconds)
 
+# A study of eight equal runs, on one core and on two, in turns; the ratio of the shortest times.
+printf 'study: 1\nbase: %s\nseeds: 8\nset: {steps: 600}\n' "$PWD/$quickstart" >"$work/study.yaml"
+study_ms() {
+  rm -rf "$work/study"
+  begin=$(date +%s%N)
+  "$program" ablate "$work/study.yaml" --out "$work/study" --jobs "$1" --quiet >/dev/null
+  echo $((($(date +%s%N) - begin) / 1000000))
+}
+one=
+two=
+for _ in 1 2 3; do
+  took=$(study_ms 1)
+  if [ -z "$one" ] || [ "$took" -lt "$one" ]; then one=$took; fi
+  took=$(study_ms 2)
+  if [ -z "$two" ] || [ "$took" -lt "$two" ]; then two=$took; fi
+done
+
 cat <<JSON
 {
   "commit": "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)",
   "cpu": "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)",
   "cores": $(nproc),
   "plugins_list_ms": $list_ms,
+  "study_one_job_ms": $one,
+  "study_one_job_over_two": $((one / two)).$(printf '%02d' $((one * 100 / two % 100))),
   "plan_quickstart_ms": $plan_ms,
   "quickstart_steps_per_second": $(awk "BEGIN { printf \"%.1f\", $steps / $seconds }")
 }

@@ -186,7 +186,7 @@ TEST_CASE("a finished study is printed again and nothing is run", "[ablate]") {
 TEST_CASE("SIGINT ends a study with what is done kept", "[ablate]") {
   const Workplace work;
   Process process(work.prepare(
-      {"ablate", "s.yaml", "--out", "s", "--set", "steps=4000", "--jobs", "1", "--quiet"}));
+      {"ablate", "s.yaml", "--out", "s", "--set", "data.rows=20000", "--jobs", "1", "--quiet"}));
   REQUIRE(Process::wait_for([&] { return work.finished("s") >= 1; }));
   process.send(SIGINT);
   const Outcome outcome = process.finish();
@@ -197,7 +197,7 @@ TEST_CASE("SIGINT ends a study with what is done kept", "[ablate]") {
     CHECK_FALSE(fs::exists(work.out("s/results.csv")));
   }
   CHECK(work.finished("s") >= 1);
-  CHECK(work.ablate({"--out", "s", "--set", "steps=4000", "--quiet"}).exit_code == 0);
+  CHECK(work.ablate({"--out", "s", "--set", "data.rows=20000", "--quiet"}).exit_code == 0);
   CHECK(line_count(work.csv("s")) == 13);
 }
 
@@ -297,8 +297,8 @@ TEST_CASE("a study without equal privacy is stained wherever it is read", "[abla
 TEST_CASE("a run that crashes is named, the others are kept, and the next call tries it again",
           "[ablate]") {
   const Workplace work;
-  const Words words{"ablate",     "s.yaml", "--out", "s",      "--set",
-                    "steps=4000", "--jobs", "1",     "--quiet"};
+  const Words words{"ablate",          "s.yaml", "--out", "s",      "--set",
+                    "data.rows=20000", "--jobs", "1",     "--quiet"};
   Process process(work.prepare(words));
   REQUIRE(Process::wait_for([&] { return process.children().size() == 1; }));
   const pid_t run = process.children().front();

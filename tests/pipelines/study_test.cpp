@@ -2,6 +2,8 @@
 // whatever was not exchanged.
 #include "privgrad/core/study_plan.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "privgrad/core/choice_cost.hpp"
@@ -174,6 +176,18 @@ TEST_CASE("time is estimated without touching the data", "[study]") {
   CHECK(many > few);
 }
 
+TEST_CASE("the example studies are right, and short", "[study]") {
+  const std::filesystem::path folder = kSource / "examples/studies";
+  check_equal_privacy(core::plan_study(core::read_study(folder / "quickstart.yaml"), {}, house()),
+                      3.0);
+  const core::Study schedules = core::read_study(folder / "mnist35-schedules.yaml");
+  CHECK(schedules.arms.size() == 4 * 2);
+  CHECK(schedules.seeds.size() == 5);
+  CHECK(schedules.arms[schedules.baseline].name == "uniform+sgd");
+  const std::string text = read_file(folder / "mnist35-schedules.yaml");
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 30);
+}
+
 // ---- the same randomness
 
 namespace {
@@ -331,7 +345,8 @@ TEST_CASE(
   const float ratio = exponential.noise[0] / uniform.noise[0];
   for (std::size_t i = 0; i < uniform.noise.size(); ++i) {
     const auto step = static_cast<int>(i / d);
-    CHECK_THAT(exponential.noise[i],
-               WithinRel(uniform.noise[i] * ratio * std::pow(0.5f, step), 1e-5f));
+    CHECK_THAT(
+        exponential.noise[i],
+        WithinRel(uniform.noise[i] * ratio * std::exp(-0.5f * static_cast<float>(step)), 1e-5f));
   }
 }

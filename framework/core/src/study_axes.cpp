@@ -453,6 +453,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
                  "the study has " + std::to_string(arms.size()) + " arms, allowed are at most " +
                      std::to_string(kMaxArms));
   }
+  if (!problems.empty()) return arms;  // what follows may be a consequence
   for (std::size_t i = 0; i < arms.size(); ++i) {
     if (arms[i].name.size() > 200) {
       problems.add(root.mark, "",
@@ -461,7 +462,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
                        "in {NAME: VALUE, ...}");
       break;
     }
-    for (std::size_t j = 0; j < i && arms.size() <= kMaxArms; ++j) {
+    for (std::size_t j = 0; j < i; ++j) {
       if (arms[i].name != arms[j].name) continue;
       problems.add(root.mark, "", "two arms are called " + in_quotes(arms[i].name));
     }

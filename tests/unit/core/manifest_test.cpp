@@ -83,6 +83,7 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
         "  target_delta: 1e-05\n"
         "  adjacency: zero_out\n"
         "  noise: 'on'\n"
+        "  calibrate: shapes\n"
         "  accountant:\n"
         "    kind: test:zcdp\n"
         "    conversion: classic\n"
