@@ -95,7 +95,7 @@ TEST_CASE("noise with values of its own is multiplied by one factor, and the pla
 TEST_CASE("arms with another guarantee are refused, by name and place", "[study][privacy]") {
   CHECK_THAT(
       error_of<PrivacyError>("axes: {privacy.target_epsilon: [2, 4]}\n"),
-      ContainsSubstring("/nowhere/s.yaml:13:36: error: privacy.target_epsilon: is 4 here and "
+      ContainsSubstring("/nowhere/s.yaml:12:36: error: privacy.target_epsilon: is 4 here and "
                         "2 in the first arm") &&
           ContainsSubstring("(in the arm 4)"));
   CHECK_THAT(error_of<PrivacyError>("axes: {privacy.target_delta: [1e-6, 1e-5]}\n"),
@@ -121,10 +121,10 @@ TEST_CASE("without equal privacy everything runs, and every output says so", "[s
 
 TEST_CASE("a problem of an arm has its place in the study, one of the base its own", "[study]") {
   CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, {kind: momentum, beta: 2}]}\n"),
-             ContainsSubstring("/nowhere/s.yaml:13:49: error: optimizer.beta") &&
+             ContainsSubstring("/nowhere/s.yaml:12:48: error: optimizer.beta") &&
                  ContainsSubstring("(in the arm momentum)"));
   CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, adm]}\n"),
-             ContainsSubstring("/nowhere/s.yaml:13:25: error: optimizer"));
+             ContainsSubstring("/nowhere/s.yaml:12:25: error: optimizer"));
   // Every arm has it: said once, and of none.
   const std::string all = error_of<core::ManifestError>(
       "axes: {optimizer: [sgd, adam]}\nset: {schedules.clip_norm: -1}\n");
