@@ -8,9 +8,6 @@ namespace privgrad::tool {
 /// --set, for every subcommand that takes a manifest.
 Option set_option();
 
-/// The components that the manifest names, each with where it is used ("data.transforms.0").
-std::vector<const core::ComponentUse*> components_of(const core::Manifest& manifest);
-
 /// The lock file of the plugins that the manifests use.
 std::string lock_text(const std::vector<const core::Manifest*>& manifests);
 

@@ -98,12 +98,6 @@ bool speaks_utf8() {
   return false;
 }
 
-std::string short_number(double value, int digits) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*g", digits, value);
-  return text;
-}
-
 std::string duration_text(double seconds) {
   constexpr double kMost = 359999.0;  // 99:59:59, about four days: a guess beyond it tells nothing
   const auto whole = static_cast<long>(std::ceil(std::clamp(seconds, 0.0, kMost)));
@@ -123,17 +117,6 @@ std::string size_text(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.1f %s", bytes,
                 kUnits[unit]);
-  return text;
-}
-
-std::string short_bound(double value, int digits) {
-  std::string text = short_number(value, digits);
-  if (!std::isfinite(value) || value == 0.0) return text;
-  // Half a unit of the last digit is the most that rounding to nearest can take away.
-  for (double nudged = value; std::strtod(text.c_str(), nullptr) < value;) {
-    nudged += std::abs(value) * 0.5 * std::pow(10.0, 1 - digits);
-    text = short_number(nudged, digits);
-  }
   return text;
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "privgrad/core/short_numbers.hpp"
+
 namespace privgrad::tool {
 
 /// Writes to standard output and makes sure that it got there: what a script reads must be whole.
@@ -31,16 +33,13 @@ bool use_colour(int descriptor);
 /// Whether the user's locale says that the terminal shows UTF-8.
 bool speaks_utf8();
 
-/// \returns `value` with `digits` significant digits; "inf" for infinity.
-std::string short_number(double value, int digits = 4);
-
 /// \returns a time as one reads it on a clock: "0:07", "12:34", "3:05:00" (hours in front).
 std::string duration_text(double seconds);
 
 /// \returns a size in decimal units: "512 B", "9.9 MB".
 std::string size_text(double bytes);
 
-/// As short_number, but never below `value`: for an epsilon that is read as a guarantee.
-std::string short_bound(double value, int digits = 6);
+using core::short_bound;
+using core::short_number;
 
 }  // namespace privgrad::tool

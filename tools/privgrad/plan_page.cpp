@@ -7,6 +7,7 @@
 
 #include "manifest_call.hpp"
 #include "output.hpp"
+#include "privgrad/core/event_words.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
 
@@ -17,42 +18,6 @@ using Align = Table::Align;
 
 constexpr std::size_t kCurveWidth = 40;
 constexpr std::size_t kIndent = 2;
-
-struct Describer {
-  std::string operator()(const GaussianEvent& e) const {
-    return "gaussian of noise multiplier " + short_number(e.noise_multiplier, 6);
-  }
-  std::string operator()(const LaplaceEvent& e) const {
-    return "laplace of noise multiplier " + short_number(e.noise_multiplier, 6);
-  }
-  std::string operator()(const DiscreteGaussianEvent& e) const {
-    return "discrete gaussian of sigma " + short_number(e.sigma, 6) + " and sensitivity " +
-           std::to_string(e.sensitivity);
-  }
-  std::string operator()(const ZcdpEvent& e) const {
-    return "zcdp of rho " + short_number(e.rho, 6);
-  }
-  std::string operator()(const PoissonSampledEvent& e) const {
-    return "Poisson sampled at " + short_number(e.sampling_probability, 6) + " of " +
-           describe(*e.of);
-  }
-  std::string operator()(const SampledWithoutReplacementEvent& e) const {
-    return "sampled without replacement, " + std::to_string(e.sample_size) + " of " +
-           std::to_string(e.source_dataset_size) + ", of " + describe(*e.of);
-  }
-  std::string operator()(const ComposedEvent& e) const {
-    if (e.of.empty()) return "nothing";
-    const std::string first = describe(e.of.front());
-    if (e.of.size() == 1) return first;
-    return std::to_string(e.of.size()) + " different releases, from " + first + " to " +
-           describe(e.of.back());
-  }
-  std::string operator()(const SelfComposedEvent& e) const {
-    return std::to_string(e.count) + " x " + describe(*e.of);
-  }
-  std::string operator()(const NonPrivateEvent&) const { return "not private"; }
-  std::string operator()(const UnsupportedEvent& e) const { return "unsupported: " + e.reason; }
-};
 
 std::string section(const char* title, const Table& table) {
   return std::string("\n") + title + "\n" + table.text(kIndent);
@@ -114,7 +79,7 @@ std::string privacy_section(const core::Plan& plan) {
   table.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
                               std::string(to_text(PrivacyUnit::example))});
   table.add({"sampling", manifest.sampler.component->factory.info.summary});
-  table.add({"accounted as", describe(plan.event)});
+  table.add({"accounted as", core::describe(plan.event)});
   table.add({"unaccounted", unaccounted_text(plan)});
   return section("privacy", table);
 }
@@ -149,8 +114,6 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool ut
   }
   return line;
 }
-
-std::string describe(const Event& event) { return std::visit(Describer{}, event.kind()); }
 
 std::string plan_page(const core::Plan& plan) {
   const core::Manifest& manifest = *plan.manifest;

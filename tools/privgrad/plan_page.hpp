@@ -14,7 +14,4 @@ std::string plan_page(const core::Plan& plan);
 /// from block elements, else from ASCII. Empty if all values are the same.
 std::string sparkline(std::span<const double> values, std::size_t width, bool utf8);
 
-/// An event in words: "100 x poisson sampled at 0.01 of gaussian of noise multiplier 1.1".
-std::string describe(const Event& event);
-
 }  // namespace privgrad::tool

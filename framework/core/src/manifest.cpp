@@ -555,4 +555,19 @@ Manifest check_manifest(Value root, const fs::path& file, const std::vector<std:
   return changed_manifest(std::move(root), file, overrides, catalog, changes, problems);
 }
 
+std::vector<const ComponentUse*> components_of(const Manifest& manifest) {
+  std::vector<const ComponentUse*> uses{&manifest.data};
+  for (const ComponentUse& use : manifest.transforms) uses.push_back(&use);
+  for (const ComponentUse* use :
+       {&manifest.model, &manifest.backend, &manifest.sampler, &manifest.clipping,
+        &manifest.aggregator, &manifest.optimizer, &manifest.noise_multiplier, &manifest.noise_std,
+        &manifest.clip_norm, &manifest.learning_rate, &manifest.batch_size, &manifest.accountant}) {
+    uses.push_back(use);
+  }
+  for (const ComponentUse& use : manifest.also) uses.push_back(&use);
+  // A manifest without noise need not say who would have accounted for it.
+  std::erase_if(uses, [](const ComponentUse* use) { return use->component == nullptr; });
+  return uses;
+}
+
 }  // namespace privgrad::core

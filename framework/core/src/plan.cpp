@@ -449,8 +449,8 @@ class Planner {
   }
 
   void list_unaccounted() {
-    const auto add = [&](std::string what, std::string position) {
-      plan_.unaccounted.push_back({std::move(what), std::move(position)});
+    const auto add = [&](std::string what, std::string position, Reach reach = Reach::model) {
+      plan_.unaccounted.push_back({std::move(what), std::move(position), reach});
     };
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
@@ -472,9 +472,9 @@ class Planner {
     }
     // Release mode computes neither, so there they are not a reason to refuse.
     if (manifest_.mode == Mode::release) return;
-    add("training metrics", manifest_.position_of("mode"));
+    add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
     if (plan_.info.test_rows > 0 && !manifest_.test_is_public)
-      add("test metrics", manifest_.data.position);
+      add("test metrics", manifest_.data.position, Reach::shown_values);
   }
 
   /// At most how much delta the proofs leave out because the noise has no draws beyond

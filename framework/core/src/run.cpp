@@ -13,6 +13,8 @@
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/safetensors.hpp"
+#include "privgrad/core/schedule_record.hpp"
+#include "privgrad/core/statement.hpp"
 #include "privgrad/finite.hpp"
 
 namespace privgrad::core {
@@ -116,6 +118,9 @@ class Training {
     make_run_directory(options_.directory);
     write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest_.resolved));
     write_atomically(options_.directory / "privgrad.lock", options_.lock);
+    write_atomically(options_.directory / "schedules.json", schedule_record(plan_).dump() + "\n");
+    // Replaced at the end; a run that is cut off leaves one that says so.
+    write_statement(privacy_statement(plan_, spending_of(plan_)));
     metrics_file_.emplace(options_.directory / "metrics.jsonl");
     if (manifest_.noise_off) return;
     accountant_ = make_accountant(manifest_.accountant);
@@ -133,6 +138,10 @@ class Training {
                          {"clipping", manifest_.clipping.component->full_name()},
                          {"aggregator", manifest_.aggregator.component->full_name()},
                          {"planned_steps", plan_.steps()}});
+  }
+
+  void write_statement(const Json& statement) const {
+    write_atomically(options_.directory / "statement.json", statement.dump(2) + "\n");
   }
 
   void train() {
@@ -199,6 +208,7 @@ class Training {
     Released released = release(std::move(sum), plan_.batch_size[step]);
     if (!adaptive) return released;
     JointParts parts = take_apart(released, clip_norm_, share);
+    clipped_fraction_ = 1.0 - parts.unclipped;
     adapt_clip_norm(parts.unclipped);
     return std::move(parts.gradients);
   }
@@ -238,6 +248,8 @@ class Training {
     line["step"] = result_.steps;
     line["epsilon"] = json_number(result_.epsilon.value);
     line["clip_norm"] = clip_norm_;
+    // Released with the gradients, and charged; nobody else knows how much was clipped.
+    if (plan_.adaptive != nullptr) line["clipped_fraction"] = optional_json(clipped_fraction_);
     metrics_file_->append(line.dump() + "\n");
     if (options_.on_progress) {
       options_.on_progress({.step = result_.steps,
@@ -271,6 +283,12 @@ class Training {
   void close_directory() {
     const std::string status(to_text(result_.status));
     if (ledger_) ledger_->close(status, result_.steps);
+    result_.statement =
+        privacy_statement(plan_, {.status = status,
+                                  .steps = result_.steps,
+                                  .charged_steps = ledger_ ? ledger_->releases() : 0,
+                                  .epsilon = result_.epsilon});
+    write_statement(result_.statement);
     write_atomically(options_.directory / "model.safetensors",
                      to_safetensors(plan_.network, parameters_, model_metadata()));
     result_.summary = summary(status);
@@ -290,7 +308,8 @@ class Training {
             {"accountant", manifest_.accountant.component->full_name()},
             {"unit", std::string(to_text(PrivacyUnit::example))},
             {"adjacency", std::string(to_text(manifest_.adjacency))},
-            {"unaccounted", Json(unaccounted_names(plan_)).dump()}};
+            {"unaccounted", Json(unaccounted_names(plan_)).dump()},
+            {"statement", result_.statement.at("short").get<std::string>()}};
   }
 
   Json summary(const std::string& status) const {
@@ -318,6 +337,7 @@ class Training {
             // How long steps take depends on how many examples they hold.
             {"seconds", manifest_.mode == Mode::release ? Json(nullptr) : Json(result_.seconds)},
             {"privgrad", version()},
+            {"statement", result_.statement},
             {"run_dir", options_.directory.string()}};
   }
 
@@ -336,6 +356,7 @@ class Training {
   std::vector<float> parameters_, previous_;
   std::vector<std::uint32_t> batch_;
   double clip_norm_;  // of the last step; with adaptive clipping, of the next one
+  std::optional<double> clipped_fraction_;  // of the last step, noised; adaptive clipping only
 
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;

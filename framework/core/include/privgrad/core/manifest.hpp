@@ -131,6 +131,9 @@ Manifest check_manifest(Value root, const std::filesystem::path& file,
 /// The text of a manifest or a study, at most one byte more than YAML may have. \throws IoError
 std::string read_yaml_file(const std::filesystem::path& file);
 
+/// The components that the manifest names, each with where it is used ("data.transforms.0").
+std::vector<const ComponentUse*> components_of(const Manifest& manifest);
+
 /// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
 /// Loading a resolved manifest that was written so gives the same run.
 /// \throws ConfigError if a text in it is not UTF-8.

@@ -18,10 +18,17 @@
 
 namespace privgrad::core {
 
+/// What an uncharged use of private rows can be seen in.
+enum class Reach {
+  model = 1,     ///< The trained model depends on it.
+  shown_values,  ///< Values that the run shows beside the model, and that training does not use.
+};
+
 /// Something that was computed from private rows and that no accountant was charged for.
 struct Unaccounted {
   std::string what;      ///< "pca", "training metrics".
   std::string position;  ///< The place in the manifest that causes it.
+  Reach reach = Reach::model;
 };
 
 /// What one accountant says of the run.

@@ -43,15 +43,16 @@ std::string_view to_text(RunStatus status);
 struct RunResult {
   RunStatus status = RunStatus::completed;
   std::uint64_t steps = 0;
-  PrivacyAnswer epsilon;   ///< Of everything the ledger was charged for; infinite without noise.
-  Metrics metrics;         ///< Of the final model.
-  double seconds = 0.0;    ///< Of the training loop, without reading the data.
-  nlohmann::json summary;  ///< As in summary.json.
+  PrivacyAnswer epsilon;     ///< Of everything the ledger was charged for; infinite without noise.
+  Metrics metrics;           ///< Of the final model.
+  double seconds = 0.0;      ///< Of the training loop, without reading the data.
+  nlohmann::json statement;  ///< As in statement.json.
+  nlohmann::json summary;    ///< As in summary.json.
 };
 
-/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, ledger.jsonl,
-/// metrics.jsonl, model.safetensors, summary.json. Nothing is written before the data has been
-/// read.
+/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, schedules.json,
+/// statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json. Nothing is written
+/// before the data has been read.
 ///
 /// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
 /// computed and released. A step that cannot be paid for ends the run before the data is touched,

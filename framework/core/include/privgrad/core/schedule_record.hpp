@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+#include "privgrad/core/plan.hpp"
+
+namespace privgrad::core {
+
+/// The most changes of a schedule that its record holds.
+inline constexpr std::size_t kMostRecordedChanges = 4096;
+
+/// The schedules of a plan as in schedules.json, for whoever draws them:
+///
+///     {"schedules": 1, "steps": T, "affordable_steps": n,
+///      "slots": {"noise_multiplier": {"step": [0, 10], "value": [2.0, 1.5], "exact": true}, ...}}
+///
+/// A value holds from its step on, until the next one (steps from 0). A schedule with more changes
+/// than kMostRecordedChanges is given at steps spread evenly, the first and the last among them,
+/// and then "exact" is false.
+nlohmann::json schedule_record(const Plan& plan);
+
+}  // namespace privgrad::core

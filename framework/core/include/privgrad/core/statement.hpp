@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/core/plan.hpp"
+
+namespace privgrad::core {
+
+/// What a run has come to.
+struct Spending {
+  std::string status;               ///< Of the run; kUnfinished while it has not ended.
+  std::uint64_t steps = 0;          ///< Made.
+  std::uint64_t charged_steps = 0;  ///< Paid for; at least `steps`, unless noise is off.
+  PrivacyAnswer epsilon;            ///< Of the charged steps; infinite without noise.
+};
+
+inline constexpr std::string_view kUnfinished = "unfinished";
+
+/// What a plan can come to at most: the statement of a run that is cut off.
+Spending spending_of(const Plan& plan);
+
+/// The privacy statement of a run, as in statement.json: everything that Ponomareva et al. 2023
+/// ("How to DP-fy ML", section 5.3.3) ask of a report. Setting, unit, adjacency, what accesses to
+/// the data are covered, what is released, sampling, mechanism, accountant, (epsilon, delta) with
+/// its kind of bound, how the assumptions hold, randomness, arithmetic and versions.
+///
+/// "prose" has the same in sentences, one text a paragraph; the first sentence says what stains the
+/// guarantee, if something does ("stain" has that alone). "short" is one line for the model file.
+///
+/// Privacy: a function of the plan and of what was released. \throws nothing of its own.
+nlohmann::json privacy_statement(const Plan& plan, const Spending& spending);
+
+/// Paragraphs as text for a terminal: lines of at most 100 columns where words allow it, an empty
+/// line between paragraphs; control characters become '?'.
+std::string wrapped_paragraphs(const std::vector<std::string>& paragraphs);
+
+}  // namespace privgrad::core

@@ -1,0 +1,206 @@
+#include "privgrad/core/statement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <variant>
+
+#include "privgrad/core/event_json.hpp"
+#include "privgrad/core/event_words.hpp"
+#include "privgrad/core/short_numbers.hpp"
+#include "statement_prose.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string_view adjacency_means(Adjacency adjacency) {
+  switch (adjacency) {
+    case Adjacency::add_or_remove_one:
+      return "one of them holds one training example more than the other";
+    case Adjacency::replace_one:
+      return "they differ in one training example, which is exchanged for any other";
+    case Adjacency::zero_out:
+      return "they differ in one training example, whose contribution is replaced by zero";
+  }
+  return "";
+}
+
+/// Where the number of examples that the statement names comes from.
+std::string_view size_pedigree(const Manifest& manifest) {
+  if (manifest.adjacency != Adjacency::add_or_remove_one) return "public";
+  return manifest.dataset_size ? "declared" : "read_from_the_data";
+}
+
+Json range(std::span<const double> values) {
+  if (values.empty()) return nullptr;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {{"smallest", *low}, {"largest", *high}};
+}
+
+Json sampling(const Plan& plan, std::uint64_t steps) {
+  const Component& sampler = *plan.manifest->sampler.component;
+  return {{"sampler", sampler.full_name()},
+          {"means", sampler.factory.info.summary},
+          {"expected_batch_size", range(std::span(plan.batch_size).first(steps))}};
+}
+
+/// What the charged steps were charged as, in the vocabulary of the accountants.
+std::string charged_as(const Plan& plan, std::uint64_t steps) {
+  std::vector<Event> costs;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
+    costs.push_back(plan.charges[i].cost);
+  }
+  return describe(compose_runs(costs));
+}
+
+Json mechanism(const Plan& plan, std::uint64_t steps) {
+  const Manifest& manifest = *plan.manifest;
+  Json json{{"aggregator", manifest.aggregator.component->full_name()},
+            {"clipping", manifest.clipping.component->full_name()},
+            {"noise_multiplier", range(std::span(plan.noise_multiplier).first(steps))},
+            {"adaptive_clip_norm", plan.adaptive != nullptr},
+            {"charged_as", charged_as(plan, steps)}};
+  if (plan.adaptive == nullptr) {
+    json["clip_norm"] = range(std::span(plan.clip_norm).first(steps));
+  } else {
+    json["first_clip_norm"] = plan.clip_norm.front();
+  }
+  return json;
+}
+
+Json answer(const PrivacyAnswer& epsilon) {
+  return {{"epsilon", json_number(epsilon.value)},
+          {"lower", epsilon.lower ? json_number(*epsilon.lower) : Json(nullptr)},
+          {"bound", to_text(epsilon.bound)},
+          {"note", epsilon.note}};
+}
+
+/// The others were asked about the steps that the budget pays for, before the run.
+Json also(const Plan& plan) {
+  Json list = Json::array();
+  for (const AccountantReport& report : std::span(plan.accountants).subspan(1)) {
+    Json json = answer(report.epsilon);
+    json["accountant"] = report.name;
+    json["steps"] = plan.affordable_steps;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json unaccounted(const Plan& plan) {
+  Json list = Json::array();
+  for (const Unaccounted& item : plan.unaccounted) {
+    list.push_back({{"what", item.what},
+                    {"reaches", item.reach == Reach::shown_values ? "shown_values" : "model"}});
+  }
+  return list;
+}
+
+/// What kind of numbers the noise is made of: an attack on low-order digits needs the second kind.
+std::string_view arithmetic(const Plan& plan) {
+  const auto on_grid = [](const Charge& charge) {
+    const auto parts = flatten(charge.release);
+    return std::all_of(parts.begin(), parts.end(), [](const CountedEvent& part) {
+      return std::holds_alternative<DiscreteGaussianEvent>(part.event.kind());
+    });
+  };
+  if (plan.charges.empty()) return "no_noise";
+  return std::all_of(plan.charges.begin(), plan.charges.end(), on_grid) ? "integer_grid"
+                                                                        : "floating_point";
+}
+
+Json plugins(const Manifest& manifest) {
+  std::set<std::string> seen;
+  Json list = Json::array();
+  const auto add = [&](const Component* component) {
+    if (component == nullptr || !seen.insert(component->plugin->name).second) return;
+    list.push_back({{"name", component->plugin->name},
+                    {"version", component->plugin->version},
+                    {"sha256", component->plugin->sha256}});
+  };
+  for (const ComponentUse* use : components_of(manifest)) {
+    add(use->component);
+    add(use->certifier);
+  }
+  return list;
+}
+
+}  // namespace
+
+Spending spending_of(const Plan& plan) {
+  return {.status = std::string(kUnfinished),
+          .steps = 0,
+          .charged_steps = plan.affordable_steps,
+          .epsilon = plan.epsilon()};
+}
+
+Json privacy_statement(const Plan& plan, const Spending& spending) {
+  const Manifest& manifest = *plan.manifest;
+  const std::uint64_t steps = manifest.noise_off ? spending.steps : spending.charged_steps;
+  Json json = answer(spending.epsilon);
+  json["statement"] = 1;
+  json["name"] = manifest.name;
+  json["status"] = spending.status;
+  json["steps"] = spending.steps;
+  json["charged_steps"] = manifest.noise_off ? 0 : spending.charged_steps;
+  json["planned_steps"] = plan.steps();
+  json["noise"] = !manifest.noise_off;
+  json["delta"] = manifest.target_delta;
+  json["target_epsilon"] =
+      manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
+  json["accountant"] = plan.accountants.front().name;
+  json["also"] = also(plan);
+  json["setting"] = "central";
+  json["unit"] = to_text(PrivacyUnit::example);
+  json["adjacency"] = to_text(manifest.adjacency);
+  json["adjacency_means"] = adjacency_means(manifest.adjacency);
+  json["dataset_size"] = plan.dataset_size;
+  json["dataset_size_is"] = size_pedigree(manifest);
+  json["sampling"] = sampling(plan, steps);
+  json["mechanism"] = mechanism(plan, steps);
+  json["released"] = "all_iterates";
+  json["tuning"] = "not_included";
+  json["unaccounted"] = unaccounted(plan);
+  json["test_rows"] = plan.info.test_rows == 0  ? "none"
+                      : manifest.test_is_public ? "declared_public"
+                                                : "private";
+  json["randomness"] = manifest.seed ? "seed" : "operating_system";
+  json["reproducible"] = manifest.seed.has_value();
+  json["arithmetic"] = arithmetic(plan);
+  json["mode"] = manifest.mode == Mode::release ? "release" : "research";
+  json["versions"] = {
+      {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+                       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
+      {"plugins", plugins(manifest)}};
+  json["stain"] = statement_stain(json);
+  json["short"] = short_statement(json);
+  json["prose"] = statement_prose(json);
+  return json;
+}
+
+std::string wrapped_paragraphs(const std::vector<std::string>& paragraphs) {
+  constexpr std::size_t kWidth = 100;
+  std::string text;
+  for (const std::string& words : paragraphs) {
+    if (!text.empty()) text += "\n";
+    std::size_t column = 0;
+    for (std::size_t begin = 0; begin < words.size();) {
+      const std::size_t end = std::min(words.find(' ', begin), words.size());
+      const bool fits = column + 1 + (end - begin) <= kWidth;
+      if (column > 0) text += fits ? " " : "\n";
+      column = (column > 0 && fits ? column + 1 : 0) + (end - begin);
+      for (const char c : words.substr(begin, end - begin)) {
+        const auto byte = static_cast<unsigned char>(c);
+        text += byte < 0x20 || byte == 0x7f ? '?' : c;
+      }
+      begin = end + 1;
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace privgrad::core

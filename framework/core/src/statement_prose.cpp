@@ -1,0 +1,286 @@
+#include "statement_prose.hpp"
+
+#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/core/statement.hpp"
+#include "privgrad/value.hpp"
+
+// Written for somebody who has to sign it: every sentence is either proved by the core, or says who
+// vouches for it. Nothing here may sound better than the members that it is made from.
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string all;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) all += i + 1 < items.size() ? ", " : " and ";
+    all += items[i];
+  }
+  return all;
+}
+
+std::string without_stop(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+/// \param reaches  "model" or "shown_values".
+std::vector<std::string> unaccounted(const Json& statement, const std::string& reaches) {
+  std::vector<std::string> items;
+  for (const Json& item : statement.at("unaccounted")) {
+    if (item.at("reaches") == reaches) items.push_back(item.at("what"));
+  }
+  return items;
+}
+
+std::string epsilon(const Json& statement) {
+  return short_bound(statement.at("epsilon").get<double>(), 5);
+}
+
+std::string delta(const Json& statement) {
+  return format_number(statement.at("delta").get<double>());
+}
+
+std::string count(const Json& statement, const char* key) {
+  return std::to_string(statement.at(key).get<std::uint64_t>());
+}
+
+std::string count_of_steps(const Json& statement, const char* key) {
+  const std::string number = count(statement, key);
+  return number + (number == "1" ? " step" : " steps");
+}
+
+/// "2" or "1.5 to 3".
+std::string range_text(const Json& range) {
+  if (range.is_null()) return "none";
+  const std::string low = short_number(range.at("smallest").get<double>(), 5);
+  const std::string high = short_number(range.at("largest").get<double>(), 5);
+  return low == high ? low : low + " to " + high;
+}
+
+std::string bound_text(const Json& answer) {
+  const std::string bound = text(answer, "bound");
+  if (bound == "upper") return "an upper bound";
+  if (bound == "exact") return "exact up to the rounding of floating-point numbers";
+  return "an estimate and no bound";
+}
+
+std::string claim(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "";
+  const std::string steps = count_of_steps(statement, "charged_steps");
+  if (statement.at("epsilon").is_null()) {
+    return "No finite epsilon is proved for the releases of its " + steps +
+           ", at delta = " + delta(statement) + ".";
+  }
+  std::string sentence = "Together, the noised sums of all " + steps +
+                         " that were paid for are (epsilon, delta)-differentially private with "
+                         "epsilon = " +
+                         epsilon(statement) + " and delta = " + delta(statement) +
+                         ", per training example and under the adjacency " +
+                         text(statement, "adjacency") + ". This epsilon is " +
+                         bound_text(statement) + ", by the accountant " +
+                         text(statement, "accountant");
+  if (!statement.at("lower").is_null()) {
+    sentence += ", which also proves that the true value is at least " +
+                short_lower_bound(statement.at("lower").get<double>(), 5);
+  }
+  sentence += ".";
+  if (statement.at("target_epsilon").is_null()) {
+    sentence += " No budget guarded the run: the noise was given.";
+  } else {
+    sentence += " The ledger would have refused a step beyond the budget of epsilon = " +
+                format_number(statement.at("target_epsilon").get<double>()) + ".";
+  }
+  return sentence;
+}
+
+std::string other_accountants(const Json& statement) {
+  std::vector<std::string> answers;
+  for (const Json& other : statement.at("also")) {
+    answers.push_back(text(other, "accountant") + " gives " +
+                      (other.at("epsilon").is_null()
+                           ? "no finite epsilon"
+                           : "epsilon = " + short_bound(other.at("epsilon").get<double>(), 5)) +
+                      " (" + bound_text(other) + ")");
+  }
+  if (answers.empty()) return "";
+  return " For the " + count(statement.at("also").front(), "steps") +
+         " planned steps that the budget pays for, " + joined(answers) + ".";
+}
+
+std::string unit(const Json& statement) {
+  std::string sentence =
+      "Unit and neighbours. The unit of privacy is one training example, one row of the training "
+      "data after preprocessing; a person with several rows is not protected as a whole. Two data "
+      "sets are neighbours if " +
+      text(statement, "adjacency_means") + ". ";
+  const std::string pedigree = text(statement, "dataset_size_is");
+  const std::string size = count(statement, "dataset_size");
+  if (pedigree == "public") {
+    return sentence + "The number of training examples, " + size +
+           ", is public under this relation.";
+  }
+  if (pedigree == "declared") {
+    return sentence + "The computation uses the number of training examples " + size +
+           ", which the manifest declares; that this number is public is for its author to vouch "
+           "for.";
+  }
+  return sentence + "The computation uses the number of training examples, " + size +
+         ", which was read off the private data and is not covered.";
+}
+
+std::string procedure(const Json& statement) {
+  const Json& sampling = statement.at("sampling");
+  const Json& mechanism = statement.at("mechanism");
+  const bool noise = statement.at("noise").get<bool>();
+  std::string sentence =
+      "Mechanism. The setting is central: whoever ran the training sees all rows. Batches were "
+      "drawn by " +
+      text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
+      "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
+      "; the sampler that ran is the one that was accounted. Each example's gradient was clipped "
+      "by " +
+      text(mechanism, "clipping") + " to an L2 norm of at most ";
+  if (mechanism.at("adaptive_clip_norm").get<bool>()) {
+    sentence += "a clip norm that begins at " +
+                short_number(mechanism.at("first_clip_norm").get<double>(), 5) +
+                " and then follows counts that were released and charged with the sums";
+  } else {
+    sentence += range_text(mechanism.at("clip_norm"));
+  }
+  if (!noise) return sentence + "; the sums were used as they are, without noise.";
+  return sentence + "; to their sum " + text(mechanism, "aggregator") +
+         " added noise with a noise multiplier (standard deviation over clip norm) of " +
+         range_text(mechanism.at("noise_multiplier")) +
+         "; the divisor of the sum is a constant of the plan. The accountant was charged for: " +
+         text(mechanism, "charged_as") + ".";
+}
+
+std::string coverage(const Json& statement) {
+  std::string sentence =
+      "What is covered. The bound is for all iterates at once: every noised sum, so every "
+      "intermediate model as well as the last, and whatever is computed from them without looking "
+      "at the training rows again. It is not tighter for somebody who sees the last model only.";
+  const auto shown = unaccounted(statement, "shown_values");
+  if (!shown.empty()) {
+    sentence += " Not covered are the " + joined(shown) +
+                " in metrics.jsonl, summary.json and report.html; whoever publishes the model file "
+                "alone publishes none of them.";
+  }
+  if (statement.at("test_rows") == "declared_public") {
+    sentence += " The metrics on the test rows are exact; the manifest declares those rows public.";
+  }
+  return sentence + " How long the run took is not covered.";
+}
+
+std::string tuning() {
+  return "Tuning. This is the cost of this run alone. Other runs on the same rows are not in it, "
+         "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
+}
+
+std::string assumptions(const Json& statement) {
+  std::string sentence = "Randomness and arithmetic. ";
+  sentence += statement.at("randomness") == "seed"
+                  ? "All randomness follows from a seed. "
+                  : "Noise and samples come from a 256-bit key that the operating system drew and "
+                    "that was never written down; the guarantee is against whoever cannot break "
+                    "the ciphers and the hash that make numbers of it (AES-256, ChaCha20, "
+                    "BLAKE2b). ";
+  if (statement.at("arithmetic") == "integer_grid") {
+    return sentence +
+           "The noise is discrete Gaussian noise on a grid of integers; the aggregator's own page "
+           "says what of it is exact.";
+  }
+  return sentence +
+         "The proof is for Gaussian noise in real numbers; the noise was computed in double "
+         "precision and the releases were rounded to single precision, which does not rule out "
+         "attacks on low-order digits by somebody who sees the single noised sums (Mironov 2012). "
+         "The accountant's own rounding errs upwards.";
+}
+
+std::string versions(const Json& statement) {
+  const Json& versions = statement.at("versions");
+  std::vector<std::string> names;
+  for (const Json& plugin : versions.at("plugins")) {
+    names.push_back(text(plugin, "name") + " " + text(plugin, "version"));
+  }
+  return "Versions. PrivGrad " + text(versions, "privgrad") + " in " + text(statement, "mode") +
+         " mode, with the plugins " + joined(names) +
+         ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that samplers state "
+         "what their choice costs, accountants what events cost, and backends gradients of one "
+         "example each, is for whoever chose them to vouch for.";
+}
+
+}  // namespace
+
+std::string statement_stain(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) {
+    return "This run is not differentially private: no noise was added, and nothing limits what "
+           "its outputs reveal about a training example.";
+  }
+  const auto in_model = unaccounted(statement, "model");
+  const auto shown = unaccounted(statement, "shown_values");
+  std::string all;
+  if (statement.at("reproducible").get<bool>()) {
+    all +=
+        "Not for release: the noise of this run follows from the seed in its manifest, and whoever "
+        "knows or guesses the seed can take the noise away; the figures below are those of the "
+        "same run with a random key. ";
+  }
+  if (!in_model.empty()) {
+    all += "The guarantee below has a gap: it leaves out " + joined(in_model) +
+           ", which nothing was charged for, and the model depends on it. ";
+  }
+  if (!shown.empty()) {
+    all += "The guarantee below covers the model, not everything that the run shows: the " +
+           joined(shown) + " in its files and on its page are exact values of private rows, and " +
+           "nothing was charged for them. ";
+  }
+  if (statement.at("status") == kUnfinished) {
+    all +=
+        "This run has not come to its end: it is still going on, or it was cut off. What it has "
+        "spent is in its ledger, and is at most what is said here, which is for all steps that "
+        "its budget pays for. ";
+  }
+  if (!all.empty()) all.pop_back();
+  return all;
+}
+
+std::vector<std::string> statement_prose(const Json& statement) {
+  const bool noise = statement.at("noise").get<bool>();
+  std::vector<std::string> paragraphs;
+  const auto add = [&](const std::string& paragraph) {
+    if (!paragraph.empty()) paragraphs.push_back(paragraph);
+  };
+  add(statement_stain(statement));
+  add(claim(statement) + other_accountants(statement));
+  add(unit(statement));
+  add(procedure(statement));
+  if (noise) {
+    add(coverage(statement));
+    add(tuning());
+    add(assumptions(statement));
+  }
+  add(versions(statement));
+  return paragraphs;
+}
+
+std::string short_statement(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "not private: no noise was added";
+  std::string line;
+  if (statement.at("reproducible").get<bool>()) line += "not for release (seeded noise): ";
+  if (statement.at("status") == kUnfinished) line += "unfinished, at most ";
+  line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
+  line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
+          text(statement, "accountant") + "), per " + text(statement, "unit") + " under " +
+          text(statement, "adjacency") + ", all iterates, without tuning";
+  std::vector<std::string> items = unaccounted(statement, "model");
+  for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);
+  return items.empty() ? line : line + "; not covered: " + joined(items);
+}
+
+}  // namespace privgrad::core
