@@ -29,6 +29,7 @@ run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RU
 	@$(BUILD)/bin/privgrad run $(MANIFEST) $(RUN_ARGS)
 
 test: build ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
+	@scripts/install-dependencies.sh --test
 	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS)
 
 build: $(BUILD)/.configured ## Build everything

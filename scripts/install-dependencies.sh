@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
 #
-#   scripts/install-dependencies.sh            what building and testing need
+#   scripts/install-dependencies.sh            what building needs
+#   scripts/install-dependencies.sh --test     and the browser in which the tests open reports
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
@@ -31,8 +32,12 @@ libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
+libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
 catch2                        the test framework
 LIST
+  if [ "$with_test" = 1 ]; then
+    echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
+  fi
   if [ "$with_format" = 1 ]; then
     echo 'clang-format-14               formats the sources; one version, because versions disagree'
   fi
@@ -48,14 +53,16 @@ stop() {
 }
 
 with_format=0
+with_test=0
 with_lint=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
     --format) with_format=1 ;;
+    --test) with_test=1 ;;
     --lint) with_lint=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --format, --lint and --list" ;;
+    *) stop "unknown argument '$argument'; allowed are --format, --lint, --list and --test" ;;
   esac
 done
 

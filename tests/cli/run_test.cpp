@@ -60,7 +60,8 @@ TEST_CASE("a run leaves its record, and nothing else") {
   }
   std::sort(names.begin(), names.end());
   CHECK(names == std::vector<std::string>{"ledger.jsonl", "manifest.yaml", "metrics.jsonl",
-                                          "model.safetensors", "privgrad.lock", "summary.json"});
+                                          "model.safetensors", "privgrad.lock", "report.html",
+                                          "schedules.json", "statement.json", "summary.json"});
 }
 
 TEST_CASE("the resolved manifest of a run is one that runs") {
@@ -322,7 +323,8 @@ TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written
       const std::string file = entry.path().filename();
       CHECK(file != "summary.json");
       CHECK((file == "manifest.yaml" || file == "privgrad.lock" || file == "ledger.jsonl" ||
-             file == "metrics.jsonl" || file == "model.safetensors"));
+             file == "metrics.jsonl" || file == "model.safetensors" || file == "schedules.json" ||
+             file == "statement.json"));
     }
   }
 }

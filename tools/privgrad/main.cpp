@@ -118,6 +118,7 @@ const std::vector<Command>& commands() {
                                         plugins_new_command(),
                                         plugins_test_command(),
                                         plugins_docs_command(),
+                                        report_command(),
                                         schema_command(),
                                         data_list_command(),
                                         data_fetch_command(),

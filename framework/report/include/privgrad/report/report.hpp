@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace privgrad::report {
+
+/// The page of a run or a study: one HTML document that holds everything it needs and asks the
+/// network for nothing.
+///
+/// Shows what the directory's record says, also of a run that was cut off; reads nothing else. All
+/// texts of the record are taken for hostile. Privacy: as private as the record; in release mode
+/// that holds released and public values only.
+/// \throws ConfigError if the directory holds neither a run nor a study.
+/// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
+std::string page(const std::filesystem::path& directory);
+
+/// The privacy statement of a run as text for a terminal. \throws as page(), and ConfigError for a
+/// study, or a run without a statement.
+std::string statement(const std::filesystem::path& directory);
+
+/// Writes the page as report.html into the directory, whole or not at all. \throws as page().
+void write_report(const std::filesystem::path& directory);
+
+}  // namespace privgrad::report

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace privgrad::report {
+
+/// Embedded at build time; none of them ends a script or style element (asserted by a test).
+extern const std::string_view kChartJs, kPageJs, kPageCss;
+
+}  // namespace privgrad::report

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace privgrad::report {
+
+/// The most points of a series that a page holds.
+inline constexpr std::size_t kMostPoints = 2000;
+
+struct Point {
+  double x = 0.0, y = 0.0;
+};
+
+/// A mean with its interval.
+struct Band {
+  double x = 0.0, low = 0.0, high = 0.0;
+};
+
+struct Series {
+  std::string name;
+  std::vector<Point> points;  ///< Ordered by x; finite.
+  std::vector<Band> bands{};  ///< One per point, or none.
+  bool stepped = false;       ///< A value holds until the next point.
+  bool markers = false;       ///< Points alone, without a line.
+};
+
+/// One row of a chart of intervals: an arm with its mean.
+struct IntervalRow {
+  std::string name;
+  double value = 0.0;
+  double low = 0.0, high = 0.0;  ///< Both equal to value: no interval is known.
+};
+
+struct Chart {
+  std::string id;  ///< Letters, digits and '-'; unique on the page.
+  std::string title;
+  std::string x, y;  ///< What the axes show.
+  std::string says;  ///< What a reader learns from it, in a sentence or two.
+  std::vector<Series> series{};
+  std::vector<IntervalRow> rows{};  ///< Given: a chart of intervals, one row each.
+  std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
+  bool from_zero = false;                                ///< The y axis begins at 0.
+  bool share = false;                                    ///< y is in [0, 1].
+};
+
+/// The charts of a page: their places in it, and their data.
+class Charts {
+ public:
+  /// \returns the figure; "" if there is nothing to draw.
+  std::string add(Chart chart);
+  const nlohmann::json& data() const { return data_; }
+
+ private:
+  nlohmann::json data_ = nlohmann::json::array();
+};
+
+/// Fewer points of about the same picture: the smallest and the largest of each part, the first and
+/// the last. \returns whether some were left out.
+bool thin(std::vector<Point>& points);
+
+}  // namespace privgrad::report

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "chart.hpp"
+
+namespace privgrad::report {
+
+/// The whole page around `body`, which is HTML. `title` is text.
+std::string document(const std::string& title, const std::string& body, const Charts& charts);
+
+}  // namespace privgrad::report

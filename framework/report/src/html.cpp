@@ -1,0 +1,138 @@
+#include "html.hpp"
+
+#include "privgrad/core/yaml.hpp"
+
+namespace privgrad::report {
+namespace {
+
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+/// \returns how many bytes of well-formed UTF-8 (Unicode 15, table 3-7) `text` begins with; 0 if
+/// the first character is not well-formed.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xc2 && lead <= 0xdf) return follows(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    const unsigned low = lead == 0xe0 ? 0xa0 : 0x80;
+    const unsigned high = lead == 0xed ? 0x9f : 0xbf;
+    return follows(1, low, high) && follows(2) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const unsigned low = lead == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = lead == 0xf4 ? 0x8f : 0xbf;
+    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string_view entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return "";
+  }
+}
+
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (length == 0 || is_control(text.front())) {
+      out += kReplacement;
+      text.remove_prefix(1);
+      continue;
+    }
+    const std::string_view as_entity = length == 1 ? entity(text.front()) : "";
+    out += as_entity.empty() ? text.substr(0, length) : as_entity;
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string script_json(const nlohmann::json& json) {
+  // replace: no text of a record is known to be UTF-8. ASCII only, so U+2028 and U+2029 are
+  // escaped.
+  const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    if (c == '<') {
+      out += "\\u003c";
+    } else if (c == '>') {
+      out += "\\u003e";
+    } else if (c == '&') {
+      out += "\\u0026";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string section(std::string_view id, std::string_view title, std::string_view content) {
+  std::string out = "<section id=\"";
+  out.append(id).append("\">\n<h2>").append(escaped(title)).append("</h2>\n");
+  return out.append(content).append("</section>\n");
+}
+
+std::string paragraph(std::string_view text) { return "<p>" + escaped(text) + "</p>\n"; }
+
+std::string folded_text(std::string_view title, std::string_view text) {
+  return "<details><summary>" + escaped(title) + "</summary>\n<pre tabindex=\"0\">" +
+         escaped(text) + "</pre></details>\n";
+}
+
+void HtmlTable::add(const std::vector<std::string>& cells) {
+  rows_ += "<tr>";
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool number = i < is_number_.size() && is_number_[i];
+    const char* tag = i == 0 ? "th scope=\"row\"" : "td";
+    rows_ += std::string("<") + tag + (number ? " class=\"number\"" : "") + ">" +
+             escaped(cells[i]) + (i == 0 ? "</th>" : "</td>");
+  }
+  rows_ += "</tr>\n";
+}
+
+std::string HtmlTable::html() const {
+  std::string out = "<div class=\"wide\" tabindex=\"0\"><table>\n<caption>" + escaped(caption_) +
+                    "</caption>\n<thead><tr>";
+  for (std::size_t i = 0; i < headings_.size(); ++i) {
+    const bool number = i < is_number_.size() && is_number_[i];
+    out += std::string("<th scope=\"col\"") + (number ? " class=\"number\"" : "") + ">" +
+           escaped(headings_[i]) + "</th>";
+  }
+  return out + "</tr></thead>\n<tbody>\n" + rows_ + "</tbody>\n</table></div>\n";
+}
+
+std::string facts(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::string out = "<dl class=\"facts\">\n";
+  for (const auto& [what, value] : rows) {
+    out += "<dt>" + escaped(what) + "</dt><dd>" + escaped(value) + "</dd>\n";
+  }
+  return out + "</dl>\n";
+}
+
+}  // namespace privgrad::report

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace privgrad::report {
+
+/// Any text, as text of an element or of a quoted attribute. What is no UTF-8, and control
+/// characters, become U+FFFD.
+std::string escaped(std::string_view text);
+
+/// JSON as the content of a script element: nothing in it can end the element or open a comment.
+std::string script_json(const nlohmann::json& json);
+
+/// A part of a page with a heading.
+std::string section(std::string_view id, std::string_view title, std::string_view content);
+
+std::string paragraph(std::string_view text);
+
+/// An element that opens on a click (and in print), with preformatted text.
+std::string folded_text(std::string_view title, std::string_view text);
+
+/// A table with one heading row; the first cell of each row is the row's heading.
+class HtmlTable {
+ public:
+  /// \param number_columns  which columns hold numbers and are aligned as such.
+  HtmlTable(std::string caption, std::vector<std::string> headings,
+            std::vector<bool> number_columns = {})
+      : caption_(std::move(caption)),
+        headings_(std::move(headings)),
+        is_number_(std::move(number_columns)) {}
+  void add(const std::vector<std::string>& cells);
+  bool empty() const { return rows_.empty(); }
+  std::string html() const;
+
+ private:
+  std::string caption_;
+  std::vector<std::string> headings_;
+  std::vector<bool> is_number_;
+  std::string rows_;
+};
+
+/// Two columns: what, and its value.
+std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
+
+}  // namespace privgrad::report

@@ -1,0 +1,207 @@
+#include "record.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "privgrad/core/ledger.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::report {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// What the program writes stays far below these; what is above them was not written by it.
+constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
+constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
+constexpr int kMostDepth = 32;
+// Long runs write more than a page has to show, and reading it would take seconds.
+constexpr std::uintmax_t kMostMetricsBytes = std::uintmax_t{64} << 20;
+constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
+
+[[noreturn]] void fail(const std::string& source, const std::string& what) {
+  throw IoError(source + ": " + what);
+}
+
+Json parse_object(std::string_view content, const std::string& source) {
+  bool too_deep = false;
+  const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMostDepth) too_deep = true;
+    return !too_deep;
+  };
+  const Json json = Json::parse(content, check_depth, false);
+  if (too_deep) fail(source, "is nested more than " + std::to_string(kMostDepth) + " deep");
+  if (!json.is_object()) fail(source, "holds no JSON object, as PrivGrad writes it");
+  return json;
+}
+
+bool is_there(const fs::path& file) {
+  std::error_code failure;
+  return fs::exists(file, failure);
+}
+
+std::uintmax_t size_of(const fs::path& file) {
+  std::error_code failure;
+  const std::uintmax_t size = fs::file_size(file, failure);
+  if (failure) fail(file.string(), "cannot be read: " + failure.message());
+  return size;
+}
+
+std::optional<Json> optional_object(const fs::path& file) {
+  if (!is_there(file)) return std::nullopt;
+  return read_object(file);
+}
+
+Measurement measurement(const Json& json, const std::string& source) {
+  const auto step = number(json, "step", source);
+  if (!step || *step < 0.0) fail(source, "has no 'step' of at least 0");
+  return {.step = *step,
+          .epsilon = number(json, "epsilon", source),
+          .train_loss = number(json, "train_loss", source),
+          .train_accuracy = number(json, "train_accuracy", source),
+          .test_loss = number(json, "test_loss", source),
+          .test_accuracy = number(json, "test_accuracy", source),
+          .clip_norm = number(json, "clip_norm", source),
+          .clipped_fraction = number(json, "clipped_fraction", source)};
+}
+
+void read_measurements(const fs::path& file, RunRecord& record) {
+  if (size_of(file) > kMostMetricsBytes) {
+    record.notes.push_back("metrics.jsonl is longer than 64 MiB and is not drawn here.");
+    return;
+  }
+  const std::string content = read_text(file, kMostMetricsBytes);
+  std::size_t number_of_line = 0;
+  for (std::size_t begin = 0; begin < content.size();) {
+    const std::size_t end = content.find('\n', begin);
+    if (end == content.npos) {
+      record.notes.push_back("The last line of metrics.jsonl was cut off and is left out.");
+      return;
+    }
+    const std::string source = file.string() + ":" + std::to_string(++number_of_line);
+    const auto line = std::string_view(content).substr(begin, end - begin);
+    if (line.size() > kMostLineBytes) fail(source, "is longer than any line of a run");
+    record.measurements.push_back(measurement(parse_object(line, source), source));
+    const auto& all = record.measurements;
+    if (all.size() > 1 && all.back().step < all[all.size() - 2].step) {
+      fail(source, "goes back in steps");
+    }
+    begin = end + 1;
+  }
+}
+
+void read_spending(const fs::path& file, RunRecord& record) {
+  if (size_of(file) > kMostLedgerBytes) {
+    record.notes.push_back(
+        "ledger.jsonl is longer than 64 MiB: its chain was not checked here, and epsilon is drawn "
+        "where it was measured.");
+    for (const Measurement& one : record.measurements) {
+      if (one.epsilon) record.spent.push_back({one.step, *one.epsilon});
+    }
+    if (!record.measurements.empty()) record.last_epsilon = record.measurements.back().epsilon;
+    return;
+  }
+  const core::LedgerContents ledger = core::read_ledger(file);
+  if (ledger.torn_tail) {
+    record.notes.push_back(
+        "The last line of ledger.jsonl was cut off; nothing was released for it, and it counts "
+        "for nothing.");
+  }
+  record.charged_steps = ledger.releases.size();
+  for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
+    const double epsilon = ledger.releases[i].epsilon;
+    if (!std::isfinite(epsilon)) continue;
+    // Steps that were paid for together show the same total; the ends of a level draw it.
+    const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
+                        ledger.releases[i - 1].epsilon == epsilon &&
+                        ledger.releases[i + 1].epsilon == epsilon;
+    if (!inside) record.spent.push_back({static_cast<double>(i + 1), epsilon});
+  }
+  if (!ledger.releases.empty() && std::isfinite(ledger.releases.back().epsilon)) {
+    record.last_epsilon = ledger.releases.back().epsilon;
+  }
+}
+
+}  // namespace
+
+std::string read_text(const fs::path& file, std::size_t most_bytes) {
+  std::error_code failure;
+  if (!fs::is_regular_file(file, failure)) fail(file.string(), "is missing, or is no file");
+  if (size_of(file) > most_bytes) {
+    fail(file.string(), "is larger than any that PrivGrad writes");
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string content{std::istreambuf_iterator<char>(in), {}};
+  if (!in) fail(file.string(), "cannot be read");
+  return content;
+}
+
+Json read_object(const fs::path& file) {
+  return parse_object(read_text(file, kMostDocumentBytes), file.string());
+}
+
+std::optional<double> number(const Json& object, const char* key, const std::string& source) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  if (!found->is_number()) fail(source, std::string("'") + key + "' is no number");
+  const double value = found->get<double>();
+  if (!std::isfinite(value)) fail(source, std::string("'") + key + "' is no finite number");
+  return value;
+}
+
+std::optional<std::string> text(const Json& object, const char* key, const std::string& source) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  if (!found->is_string()) fail(source, std::string("'") + key + "' is no text");
+  return found->get<std::string>();
+}
+
+const Json& list(const Json& object, const char* key, const std::string& source) {
+  static const Json none = Json::array();
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return none;
+  if (!found->is_array()) fail(source, std::string("'") + key + "' is no list");
+  return *found;
+}
+
+const Json& members(const Json& object, const char* key, const std::string& source) {
+  static const Json none = Json::object();
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return none;
+  if (!found->is_object()) fail(source, std::string("'") + key + "' is no object");
+  return *found;
+}
+
+std::vector<std::string> texts(const Json& object, const char* key, const std::string& source) {
+  std::vector<std::string> all;
+  for (const Json& one : list(object, key, source)) {
+    if (!one.is_string()) fail(source, std::string("'") + key + "' holds what is no text");
+    all.push_back(one.get<std::string>());
+  }
+  return all;
+}
+
+bool is_run(const fs::path& directory) {
+  return is_there(directory / "manifest.yaml") && is_there(directory / "metrics.jsonl");
+}
+
+RunRecord read_run(const fs::path& directory) {
+  RunRecord record;
+  record.directory = directory;
+  record.manifest = read_text(directory / "manifest.yaml", kMostDocumentBytes);
+  if (is_there(directory / "privgrad.lock")) {
+    record.lock = read_text(directory / "privgrad.lock", kMostDocumentBytes);
+  }
+  record.summary = optional_object(directory / "summary.json");
+  record.statement = optional_object(directory / "statement.json");
+  record.schedules = optional_object(directory / "schedules.json");
+  read_measurements(directory / "metrics.jsonl", record);
+  record.has_ledger = is_there(directory / "ledger.jsonl");
+  if (record.has_ledger) read_spending(directory / "ledger.jsonl", record);
+  return record;
+}
+
+}  // namespace privgrad::report

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "chart.hpp"
+
+namespace privgrad::report {
+
+/// One line of metrics.jsonl.
+struct Measurement {
+  double step = 0.0;
+  std::optional<double> epsilon;  ///< Nothing: infinite.
+  std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
+  std::optional<double> clip_norm, clipped_fraction;
+};
+
+/// What a run left. A run that was cut off lacks the later parts; a part that is there is whole,
+/// except for the last line of a file that grows, which a kill can cut off and which is left out.
+struct RunRecord {
+  std::filesystem::path directory;
+  std::string manifest;                     ///< As resolved.
+  std::string lock;                         ///< "" if there is none.
+  std::optional<nlohmann::json> summary;    ///< Nothing: the run did not come to its end.
+  std::optional<nlohmann::json> statement;  ///< Nothing: none was written.
+  std::optional<nlohmann::json> schedules;
+  std::vector<Measurement> measurements;
+
+  bool has_ledger = false;   ///< A run without noise has none.
+  std::vector<Point> spent;  ///< Epsilon after so many charged steps; finite ones.
+  std::uint64_t charged_steps = 0;
+  std::optional<double> last_epsilon;  ///< Of the ledger's last charge; nothing: infinite or none.
+  std::vector<std::string> notes;      ///< What a reader should know about the record itself.
+};
+
+/// Whether the directory holds a run, or the beginning of one.
+bool is_run(const std::filesystem::path& directory);
+
+/// \throws IoError "FILE:LINE: what is wrong": a file that cannot be read, that is larger than a
+/// run writes, that holds no JSON or members of a wrong type, or a ledger whose chain is broken.
+RunRecord read_run(const std::filesystem::path& directory);
+
+/// A whole file. \throws IoError if it cannot be read or holds more than `most_bytes`.
+std::string read_text(const std::filesystem::path& file, std::size_t most_bytes);
+
+/// A file with one JSON object. \throws IoError
+nlohmann::json read_object(const std::filesystem::path& file);
+
+/// Members of a record, or nothing where they are missing or null.
+/// \throws IoError naming `source` and the member if it has another type.
+std::optional<double> number(const nlohmann::json& object, const char* key,
+                             const std::string& source);
+std::optional<std::string> text(const nlohmann::json& object, const char* key,
+                                const std::string& source);
+
+/// A member that is a list (an object); empty where it is missing or null. \throws IoError
+const nlohmann::json& list(const nlohmann::json& object, const char* key,
+                           const std::string& source);
+const nlohmann::json& members(const nlohmann::json& object, const char* key,
+                              const std::string& source);
+
+/// The texts of a list. \throws IoError if one is none.
+std::vector<std::string> texts(const nlohmann::json& object, const char* key,
+                               const std::string& source);
+
+}  // namespace privgrad::report

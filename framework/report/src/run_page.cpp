@@ -1,0 +1,449 @@
+#include "run_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "document.hpp"
+#include "html.hpp"
+#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::report {
+namespace {
+
+using Json = nlohmann::json;
+using core::short_bound;
+using core::short_lower_bound;
+using core::short_number;
+
+constexpr int kBoundDigits = 5;
+
+std::string digits(std::optional<double> value, int count = 4) {
+  return value ? short_number(*value, count) : "-";
+}
+
+std::string whole(double value) { return short_number(value, 15); }
+
+/// What a kind of bound means.
+std::string bound_words(const std::string& bound) {
+  if (bound == "upper") return "upper bound";
+  if (bound == "exact") return "exact";
+  if (bound == "estimate") return "estimate, no bound";
+  return bound;
+}
+
+/// A paragraph of the statement: those with a subject begin with it, in a word or three.
+std::string statement_paragraph(const std::string& words) {
+  constexpr std::size_t kLongestSubject = 40;
+  const std::size_t stop = words.find(". ");
+  if (stop > kLongestSubject) return paragraph(words);
+  return "<p><strong>" + escaped(words.substr(0, stop + 1)) + "</strong>" +
+         escaped(words.substr(stop + 1)) + "</p>\n";
+}
+
+class RunPage {
+ public:
+  explicit RunPage(const RunRecord& record)
+      : record_(record),
+        summary_(record.summary.value_or(Json::object())),
+        statement_(record.statement.value_or(Json::object())),
+        summary_file_((record.directory / "summary.json").string()),
+        statement_file_((record.directory / "statement.json").string()) {}
+
+  std::string html() {
+    std::string body = head();
+    body += privacy_section();
+    body += training_section();
+    body += schedule_section();
+    body += unaccounted_section();
+    body += version_section();
+    body += section("manifest", "The manifest, as resolved",
+                    "<pre tabindex=\"0\">" + escaped(record_.manifest) + "</pre>\n");
+    return document(name() + " - PrivGrad run", body, charts_);
+  }
+
+ private:
+  std::string name() const {
+    if (const auto known = text(summary_, "name", summary_file_)) return *known;
+    return text(statement_, "name", statement_file_).value_or("run");
+  }
+
+  std::optional<double> of_statement(const char* key) const {
+    return number(statement_, key, statement_file_);
+  }
+  std::string text_of_statement(const char* key) const {
+    return text(statement_, key, statement_file_).value_or("not recorded");
+  }
+  bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
+  bool ended() const { return record_.summary.has_value(); }
+
+  /// What was spent: of a run that ended, what it says; of another, what its ledger says.
+  std::optional<double> epsilon() const {
+    return ended() ? number(summary_, "epsilon", summary_file_) : record_.last_epsilon;
+  }
+
+  std::optional<double> planned_steps() const {
+    if (const auto known = number(summary_, "planned_steps", summary_file_)) return known;
+    return of_statement("planned_steps");
+  }
+
+  std::string what_happened() const {
+    const std::string planned = planned_steps() ? whole(*planned_steps()) : "unknown";
+    if (!ended()) {
+      return "This run was cut off, or it is still going on: it has no summary. " +
+             (record_.has_ledger ? whole(static_cast<double>(record_.charged_steps)) + " of " +
+                                       planned + " planned steps had been paid for by then."
+                                 : "It was planned to make " + planned + " steps.");
+    }
+    const std::string status = text(summary_, "status", summary_file_).value_or("unknown");
+    const std::string steps = digits(number(summary_, "steps", summary_file_), 15);
+    if (status == "completed") return "Completed all " + steps + " steps.";
+    const std::string after = " after step " + steps + " of " + planned;
+    if (status == "budget_exhausted") {
+      return "The privacy budget was spent" + after + ": the model is the one that it paid for.";
+    }
+    if (status == "interrupted") return "Interrupted" + after + ": the model is the one so far.";
+    if (status == "diverged") {
+      return "Diverged" + after +
+             ": the parameters were no longer finite, and the model is the last that was.";
+    }
+    return "Ended with status '" + status + "'" + after + ".";
+  }
+
+  std::string head() const {
+    std::string html =
+        "<h1>" + escaped(name()) + "</h1>\n<p class=\"lead\">A training run by PrivGrad";
+    if (const auto mode = text(summary_, "mode", summary_file_))
+      html += ", " + escaped(*mode) + " mode";
+    html += "</p>\n";
+    const bool completed = ended() && summary_.value("status", Json()) == "completed";
+    html += (completed ? "<p>" : "<p class=\"warning\" role=\"note\">") + escaped(what_happened()) +
+            "</p>\n";
+    if (const auto stain = text(statement_, "stain", statement_file_); stain && !stain->empty()) {
+      html += "<p class=\"warning\" role=\"note\">" + escaped(*stain) + "</p>\n";
+    }
+    for (const std::string& note : record_.notes) {
+      html += "<p class=\"warning\" role=\"note\">" + escaped(note) + "</p>\n";
+    }
+    return html + tiles();
+  }
+
+  static std::string tile(const std::string& what, const std::string& value,
+                          const std::string& more) {
+    return "<dl class=\"tile\"><dt>" + escaped(what) + "</dt><dd>" + escaped(value) + "</dd>" +
+           (more.empty() ? "" : "<dd class=\"more\">" + escaped(more) + "</dd>") + "</dl>\n";
+  }
+
+  std::string tiles() const {
+    std::string html = "<div class=\"tiles\">\n";
+    if (!has_noise()) {
+      html += tile("epsilon", "infinite", "no noise was added");
+    } else if (const auto spent = epsilon()) {
+      const std::string bound =
+          text(summary_, "bound", summary_file_).value_or(text_of_statement("bound"));
+      html +=
+          tile("epsilon", (bound == "exact" ? "" : "\u2264 ") + short_bound(*spent, kBoundDigits),
+               bound_words(bound) + " by " + text_of_statement("accountant") +
+                   (ended() ? "" : ", of the charges in the ledger"));
+    } else {
+      html +=
+          tile("epsilon", record_.charged_steps == 0 && !ended() ? "0" : "infinite",
+               record_.charged_steps == 0 && !ended() ? "nothing was charged" : "none is proved");
+    }
+    if (has_noise()) {
+      const auto delta = of_statement("delta");
+      html += tile("delta", digits(delta, 6),
+                   "per " + text_of_statement("unit") + ", " + text_of_statement("adjacency"));
+    }
+    const Json& metrics = members(summary_, "metrics", summary_file_);
+    for (const auto& [key, what] :
+         {std::pair{"test_accuracy", "test accuracy"}, std::pair{"test_loss", "test loss"}}) {
+      const auto value = number(metrics, key, summary_file_);
+      if (value) html += tile(what, digits(value), "of the final model");
+    }
+    if (const auto parameters = number(summary_, "parameters", summary_file_)) {
+      html += tile("parameters", whole(*parameters), "");
+    }
+    return html + "</div>\n";
+  }
+
+  std::string privacy_section() {
+    std::string html;
+    const auto prose = texts(statement_, "prose", statement_file_);
+    const std::string stain = text(statement_, "stain", statement_file_).value_or("");
+    for (const std::string& sentence : prose) {
+      if (sentence != stain) html += statement_paragraph(sentence);  // that stands above
+    }
+    if (prose.empty()) html += paragraph("This run left no statement.");
+    html += accountant_table();
+    html += epsilon_chart();
+    return section("privacy", "Privacy statement", html);
+  }
+
+  std::string accountant_table() const {
+    if (!record_.statement || !has_noise()) return "";
+    HtmlTable table(
+        "What each accountant proves at this delta. Epsilon is rounded up, lower bounds "
+        "are rounded down.",
+        {"accountant", "steps", "epsilon", "kind", "true value at least", "note"},
+        {false, true, true, false, true, false});
+    const auto add = [&](const Json& answer, const std::string& who, const std::string& steps) {
+      const auto value = number(answer, "epsilon", statement_file_);
+      const auto lower = number(answer, "lower", statement_file_);
+      table.add({who, steps, value ? short_bound(*value, kBoundDigits) : "infinite",
+                 bound_words(text(answer, "bound", statement_file_).value_or("unknown")),
+                 lower ? short_lower_bound(*lower, kBoundDigits) : "-",
+                 text(answer, "note", statement_file_).value_or("")});
+    };
+    const bool unfinished = statement_.value("status", Json()) == "unfinished";
+    add(statement_, text_of_statement("accountant") + " (guards the budget)",
+        digits(of_statement("charged_steps"), 15) + (unfinished ? ", planned" : ""));
+    for (const Json& other : list(statement_, "also", statement_file_)) {
+      if (!other.is_object()) throw IoError(statement_file_ + ": 'also' holds what is no object");
+      add(other, text(other, "accountant", statement_file_).value_or("unknown"),
+          digits(number(other, "steps", statement_file_), 15) + ", planned");
+    }
+    return table.html();
+  }
+
+  std::string epsilon_chart() {
+    Chart chart{.id = "epsilon",
+                .title = "Epsilon spent",
+                .x = "step",
+                .y = "epsilon",
+                .says =
+                    "How the guarantee is used up. Steps are paid for in blocks before they are "
+                    "made, so the line is never below what was spent by then."};
+    if (!record_.spent.empty()) {
+      Series series{.name = "spent", .points = {{0.0, 0.0}}, .stepped = true};
+      series.points.insert(series.points.end(), record_.spent.begin(), record_.spent.end());
+      chart.series.push_back(std::move(series));
+    }
+    if (const auto target = of_statement("target_epsilon")) {
+      chart.levels.push_back({"budget", *target});
+    }
+    chart.from_zero = true;
+    const std::string figure = charts_.add(std::move(chart));
+    return figure.empty() ? "" : "<div class=\"charts\">\n" + figure + "</div>\n";
+  }
+
+  std::vector<Point> measured(std::optional<double> Measurement::*value) const {
+    std::vector<Point> points;
+    for (const Measurement& one : record_.measurements) {
+      if (one.*value) points.push_back({one.step, *(one.*value)});
+    }
+    return points;
+  }
+
+  std::string training_section() {
+    std::string html;
+    html += charts_.add({.id = "loss",
+                         .title = "Loss",
+                         .x = "step",
+                         .y = "mean loss",
+                         .says = "Whether training still gets better where it ends. Test far above "
+                                 "train is overfitting, which the noise makes rare.",
+                         .series = {{"train", measured(&Measurement::train_loss)},
+                                    {"test", measured(&Measurement::test_loss)}}});
+    html += charts_.add({.id = "accuracy",
+                         .title = "Accuracy",
+                         .x = "step",
+                         .y = "share of right answers",
+                         .says = "What the model is worth at each point of the run, and so at each "
+                                 "epsilon of the chart above.",
+                         .series = {{"train", measured(&Measurement::train_accuracy)},
+                                    {"test", measured(&Measurement::test_accuracy)}},
+                         .share = true});
+    html += charts_.add(
+        {.id = "clipped",
+         .title = "Clipped share of the batch, as released",
+         .x = "step",
+         .y = "noised share",
+         .says =
+             "How many examples had a gradient longer than the clip norm. The numbers carry the "
+             "noise that they were released with, so they can leave the range from 0 to 1.",
+         .series = {{"clipped", measured(&Measurement::clipped_fraction)}}});
+    if (html.empty()) {
+      return section(
+          "training", "Training",
+          paragraph("No loss and no accuracy: nothing was measured, because release mode "
+                    "shows no exact values of private rows."));
+    }
+    const auto seconds = number(summary_, "seconds", summary_file_);
+    return section(
+        "training", "Training",
+        "<div class=\"charts\">\n" + html + "</div>\n" +
+            (seconds ? paragraph("The steps took " + short_number(*seconds, 3) + " s.") : ""));
+  }
+
+  std::string schedule_section() {
+    if (!record_.schedules) {
+      return section("schedules", "Schedules", paragraph("This run left no record of them."));
+    }
+    const std::string source = (record_.directory / "schedules.json").string();
+    std::string figures;
+    std::vector<std::pair<std::string, std::string>> constants;
+    bool exact = true;
+    int drawn = 0;
+    for (const auto& [slot, value] : members(*record_.schedules, "slots", source).items()) {
+      const std::vector<Point> points = slot_points(*record_.schedules, slot, source);
+      const SlotWords words = words_of_slot(slot);
+      exact = exact && value.value("exact", Json(true)) == true;
+      const bool varies = std::any_of(points.begin(), points.end(), [&](const Point& point) {
+        return point.y != points.front().y;
+      });
+      if (!varies && slot != "noise_multiplier") {
+        if (!points.empty()) {
+          constants.push_back({words.title, short_number(points.front().y, 6) + " in every step"});
+        }
+        continue;
+      }
+      figures += charts_.add({.id = "slot-" + std::to_string(++drawn),
+                              .title = words.title,
+                              .x = "step",
+                              .y = "",
+                              .says = words.says,
+                              .series = {{words.title, points, {}, true}}});
+    }
+    if (!members(*record_.schedules, "slots", source).contains("clip_norm")) {
+      const SlotWords words = words_of_slot("clip_norm");
+      figures += charts_.add({.id = "slot-adapted",
+                              .title = words.title + ", as adapted",
+                              .x = "step",
+                              .y = "",
+                              .says = "The clip norm that the next step uses. It follows from "
+                                      "counts that were released and charged.",
+                              .series = {{words.title, measured(&Measurement::clip_norm)}}});
+    }
+    std::string html = "<div class=\"charts\">\n" + figures + "</div>\n";
+    if (!constants.empty()) html += facts(constants);
+    if (!exact) {
+      html +=
+          paragraph("Schedules with many changes are drawn from values at steps spread evenly.");
+    }
+    const auto steps = number(summary_, "steps", summary_file_);
+    if (!ended() || steps != planned_steps()) {
+      html +=
+          paragraph("These are the schedules as planned, also for the steps that were not made.");
+    }
+    return section("schedules", "Schedules", html);
+  }
+
+  std::string unaccounted_section() const {
+    std::string html;
+    if (!record_.statement) {
+      for (const std::string& what : texts(summary_, "unaccounted", summary_file_)) {
+        html += "<li>" + escaped(what) + "</li>\n";
+      }
+    } else {
+      for (const Json& item : list(statement_, "unaccounted", statement_file_)) {
+        if (!item.is_object()) {
+          throw IoError(statement_file_ + ": 'unaccounted' holds what is no object");
+        }
+        const bool model = item.value("reaches", Json()) != "shown_values";
+        html += "<li><strong>" + escaped(text(item, "what", statement_file_).value_or("unknown")) +
+                "</strong>: " +
+                (model ? "the model depends on it"
+                       : "shown beside the model; training does not use it") +
+                "</li>\n";
+      }
+    }
+    if (html.empty()) {
+      html = ended() || record_.statement
+                 ? paragraph("Nothing: every use of private rows was charged.")
+                 : paragraph("Unknown: the run left neither a statement nor a summary.");
+    } else {
+      html = paragraph("Read off private rows, and charged nowhere:") + "<ul>\n" + html + "</ul>\n";
+    }
+    return section("unaccounted", "What was not accounted for", html);
+  }
+
+  std::string version_section() const {
+    const Json& versions = members(statement_, "versions", statement_file_);
+    std::string html =
+        facts({{"PrivGrad", text(versions, "privgrad", statement_file_).value_or("not recorded")},
+               {"arithmetic of the noise", text_of_statement("arithmetic")},
+               {"randomness", text_of_statement("randomness")}});
+    HtmlTable table("The plugins that made this run.",
+                    {"plugin", "version", "SHA-256 of the file"});
+    for (const Json& plugin : list(versions, "plugins", statement_file_)) {
+      if (!plugin.is_object())
+        throw IoError(statement_file_ + ": 'plugins' holds what is no object");
+      table.add({text(plugin, "name", statement_file_).value_or(""),
+                 text(plugin, "version", statement_file_).value_or(""),
+                 text(plugin, "sha256", statement_file_).value_or("")});
+    }
+    if (!table.empty()) html += table.html();
+    if (!record_.lock.empty()) html += folded_text("privgrad.lock", record_.lock);
+    return section("versions", "Versions", html);
+  }
+
+  const RunRecord& record_;
+  const Json summary_, statement_;
+  const std::string summary_file_, statement_file_;
+  Charts charts_;
+};
+
+}  // namespace
+
+SlotWords words_of_slot(const std::string& slot) {
+  if (slot == "noise_multiplier") {
+    return {
+        "Noise multiplier",
+        "Standard deviation of the noise over the clip norm. Where it is small, steps carry more "
+        "signal and cost more privacy."};
+  }
+  if (slot == "clip_norm") {
+    return {
+        "Clip norm",
+        "The longest gradient that an example may contribute; longer ones are scaled down to it."};
+  }
+  if (slot == "learning_rate")
+    return {"Learning rate", "How far a step goes; free of privacy cost."};
+  if (slot == "batch_size") {
+    return {
+        "Expected batch size",
+        "The constant that the noised sum is divided by. Larger batches drown the noise, and cost "
+        "more privacy where batches are sampled."};
+  }
+  if (slot == "local_iterations") {
+    return {"Local iterations", "Steps that a client makes between two exchanges with the server."};
+  }
+  if (slot == "count_noise") {
+    return {"Noise of the clipping count, in examples",
+            "What hides how many examples were clipped; a share of the noise pays for it."};
+  }
+  if (slot == "gradient_noise_multiplier") {
+    return {"Noise multiplier of the gradients alone",
+            "A little above the noise multiplier, because the clipping count has its share of it."};
+  }
+  return {slot, "One value a step, as planned."};
+}
+
+std::vector<Point> slot_points(const Json& schedules, const std::string& slot,
+                               const std::string& source) {
+  const Json& entry = members(members(schedules, "slots", source), slot.c_str(), source);
+  const Json& steps = list(entry, "step", source);
+  const Json& values = list(entry, "value", source);
+  if (steps.size() != values.size())
+    throw IoError(source + ": '" + slot + "' has lists of different lengths");
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!steps[i].is_number() || !values[i].is_number()) {
+      throw IoError(source + ": '" + slot + "' holds what is no number");
+    }
+    const Point point{steps[i].get<double>() + 1.0, values[i].get<double>()};
+    if (!points.empty() && point.x <= points.back().x) {
+      throw IoError(source + ": '" + slot + "' goes back in steps");
+    }
+    points.push_back(point);
+  }
+  const auto last = number(schedules, "steps", source);
+  if (last && !points.empty() && *last > points.back().x)
+    points.push_back({*last, points.back().y});
+  return points;
+}
+
+std::string run_page(const RunRecord& record) { return RunPage(record).html(); }
+
+}  // namespace privgrad::report

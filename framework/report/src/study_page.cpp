@@ -1,0 +1,529 @@
+#include "study_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "document.hpp"
+#include "html.hpp"
+#include "interval.hpp"
+#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/error.hpp"
+#include "record.hpp"
+#include "run_page.hpp"
+
+namespace privgrad::report {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using core::short_bound;
+using core::short_number;
+
+constexpr int kBoundDigits = 5;
+constexpr std::size_t kMostCurvePoints = 300;  // of each arm, with its interval
+constexpr double kSameEpsilon = 0.005;  // relative; below that, a chart over epsilon says nothing
+
+std::string digits(std::optional<double> value, int count = 4) {
+  return value ? short_number(*value, count) : "-";
+}
+
+/// "test accuracy" for test_accuracy.
+std::string spoken(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+/// One name below a directory, and nothing that leads out of it.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
+         name.find('\0') == name.npos;
+}
+
+struct Arm {
+  std::string name;
+  Json plan;                    ///< Its entry in study.json.
+  std::vector<RunRecord> runs;  ///< Those that came to their end.
+};
+
+class StudyPage {
+ public:
+  explicit StudyPage(const fs::path& directory)
+      : study_file_((directory / "study.json").string()),
+        results_file_((directory / "results.json").string()),
+        study_(read_object(directory / "study.json")),
+        results_(fs::exists(directory / "results.json") ? read_object(directory / "results.json")
+                                                        : Json::object()),
+        has_results_(fs::exists(directory / "results.json")) {
+    if (fs::exists(directory / "privgrad.lock")) {
+      lock_ = read_text(directory / "privgrad.lock", std::size_t{1} << 20);
+    }
+    read_arms(directory);
+    for (const Json& metric : list(study_, "metrics", study_file_)) {
+      if (!metric.is_object()) throw IoError(study_file_ + ": 'metrics' holds what is no object");
+      if (const auto known = text(metric, "name", study_file_)) metrics_.push_back(*known);
+    }
+  }
+
+  std::string html() {
+    std::string body = head();
+    body += arms_section();
+    body += pairs_section();
+    body += choice_section();
+    body += curves_section();
+    body += spending_section();
+    body += unaccounted_section();
+    std::string versions =
+        facts({{"PrivGrad", text(study_, "privgrad", study_file_).value_or("not recorded")}});
+    if (!lock_.empty()) versions += folded_text("privgrad.lock", lock_);
+    body += section("versions", "Versions", versions);
+    body += section("study", "The study, as planned",
+                    "<pre tabindex=\"0\">" +
+                        escaped(study_.dump(2, ' ', false, Json::error_handler_t::replace)) +
+                        "</pre>\n");
+    return document(name() + " - PrivGrad study", body, charts_);
+  }
+
+ private:
+  void read_arms(const fs::path& directory) {
+    const Json& seeds = list(study_, "seeds", study_file_);
+    planned_runs_ = 0;
+    for (const Json& entry : list(study_, "arms", study_file_)) {
+      if (!entry.is_object()) throw IoError(study_file_ + ": 'arms' holds what is no object");
+      const auto arm_name = text(entry, "name", study_file_);
+      if (!arm_name || !is_plain_name(*arm_name)) {
+        throw IoError(study_file_ + ": an arm has no name that can be that of its folder");
+      }
+      Arm arm{.name = *arm_name, .plan = entry, .runs = {}};
+      for (const Json& seed : seeds) {
+        if (!seed.is_number_integer()) throw IoError(study_file_ + ": a seed is no whole number");
+        ++planned_runs_;
+        const fs::path run = directory / "runs" / arm.name / ("seed-" + seed.dump());
+        if (!is_run(run)) continue;
+        if (!fs::exists(run / "summary.json")) continue;  // half-written: it will be made again
+        arm.runs.push_back(read_run(run));
+        ++done_runs_;
+      }
+      arms_.push_back(std::move(arm));
+    }
+    if (arms_.empty()) throw IoError(study_file_ + ": names no arms");
+  }
+
+  std::string name() const { return text(study_, "name", study_file_).value_or("study"); }
+  std::string baseline() const { return text(study_, "baseline", study_file_).value_or(""); }
+
+  /// Of an arm in results.json; an empty object where there is none.
+  const Json& result_of(const std::string& arm) const {
+    static const Json none = Json::object();
+    for (const Json& entry : list(results_, "arms", results_file_)) {
+      if (!entry.is_object()) throw IoError(results_file_ + ": 'arms' holds what is no object");
+      if (text(entry, "name", results_file_) == arm) return entry;
+    }
+    return none;
+  }
+
+  static std::string warning(const std::string& content) {
+    return "<p class=\"warning\" role=\"note\">" + escaped(content) + "</p>\n";
+  }
+
+  std::string head() const {
+    const std::size_t seeds = list(study_, "seeds", study_file_).size();
+    std::string html = "<h1>" + escaped(name()) + "</h1>\n<p class=\"lead\">A study by PrivGrad: " +
+                       std::to_string(arms_.size()) + " arms, " + std::to_string(seeds) +
+                       (seeds == 1 ? " seed" : " seeds") + " each</p>\n";
+    const std::string done = std::to_string(done_runs_) + " of " + std::to_string(planned_runs_);
+    if (done_runs_ < planned_runs_ || !has_results_) {
+      html += warning("This study is not finished: " + done +
+                      " runs have come to their end. Means and comparisons appear once all have.");
+    } else {
+      html += paragraph("All " + done + " runs have come to their end.");
+    }
+    std::vector<std::string> stains = texts(study_, "stains", study_file_);
+    for (const std::string& stain : texts(results_, "stains", results_file_)) {
+      if (std::find(stains.begin(), stains.end(), stain) == stains.end()) stains.push_back(stain);
+    }
+    for (const std::string& stain : stains) html += warning(stain);
+    html += warning(
+        "None of the models is for release: the runs of a study have seeds, so that arms can be "
+        "compared in pairs, and whoever knows a seed can take the noise of its run away. The "
+        "epsilons are those of the same runs with random keys.");
+    return html + guarantee();
+  }
+
+  std::string guarantee() const {
+    const auto epsilon = number(study_, "target_epsilon", study_file_);
+    const auto delta = number(study_, "target_delta", study_file_);
+    std::vector<std::pair<std::string, std::string>> rows;
+    rows.push_back({"privacy of each arm's run",
+                    epsilon && delta ? "epsilon at most " + short_bound(*epsilon, kBoundDigits) +
+                                           " at delta " + short_number(*delta, 6)
+                                     : "differs between the arms, see the table"});
+    rows.push_back({"adjacency", text(study_, "adjacency", study_file_).value_or("differs") +
+                                     ", per " + text(study_, "unit", study_file_).value_or("?")});
+    rows.push_back({"baseline", baseline().empty() ? "none" : baseline()});
+    return facts(rows);
+  }
+
+  std::string value_with_interval(const Json& entry) const {
+    const auto mean = number(entry, "mean", results_file_);
+    const auto interval = ends(entry);
+    if (!mean) return "-";
+    if (!interval) return short_number(*mean, 4);
+    return short_number(*mean, 4) + " [" + short_number(interval->first, 4) + ", " +
+           short_number(interval->second, 4) + "]";
+  }
+
+  std::optional<std::pair<double, double>> ends(const Json& entry) const {
+    const Json& ci = list(entry, "ci95", results_file_);
+    if (ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return std::nullopt;
+    return std::pair{ci[0].get<double>(), ci[1].get<double>()};
+  }
+
+  const Json& metric_of(const std::string& arm, const char* group,
+                        const std::string& metric) const {
+    return members(members(result_of(arm), group, results_file_), metric.c_str(), results_file_);
+  }
+
+  std::string arms_section() {
+    std::vector<std::string> headings{"arm",     "runs", "steps",
+                                      "epsilon", "kind", "noise multiplier"};
+    std::vector<bool> numbers{false, true, true, true, false, true};
+    for (const std::string& metric : metrics_) {
+      headings.push_back(spoken(metric) + " (95 %)");
+      numbers.push_back(true);
+    }
+    HtmlTable table(
+        "Each arm with what its run costs (rounded up) and what it gives: the mean over "
+        "seeds, and its 95 % interval (Student's t).",
+        headings, numbers);
+    for (const Arm& arm : arms_) {
+      const auto epsilon = number(arm.plan, "epsilon", study_file_);
+      std::vector<std::string> cells{arm.name + (arm.name == baseline() ? " (baseline)" : ""),
+                                     runs_of(arm),
+                                     digits(number(arm.plan, "steps", study_file_), 15),
+                                     epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
+                                     text(arm.plan, "bound", study_file_).value_or("-") + ", " +
+                                         text(arm.plan, "accountant", study_file_).value_or("-"),
+                                     noise_of(arm)};
+      for (const std::string& metric : metrics_) {
+        cells.push_back(value_with_interval(metric_of(arm.name, "metrics", metric)));
+      }
+      table.add(cells);
+    }
+    std::string charts;
+    int drawn = 0;
+    for (const std::string& metric : metrics_) {
+      charts += mean_chart(metric, ++drawn);
+      charts += epsilon_chart(metric, drawn);
+    }
+    std::string html = table.html() + "<div class=\"charts\">\n" + charts + "</div>\n";
+    if (has_results_ && same_epsilon()) {
+      html += paragraph("There is no chart over epsilon: all arms have the same, to within " +
+                        short_number(100.0 * kSameEpsilon) + " %.");
+    }
+    return section("arms", "The arms", html);
+  }
+
+  std::string runs_of(const Arm& arm) const {
+    std::map<std::string, int> statuses;
+    for (const RunRecord& run : arm.runs) {
+      ++statuses[text(*run.summary, "status", (run.directory / "summary.json").string())
+                     .value_or("unknown")];
+    }
+    std::string words;
+    for (const auto& [status, count] : statuses) {
+      words += (words.empty() ? "" : ", ") + std::to_string(count) + " " + spoken(status);
+    }
+    return words.empty() ? "0" : words;
+  }
+
+  std::string noise_of(const Arm& arm) const {
+    const Json& range = list(arm.plan, "noise_multiplier", study_file_);
+    if (range.size() != 2 || !range[0].is_number() || !range[1].is_number()) return "-";
+    const std::string low = short_number(range[0].get<double>(), 4);
+    const std::string high = short_number(range[1].get<double>(), 4);
+    return low == high ? low : low + " to " + high;
+  }
+
+  std::string mean_chart(const std::string& metric, int at) {
+    Chart chart{.id = "means-" + std::to_string(at),
+                .title = "Mean " + spoken(metric) + " of each arm",
+                .x = spoken(metric),
+                .y = "",
+                .says =
+                    "What each arm is worth at its privacy. The whiskers are 95 % intervals over "
+                    "seeds; arms are compared by their paired differences, which are sharper."};
+    for (const Arm& arm : arms_) {
+      const Json& entry = metric_of(arm.name, "metrics", metric);
+      const auto mean = number(entry, "mean", results_file_);
+      if (!mean) continue;
+      const auto interval = ends(entry).value_or(std::pair{*mean, *mean});
+      chart.rows.push_back({arm.name, *mean, interval.first, interval.second});
+    }
+    return charts_.add(std::move(chart));
+  }
+
+  bool same_epsilon() const {
+    std::vector<double> all;
+    for (const Arm& arm : arms_) {
+      const auto epsilon = number(arm.plan, "epsilon", study_file_);
+      if (!epsilon) return false;
+      all.push_back(*epsilon);
+    }
+    const auto [low, high] = std::minmax_element(all.begin(), all.end());
+    return *high - *low <= kSameEpsilon * *high;
+  }
+
+  std::string epsilon_chart(const std::string& metric, int at) {
+    if (same_epsilon()) return "";
+    Chart chart{.id = "epsilon-" + std::to_string(at),
+                .title = "Mean " + spoken(metric) + " against epsilon",
+                .x = "epsilon",
+                .y = spoken(metric),
+                .says =
+                    "What privacy buys: arms to the left give more of it. Arms of different "
+                    "epsilon are no comparison of methods."};
+    for (const Arm& arm : arms_) {
+      const auto epsilon = number(arm.plan, "epsilon", study_file_);
+      const auto mean = number(metric_of(arm.name, "metrics", metric), "mean", results_file_);
+      if (!epsilon || !mean) continue;
+      chart.series.push_back({.name = arm.name, .points = {{*epsilon, *mean}}, .markers = true});
+    }
+    return charts_.add(std::move(chart));
+  }
+
+  std::string pairs_section() {
+    if (!has_results_ || baseline().empty()) {
+      return section("pairs", "Compared with the baseline",
+                     paragraph("There is nothing to compare yet."));
+    }
+    std::string html;
+    for (const std::string& sentence : texts(results_, "words", results_file_)) {
+      html += "<li>" + escaped(sentence) + "</li>\n";
+    }
+    if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
+    int drawn = 0;
+    for (const std::string& metric : metrics_) html += pairs_of(metric, ++drawn);
+    return section("pairs", "Compared with the baseline", html);
+  }
+
+  std::string pairs_of(const std::string& metric, int at) {
+    HtmlTable table(
+        "Difference in " + spoken(metric) + " to " + baseline() +
+            ", paired by seed. p is for the mean difference being zero; Holm's "
+            "correction is over the arms.",
+        {"arm", "difference", "95 % interval", "p (t)", "p (t, Holm)", "p (sign flip, Holm)"},
+        {false, true, true, true, true, true});
+    Chart chart{.id = "pairs-" + std::to_string(at),
+                .title = "Difference in " + spoken(metric) + " to " + baseline(),
+                .x = "difference in " + spoken(metric),
+                .y = "",
+                .says =
+                    "Which arms differ from the baseline. An interval that holds the line at 0 is "
+                    "no proof that there is no difference; the intervals are not corrected for "
+                    "their number, the p-values in the table are."};
+    for (const Arm& arm : arms_) {
+      if (arm.name == baseline()) continue;
+      const Json& entry = metric_of(arm.name, "versus_baseline", metric);
+      const auto difference = number(entry, "difference", results_file_);
+      if (!difference) continue;
+      const auto interval = ends(entry);
+      const auto p = [&](const char* key) {
+        const auto value = number(entry, key, results_file_);
+        return value ? short_bound(*value, 2) : "-";
+      };
+      table.add({arm.name, signed_number(*difference),
+                 interval ? "[" + signed_number(interval->first) + ", " +
+                                signed_number(interval->second) + "]"
+                          : "-",
+                 p("p"), p("p_holm"), p("p_sign_flip_holm")});
+      const auto drawn = interval.value_or(std::pair{*difference, *difference});
+      chart.rows.push_back({arm.name, *difference, drawn.first, drawn.second});
+    }
+    if (table.empty()) return "";
+    chart.levels.push_back({"no difference", 0.0});
+    return "<div class=\"charts\">\n" + charts_.add(std::move(chart)) + "</div>\n" + table.html();
+  }
+
+  static std::string signed_number(double value) {
+    return (value > 0.0 ? "+" : "") + short_number(value, 3);
+  }
+
+  std::string choice_section() const {
+    const Json& choice = members(results_, "choice", results_file_);
+    std::string html;
+    for (const std::string& sentence : texts(choice, "words", results_file_)) {
+      html += paragraph(sentence);
+    }
+    HtmlTable table("What choosing the best of a random number of runs costs.",
+                    {"number of runs", "expected runs", "epsilon", "delta", "by"},
+                    {false, true, true, true, false});
+    for (const Json& row : list(choice, "random_number", results_file_)) {
+      if (!row.is_object())
+        throw IoError(results_file_ + ": 'random_number' holds what is no object");
+      const auto epsilon = number(row, "epsilon", results_file_);
+      table.add({text(row, "distribution", results_file_).value_or("-"),
+                 digits(number(row, "expected_runs", results_file_), 4),
+                 epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
+                 digits(number(row, "delta", results_file_), 3),
+                 text(row, "theorem", results_file_).value_or("-")});
+    }
+    if (!table.empty()) html += table.html();
+    if (html.empty()) {
+      html = paragraph(
+          "Choosing an arm by results on private rows costs privacy, which the epsilons "
+          "above do not include.");
+    }
+    return section("choice", "The cost of choosing", html);
+  }
+
+  /// The mean over an arm's seeds at each step at which all of them were measured.
+  static Series curve(const Arm& arm, std::optional<double> Measurement::*value) {
+    std::map<double, std::vector<double>> at;
+    for (const RunRecord& run : arm.runs) {
+      for (const Measurement& one : run.measurements) {
+        if (one.*value) at[one.step].push_back(*(one.*value));
+      }
+    }
+    std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
+    Series series{.name = arm.name, .points = {}};
+    const std::size_t every = at.size() / kMostCurvePoints + 1;
+    std::size_t i = 0;
+    for (const auto& [step, values] : at) {
+      if (++i % every != 0 && i != at.size()) continue;
+      const MeanInterval mean = mean_interval(values);
+      const double half = mean.half_width.value_or(0.0);
+      series.points.push_back({step, mean.mean});
+      series.bands.push_back({step, mean.mean - half, mean.mean + half});
+    }
+    if (arm.runs.size() < 2) series.bands.clear();
+    return series;
+  }
+
+  std::string curves_section() {
+    static constexpr std::pair<const char*, std::optional<double> Measurement::*> kCurves[] = {
+        {"test accuracy", &Measurement::test_accuracy},
+        {"test loss", &Measurement::test_loss},
+        {"train accuracy", &Measurement::train_accuracy},
+        {"train loss", &Measurement::train_loss}};
+    std::string figures;
+    int drawn = 0;
+    for (const auto& [title, value] : kCurves) {
+      Chart chart{.id = "curve-" + std::to_string(++drawn),
+                  .title = "Mean " + std::string(title) + " over the steps",
+                  .x = "step",
+                  .y = title,
+                  .says =
+                      "How fast each arm learns, and whether it still did where it ended. Bands "
+                      "are 95 % intervals over seeds, at each step on its own."};
+      chart.share = std::string_view(title).ends_with("accuracy");
+      for (const Arm& arm : arms_) chart.series.push_back(curve(arm, value));
+      figures += charts_.add(std::move(chart));
+    }
+    if (figures.empty()) figures = paragraph("Nothing was measured yet.");
+    return section("curves", "Learning curves", "<div class=\"charts\">\n" + figures + "</div>\n");
+  }
+
+  std::string spending_section() {
+    Chart spent{.id = "spent",
+                .title = "Epsilon spent",
+                .x = "step",
+                .y = "epsilon",
+                .says = "When each arm spends its privacy. All seeds of an arm spend the same."};
+    spent.from_zero = true;
+    std::map<std::string, std::vector<Series>> slots;
+    for (const Arm& arm : arms_) {
+      if (arm.runs.empty()) continue;
+      const RunRecord& run = arm.runs.front();
+      Series series{.name = arm.name, .points = {{0.0, 0.0}}, .stepped = true};
+      series.points.insert(series.points.end(), run.spent.begin(), run.spent.end());
+      if (!run.spent.empty()) add_or_name(spent.series, std::move(series));
+      if (!run.schedules) continue;
+      const std::string source = (run.directory / "schedules.json").string();
+      for (const auto& [slot, value] : members(*run.schedules, "slots", source).items()) {
+        add_or_name(slots[slot], {.name = arm.name,
+                                  .points = slot_points(*run.schedules, slot, source),
+                                  .stepped = true});
+      }
+    }
+    std::string figures = charts_.add(std::move(spent));
+    int drawn = 0;
+    for (auto& [slot, series] : slots) {
+      if (slot != "noise_multiplier" && all_alike(series)) continue;
+      const SlotWords words = words_of_slot(slot);
+      figures += charts_.add({.id = "slot-" + std::to_string(++drawn),
+                              .title = words.title,
+                              .x = "step",
+                              .y = "",
+                              .says = words.says,
+                              .series = std::move(series)});
+    }
+    if (figures.empty()) return "";
+    return section("spending", "Spending and schedules",
+                   "<div class=\"charts\">\n" + figures + "</div>\n");
+  }
+
+  /// Lines that would lie on each other are one, with all their names.
+  static void add_or_name(std::vector<Series>& all, Series series) {
+    const auto same = [](const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; };
+    for (Series& other : all) {
+      if (!std::equal(series.points.begin(), series.points.end(), other.points.begin(),
+                      other.points.end(), same)) {
+        continue;
+      }
+      other.name += ", " + series.name;
+      return;
+    }
+    all.push_back(std::move(series));
+  }
+
+  /// Whether one value would say it all.
+  static bool all_alike(const std::vector<Series>& all) {
+    return std::all_of(all.begin(), all.end(), [&](const Series& series) {
+      return std::all_of(series.points.begin(), series.points.end(), [&](const Point& point) {
+        return point.y == all.front().points.front().y;
+      });
+    });
+  }
+
+  std::string unaccounted_section() const {
+    std::map<std::string, std::vector<std::string>> arms_with;
+    for (const Arm& arm : arms_) {
+      for (const std::string& what : texts(arm.plan, "unaccounted", study_file_)) {
+        arms_with[what].push_back(arm.name);
+      }
+    }
+    std::string html;
+    for (const auto& [what, arms] : arms_with) {
+      std::string who;
+      for (const std::string& arm : arms) who += (who.empty() ? "" : ", ") + arm;
+      html += "<li><strong>" + escaped(what) +
+              "</strong>: " + (arms.size() == arms_.size() ? "in all arms" : "in " + escaped(who)) +
+              "</li>\n";
+    }
+    html = html.empty() ? paragraph("Nothing in any arm: every use of private rows was charged.")
+                        : paragraph("Read off private rows, and charged nowhere:") + "<ul>\n" +
+                              html + "</ul>\n";
+    return section("unaccounted", "What was not accounted for", html);
+  }
+
+  const std::string study_file_, results_file_;
+  const Json study_, results_;
+  const bool has_results_;
+  std::string lock_;
+  std::vector<Arm> arms_;
+  std::vector<std::string> metrics_;
+  std::size_t planned_runs_ = 0, done_runs_ = 0;
+  Charts charts_;
+};
+
+}  // namespace
+
+bool is_study(const fs::path& directory) {
+  std::error_code failure;
+  return fs::exists(directory / "study.json", failure);
+}
+
+std::string study_page(const fs::path& directory) { return StudyPage(directory).html(); }
+
+}  // namespace privgrad::report

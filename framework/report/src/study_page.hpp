@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace privgrad::report {
+
+/// Whether the directory holds a study, or the beginning of one.
+bool is_study(const std::filesystem::path& directory);
+
+/// The page of a study, from the files that docs/studies.md describes: also of one that was cut
+/// off. \throws IoError as read_run().
+std::string study_page(const std::filesystem::path& directory);
+
+}  // namespace privgrad::report

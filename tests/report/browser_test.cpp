@@ -1,0 +1,189 @@
+#include "page.hpp"
+#include "shared_files.hpp"
+
+// Pages in the browser that Debian packages. What only a browser can tell: that scripts run without
+// an error, and that something is drawn.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kChromium = "/usr/bin/chromium";
+
+/// Looks at the pixels of every chart, and says what it saw in attributes of the document.
+constexpr const char* kProbe = R"(<script>
+addEventListener('load', () => {
+  const seen = [...document.querySelectorAll('canvas')].map((canvas) => {
+    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const colours = new Set();
+    let drawn = 0;
+    for (let i = 0; i < data.length; i += 4) {
+      if (data[i + 3] === 0) continue;
+      ++drawn;
+      // Neither grey: the lines and points of the data are coloured, axes and grids are not.
+      if (Math.max(data[i], data[i+1], data[i+2]) - Math.min(data[i], data[i+1], data[i+2]) > 60) {
+        colours.add((data[i] << 16) | (data[i + 1] << 8) | data[i + 2]);
+      }
+    }
+    return {id: canvas.id, drawn, colours: colours.size};
+  });
+  const links = [...document.querySelectorAll('a.csv')].map((a) => decodeURIComponent(a.href));
+  const result = {seen, links, title: document.title, errors: window.errors,
+    ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
+    wide: document.documentElement.scrollWidth > innerWidth,
+    drawn: document.documentElement.dataset.chartsDrawn};
+  document.documentElement.dataset.probe = btoa(unescape(encodeURIComponent(JSON.stringify(result))));
+});
+</script></body>)";
+
+constexpr const char* kListen =
+    "<body><script>window.errors = []; addEventListener('error', (e) => errors.push(e.message));"
+    "</script>";
+
+std::string from_base64(const std::string& text) {
+  static const std::string kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  unsigned bits = 0;
+  int count = 0;
+  for (const char c : text) {
+    const std::size_t digit = kDigits.find(c);
+    if (digit == kDigits.npos) continue;
+    bits = (bits << 6) | static_cast<unsigned>(digit);
+    count += 6;
+    if (count >= 8) out += static_cast<char>((bits >> (count -= 8)) & 0xff);
+  }
+  return out;
+}
+
+class Browser {
+ public:
+  Outcome open(const fs::path& file, Words flags) const {
+    Words words{kChromium,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--disable-background-networking",
+                "--enable-logging=stderr",
+                "--virtual-time-budget=3000",
+                "--user-data-dir=" + (dir_.path() / "user").string()};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.push_back("file://" + file.string());
+    return call({.words = words,
+                 .environment = {{"HOME", dir_.path().string()}},
+                 .directory = dir_.path()});
+  }
+
+  /// What the probe saw. \param flags  e.g. the window's size.
+  Json probe(std::string page, const Words& flags) const {
+    page.replace(page.find("<body>"), 6, kListen);
+    page.replace(page.rfind("</body>"), 7, kProbe);
+    const fs::path file = dir_.path() / "probed.html";
+    write_file(file, page);
+    Words all = flags;
+    all.push_back("--dump-dom");
+    const Outcome outcome = open(file, all);
+    INFO(outcome.err.substr(0, 2000));
+    CHECK(outcome.err.find("CONSOLE") == std::string::npos);
+    const std::string key = "data-probe=\"";
+    const std::size_t at = outcome.out.find(key);
+    REQUIRE(at != std::string::npos);
+    const std::size_t begin = at + key.size();
+    return Json::parse(
+        from_base64(outcome.out.substr(begin, outcome.out.find('"', begin) - begin)));
+  }
+
+  const fs::path& dir() const { return dir_.path(); }
+
+ private:
+  TempDir dir_;
+};
+
+void check_all_drawn(const Json& probe, const std::string& page) {
+  INFO(probe.dump(1).substr(0, 4000));
+  CHECK(probe.at("errors").empty());
+  const std::size_t charts = chart_data(page).size();
+  CHECK(charts > 0);
+  CHECK(probe.at("drawn") == std::to_string(charts));
+  CHECK(probe.at("seen").size() == charts);
+  for (const Json& canvas : probe.at("seen")) {
+    INFO(canvas.dump());
+    CHECK(canvas.at("drawn") > 2'000);
+    CHECK(canvas.at("colours") >= 1);
+  }
+}
+
+Words size(int width, int height) {
+  return {"--window-size=" + std::to_string(width) + "," + std::to_string(height)};
+}
+
+}  // namespace
+
+#define NEEDS_CHROMIUM() \
+  if (!fs::exists(kChromium)) PRIVGRAD_SKIP("no " << kChromium << ": apt-get install chromium")
+
+TEST_CASE("in a browser every chart of a run is drawn, without an error, light and dark") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  page_of_run(cli, {"--set", "schedules.learning_rate={kind: exponential, initial: 0.5, rate: 0.9}",
+                    "--set", "clipping={kind: adaptive}", "--set", "evaluate_every=1"});
+  Json summary = Json::parse(read_file(cli.out("run/summary.json")));
+  summary["name"] = "<img src=x onerror=document.title=1>";
+  write_file(cli.out("run/summary.json"), summary.dump());
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  const std::string page = page_of(cli, "run");
+  const Json light = browser.probe(page, size(1200, 2000));
+  check_all_drawn(light, page);
+  CHECK(light.at("paper") == "rgb(255, 255, 255)");
+  CHECK(light.at("title") == "<img src=x onerror=document.title=1> - PrivGrad run");
+
+  Words dark_flags = size(1200, 2000);
+  dark_flags.push_back("--blink-settings=preferredColorScheme=0");
+  const Json dark = browser.probe(page, dark_flags);
+  check_all_drawn(dark, page);
+  CHECK(dark.at("paper") == "rgb(20, 23, 27)");
+  CHECK(dark.at("ink") == "rgb(230, 233, 237)");
+
+  // What a link downloads is what is drawn.
+  const Json accuracy = chart(page, "accuracy");
+  const std::string csv = light.at("links").at(2);
+  CHECK(csv.starts_with("data:text/csv;charset=utf-8,\"series\",\"step\","));
+  CHECK(std::count(csv.begin(), csv.end(), '\n') ==
+        1 + static_cast<std::ptrdiff_t>(2 * accuracy.at("series").at(0).at("points").size()));
+}
+
+TEST_CASE("on a telephone no part of a page is wider than the screen") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  const std::string page = page_of_run(cli, {"--set", "privacy.also=[{kind: pld}, {kind: rdp}]"});
+  Words flags = size(500, 900);  // headless Chromium opens no narrower window
+  const Json narrow = browser.probe(page, flags);
+  check_all_drawn(narrow, page);
+  CHECK(narrow.at("wide") == false);
+}
+
+TEST_CASE("a page in print has its text and its charts") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  page_of_run(cli);
+  const fs::path pdf = browser.dir() / "page.pdf";
+  const Outcome outcome =
+      browser.open(cli.out("run/report.html"), {"--print-to-pdf=" + pdf.string()});
+  INFO(outcome.err.substr(0, 2000));
+  CHECK(outcome.err.find("CONSOLE") == std::string::npos);
+  const std::string printed = read_file(pdf);
+  CHECK(printed.starts_with("%PDF-"));
+  CHECK_THAT(printed, ContainsSubstring("/FontFile2"));
+
+  // Without its scripts the page prints the same, but for what is drawn.
+  const std::string page = page_of(cli, "run");
+  write_file(browser.dir() / "still.html", page.substr(0, page.find("<script")) + "</body></html>");
+  const fs::path still = browser.dir() / "still.pdf";
+  browser.open(browser.dir() / "still.html", {"--print-to-pdf=" + still.string()});
+  REQUIRE(fs::exists(still));
+  CHECK(fs::file_size(pdf) > fs::file_size(still) + 1'000 * chart_data(page).size());
+}

@@ -1,0 +1,136 @@
+#include "page.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Broken {
+  const char* file;
+  std::string content;
+  const char* says;
+};
+
+}  // namespace
+
+TEST_CASE("what is no run is refused in one line") {
+  const Cli cli;
+  fs::create_directory(cli.out("empty"));
+  check_one_error_line(cli({"report", "empty"}), 2);
+  check_one_error_line(cli({"report", "nowhere"}), 4);
+  check_one_error_line(cli({"report", "small.yaml"}), 4);
+  check_one_error_line(cli({"report"}), 2);
+  check_one_error_line(cli({"report", "empty", "--statement"}), 2);
+  check_one_error_line(cli({"report", "nowhere", "--statement"}), 4);
+  CHECK(fs::is_empty(cli.out("empty")));
+}
+
+TEST_CASE("a broken record is refused in one line that names the file, and the page stays") {
+  const Cli cli;
+  const std::string page = page_of_run(cli);
+  const std::string deep(50'000, '[');
+  const std::vector<Broken> all{
+      {"metrics.jsonl", "{\"step\": 1}\nnonsense\n", "metrics.jsonl:2: holds no JSON object"},
+      {"metrics.jsonl", "[1]\n", "metrics.jsonl:1: holds no JSON object"},
+      {"metrics.jsonl", "{\"loss\": 1}\n", "metrics.jsonl:1: has no 'step'"},
+      {"metrics.jsonl", "{\"step\": \"1\"}\n", "metrics.jsonl:1: 'step' is no number"},
+      {"metrics.jsonl", "{\"step\": 1, \"test_loss\": {}}\n", "'test_loss' is no number"},
+      {"metrics.jsonl", "{\"step\": 1, \"test_loss\": 1e999}\n", "holds no JSON object"},
+      {"metrics.jsonl", "{\"step\": 2}\n{\"step\": 1}\n", "metrics.jsonl:2: goes back in steps"},
+      {"metrics.jsonl", "{\"step\": 1, \"a\": \"" + std::string(70'000, 'a') + "\"}\n",
+       "metrics.jsonl:1: is longer"},
+      {"metrics.jsonl", "{\"step\": " + deep + "\n", "metrics.jsonl:1: is nested more than"},
+      {"metrics.jsonl", std::string("\0\0\0\n", 4), "metrics.jsonl:1: holds no JSON object"},
+      {"ledger.jsonl", "{}\n", "ledger.jsonl:1: the ledger is broken here"},
+      {"summary.json", "{\"status\": ", "summary.json: holds no JSON object"},
+      {"summary.json", "", "summary.json: holds no JSON object"},
+      {"summary.json", "{\"name\": 7}", "summary.json: 'name' is no text"},
+      {"summary.json", "{\"metrics\": 7}", "summary.json: 'metrics' is no object"},
+      {"statement.json", "{\"prose\": [7]}", "statement.json: 'prose' holds what is no text"},
+      {"statement.json", "{\"also\": [7], \"noise\": true}", "'also' holds what is no object"},
+      {"statement.json", "{\"unaccounted\": [7]}", "'unaccounted' holds what is no object"},
+      {"statement.json", "{\"versions\": {\"plugins\": [7]}}", "'plugins' holds what is no object"},
+      {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": []}}}",
+       "different lengths"},
+      {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": [null]}}}", "no number"},
+      {"schedules.json", "{\"slots\": {\"a\": {\"step\": [3, 1], \"value\": [1, 2]}}}",
+       "goes back in steps"},
+  };
+  for (const Broken& broken : all) {
+    const std::string before = read_file(cli.out("run") / broken.file);
+    write_file(cli.out("run") / broken.file, broken.content);
+    INFO(broken.file << ": " << broken.content.substr(0, 80));
+    const Outcome outcome = cli({"report", "run"});
+    check_one_error_line(outcome, 4);
+    CHECK_THAT(outcome.err, ContainsSubstring(broken.says));
+    write_file(cli.out("run") / broken.file, before);
+  }
+  CHECK(page_of(cli, "run") == page);
+  CHECK(cli({"report", "run"}).exit_code == 0);
+}
+
+TEST_CASE("a record without its later parts still has a page") {
+  const Cli cli;
+  page_of_run(cli);
+  for (const char* file : {"summary.json", "statement.json", "schedules.json", "privgrad.lock",
+                           "ledger.jsonl", "model.safetensors"}) {
+    fs::remove(cli.out("run") / file);
+    const Outcome outcome = cli({"report", "run"});
+    INFO("without " << file << ": " << outcome.err);
+    CHECK(outcome.exit_code == 0);
+  }
+  write_file(cli.out("run/metrics.jsonl"), "");
+  CHECK(cli({"report", "run"}).exit_code == 0);
+}
+
+TEST_CASE("texts of a record are texts on the page, whatever they hold") {
+  const Cli cli;
+  const std::string name = "</script><script>document.title='taken'</script><img src=x onerror=1>";
+  page_of_run(cli);
+  for (const char* file : {"run/summary.json", "run/statement.json"}) {
+    Json json = Json::parse(read_file(cli.out(file)));
+    json["name"] = json["mode"] = json["stain"] = json["accountant"] = name;
+    json["prose"] = {name, "subject. " + name};
+    write_file(cli.out(file), json.dump());
+  }
+  write_file(cli.out("run/manifest.yaml"), name);
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  const std::string page = page_of(cli, "run");
+  CHECK(page.find("<img") == std::string::npos);
+  CHECK(page.find("<script>document") == std::string::npos);
+  CHECK_THAT(visible(page), ContainsSubstring("<h1>&lt;/script&gt;&lt;script&gt;"));
+
+  // Where texts become data of the scripts, and in attributes: the name of a slot.
+  const Json slot{{"step", {0, 1}}, {"value", {1, 2}}};
+  Json schedules{{"steps", 2}};
+  schedules["slots"][name] = slot;
+  schedules["slots"]["\"onload=\"1"] = slot;
+  write_file(cli.out("run/schedules.json"), schedules.dump());
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  const std::string again = page_of(cli, "run");
+  CHECK(again.find("<img") == std::string::npos);
+  CHECK(again.find("<script>document") == std::string::npos);
+  CHECK_THAT(again, ContainsSubstring("\\u003c/script\\u003e"));
+  CHECK_THAT(again, ContainsSubstring("&quot;onload=&quot;1"));
+}
+
+TEST_CASE("bytes that are no UTF-8 do not reach the page") {
+  const Cli cli;
+  page_of_run(cli);
+  write_file(cli.out("run/privgrad.lock"), "a\xff\xc0\xaf\xed\xa0\x80\x1b[2J \xc3\xa9");
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  const std::string page = page_of(cli, "run");
+  CHECK(page.find('\xff') == std::string::npos);
+  CHECK(page.find('\x1b') == std::string::npos);
+  CHECK(page.find("\xc0\xaf") == std::string::npos);
+  CHECK(page.find("\xed\xa0\x80") == std::string::npos);
+  CHECK_THAT(page, ContainsSubstring(" \xc3\xa9"));
+}
+
+TEST_CASE("a hostile statement cannot steer the terminal") {
+  const Cli cli;
+  page_of_run(cli);
+  write_file(cli.out("run/statement.json"), Json{{"prose", {"clean \x1b[2J\r and more"}}}.dump());
+  const Outcome outcome = cli({"report", "run", "--statement"});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out == "clean ?[2J? and more\n");
+}

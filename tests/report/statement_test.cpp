@@ -1,0 +1,144 @@
+#include "page.hpp"
+
+namespace {
+
+std::string first_sentence(const Json& statement) {
+  const std::string first = statement.at("prose").at(0);
+  return first.substr(0, first.find_first_of(":;"));
+}
+
+/// The whole prose as one text.
+std::string prose(const Json& statement) {
+  std::string all;
+  for (const Json& paragraph : statement.at("prose")) all += paragraph.get<std::string>() + "\n";
+  return all;
+}
+
+}  // namespace
+
+// The list is that of Ponomareva et al. 2023, "How to DP-fy ML", section 5.3.3.
+TEST_CASE("a statement has all that a reader needs to judge a guarantee") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "mode=release", "--set", "privacy.also=[{kind: rdp}]"});
+  const Json statement = statement_of(cli);
+  const Json summary = Json::parse(read_file(cli.out("run/summary.json")));
+  CHECK(statement.at("setting") == "central");
+  CHECK(statement.at("unit") == "example");
+  CHECK(statement.at("adjacency") == "zero_out");
+  CHECK(statement.at("released") == "all_iterates");
+  CHECK(statement.at("tuning") == "not_included");
+  CHECK(statement.at("epsilon") == summary.at("epsilon"));
+  CHECK(statement.at("delta") == 1e-5);
+  CHECK(statement.at("target_epsilon") == 1.0);
+  CHECK(statement.at("bound") == "upper");
+  CHECK(statement.at("accountant") == "zcdp");
+  CHECK(statement.at("also").at(0).at("accountant") == "rdp");
+  CHECK(statement.at("charged_steps") == 12);
+  CHECK(statement.at("sampling").at("sampler") == "privgrad.full_batch:full_batch");
+  CHECK(statement.at("sampling").at("expected_batch_size") ==
+        Json{{"smallest", 60.0}, {"largest", 60.0}});
+  CHECK(statement.at("mechanism").at("aggregator") == "privgrad.gaussian:gaussian");
+  CHECK(statement.at("mechanism").at("clip_norm") == Json{{"smallest", 1.0}, {"largest", 1.0}});
+  CHECK_THAT(statement.at("mechanism").at("charged_as").get<std::string>(),
+             ContainsSubstring("12 x gaussian of noise multiplier"));
+  CHECK(statement.at("unaccounted").empty());
+  CHECK(statement.at("randomness") == "operating_system");
+  CHECK(statement.at("arithmetic") == "floating_point");
+  CHECK(statement.at("versions").at("plugins").size() >= 8);
+  CHECK(statement.at("stain") == "");
+  CHECK(summary.at("statement") == statement);
+
+  const std::string all = prose(statement);
+  for (const char* text : {"noised sums of all 12 steps that were paid for are (epsilon, "
+                           "delta)-differentially private",
+                           "an upper bound, by the accountant zcdp", "For the 12 planned steps",
+                           "one training example", "whose contribution is replaced by zero",
+                           "all iterates at once", "this run alone", "double precision",
+                           "the sampler that ran is the one that was accounted"}) {
+    CHECK_THAT(all, ContainsSubstring(text));
+  }
+  CHECK(first_sentence(statement).starts_with("Together, the noised sums"));
+}
+
+TEST_CASE("what stains a guarantee is its first sentence, in the statement and in the model file") {
+  struct Case {
+    Words set;
+    const char* begins;
+    const char* model;
+  };
+  const std::vector<Case> all{
+      {{},
+       "The guarantee below covers the model, not everything that the run shows",
+       "; not covered: training metrics and test metrics"},
+      {{"--set", "privacy.noise=off"},
+       "This run is not differentially private",
+       "not private: no noise was added"},
+      {{"--set", "seed=7"}, "Not for release", "not for release (seeded noise): epsilon "},
+      {{"--set", "data.transforms=[{kind: standardize}]"},
+       "The guarantee below has a gap",
+       "; not covered: standardize, training metrics and test metrics"},
+      {{"--set", "mode=release"}, "Together, the noised sums", "all iterates, without tuning\""},
+  };
+  int number = 0;
+  for (const Case& one : all) {
+    const Cli cli;
+    page_of_run(cli, one.set);
+    INFO(++number);
+    const Json statement = statement_of(cli);
+    CHECK(first_sentence(statement).starts_with(one.begins));
+    CHECK_THAT(read_file(cli.out("run/model.safetensors")), ContainsSubstring(one.model));
+    const Outcome printed = cli({"report", "run", "--statement"});
+    CHECK(printed.exit_code == 0);
+    CHECK(printed.out.starts_with(one.begins));
+  }
+}
+
+TEST_CASE("a statement names whose word the number of examples is") {
+  const Cli cli;
+  const auto size_is = [&](const Words& set, const std::string& run) {
+    page_of_run(cli, set, run);
+    return statement_of(cli, run).at("dataset_size_is");
+  };
+  CHECK(size_is({}, "a") == "public");
+  CHECK(size_is({"--set", "privacy.adjacency=add_or_remove_one"}, "b") == "read_from_the_data");
+  CHECK(size_is({"--set", "privacy.adjacency=add_or_remove_one", "--set", "data.size=50"}, "c") ==
+        "declared");
+  CHECK(statement_of(cli, "c").at("dataset_size") == 50);
+}
+
+TEST_CASE("a statement is about the steps that were charged") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "schedules.noise_multiplier=10"});
+  const Json statement = statement_of(cli);
+  const Json summary = Json::parse(read_file(cli.out("run/summary.json")));
+  CHECK(statement.at("status") == "budget_exhausted");
+  CHECK(statement.at("charged_steps") == summary.at("steps"));
+  CHECK(statement.at("planned_steps") == 12);
+  CHECK_THAT(statement.at("mechanism").at("charged_as").get<std::string>(),
+             ContainsSubstring(summary.at("steps").dump() + " x gaussian"));
+}
+
+TEST_CASE("while a run goes on, its statement says that it has not ended and what it can cost") {
+  const Cli cli;
+  Process process(
+      cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
+                   "--set", "schedules.noise_multiplier=1e6", "--out", "run", "--quiet"}));
+  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/ledger.jsonl")); }));
+  process.send(SIGKILL);
+  process.finish();
+  const Json statement = statement_of(cli);
+  CHECK(statement.at("status") == "unfinished");
+  CHECK(statement.at("charged_steps") == 2'000'000);
+  CHECK(statement.at("epsilon") > 0.0);
+  CHECK(first_sentence(statement).starts_with("The guarantee below covers the model"));
+  CHECK_THAT(statement.at("prose").at(0).get<std::string>(),
+             ContainsSubstring("This run has not come to its end"));
+  CHECK(statement.at("short").get<std::string>().starts_with("unfinished, at most epsilon"));
+}
+
+TEST_CASE("a statement in a terminal keeps to 100 columns") {
+  const Cli cli;
+  page_of_run(cli);
+  std::istringstream lines(cli({"report", "run", "--statement"}).out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+}

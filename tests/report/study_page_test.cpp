@@ -1,0 +1,173 @@
+#include "page.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A study of two arms and two seeds, as docs/studies.md describes its directory, around real runs.
+class Study {
+ public:
+  Study() {
+    for (const char* arm : {"base", "fast"}) {
+      for (const char* seed : {"1", "2"}) {
+        const std::string run = std::string("study/runs/") + arm + "/seed-" + seed;
+        REQUIRE(cli.on_manifest("run", {"--set", std::string("seed=") + seed, "--set",
+                                        std::string("schedules.learning_rate=") +
+                                            (arm[0] == 'b' ? "0.5" : "1"),
+                                        "--out", run, "--quiet"})
+                    .exit_code == 0);
+      }
+    }
+    write_study();
+  }
+
+  void write_study() const {
+    write_file(cli.out("study/study.json"), plan.dump());
+    if (!results.is_null()) write_file(cli.out("study/results.json"), results.dump());
+  }
+
+  std::string page() const {
+    const Outcome outcome = cli({"report", "study"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return page_of(cli, "study");
+  }
+
+  Json measured(const std::string& arm, const std::string& seed) const {
+    std::istringstream lines(
+        read_file(cli.out("study/runs/" + arm + "/seed-" + seed + "/metrics.jsonl")));
+    std::string first;
+    std::getline(lines, first);
+    return Json::parse(first);
+  }
+
+  static Json arm(const std::string& name, double epsilon) {
+    return {{"name", name},
+            {"steps", 12},
+            {"epsilon", epsilon},
+            {"delta", 1e-5},
+            {"bound", "upper"},
+            {"accountant", "zcdp"},
+            {"noise_multiplier", {16.5, 16.5}},
+            {"unaccounted", {"training metrics"}}};
+  }
+
+  Cli cli;
+  Json plan{{"study", 1},
+            {"name", "rates"},
+            {"privgrad", "0.1.0"},
+            {"seeds", {1, 2}},
+            {"metrics", {{{"name", "test_accuracy"}, {"better", "higher"}}}},
+            {"baseline", "base"},
+            {"target_epsilon", 1.0},
+            {"target_delta", 1e-5},
+            {"adjacency", "zero_out"},
+            {"unit", "example"},
+            {"stains", Json::array()},
+            {"arms", {arm("base", 0.99996), arm("fast", 1.0)}}};
+  Json results{
+      {"name", "rates"},
+      {"baseline", "base"},
+      {"stains", Json::array()},
+      {"arms",
+       {{{"name", "base"},
+         {"metrics", {{"test_accuracy", {{"mean", 0.8}, {"std", 0.01}, {"ci95", {0.71, 0.89}}}}}},
+         {"versus_baseline", Json::object()}},
+        {{"name", "fast"},
+         {"metrics", {{"test_accuracy", {{"mean", 0.85}, {"std", nullptr}, {"ci95", nullptr}}}}},
+         {"versus_baseline",
+          {{"test_accuracy",
+            {{"difference", 0.05}, {"ci95", {-0.01, 0.11}}, {"p", 0.07}, {"p_holm", 0.14}}}}}}}},
+      {"words", {"fast is 0.05 better than base; that may be chance."}},
+      {"choice",
+       {{"words", {"Choosing on private rows costs."}},
+        {"random_number",
+         {{{"distribution", "geometric"},
+           {"expected_runs", 2},
+           {"epsilon", 3.00001},
+           {"delta", 1e-5},
+           {"theorem", "Papernot and Steinke 2022"}}}}}}};
+};
+
+}  // namespace
+
+TEST_CASE("the page of a study compares its arms") {
+  const Study study;
+  const std::string page = study.page();
+  const std::string seen = visible(page);
+  for (const char* text :
+       {"<h1>rates</h1>", "2 arms, 2 seeds each", "All 4 of 4 runs", "base (baseline)",
+        "0.8 [0.71, 0.89]", "2 completed", "None of the models is for release",
+        "fast is 0.05 better than base", "[-0.01, +0.11]", "0.14",
+        "Choosing on private rows costs.", "Papernot and Steinke 2022", "in all arms",
+        "There is no chart over epsilon"}) {
+    CHECK_THAT(seen, ContainsSubstring(text));
+  }
+  CHECK_THAT(seen, ContainsSubstring(">3.0001</td>"));  // five digits, rounded up
+  CHECK(chart(page, "means-1").at("rows") ==
+        Json{{"base", 0.8, 0.71, 0.89}, {"fast", 0.85, 0.85, 0.85}});
+  CHECK(chart(page, "pairs-1").at("rows") == Json{{"fast", 0.05, -0.01, 0.11}});
+}
+
+TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
+  const Study study;
+  const Json point =
+      chart(study.page(), "curve-4").at("series").at(1).at("points").at(0);  // train loss of "fast"
+  const double a = study.measured("fast", "1").at("train_loss");
+  const double b = study.measured("fast", "2").at("train_loss");
+  // Of two values: s / sqrt(2) = |a - b| / 2, and the 97.5 % quantile of Student's t with one
+  // degree of freedom (Cauchy) is tan(0.475 pi).
+  const double half = std::tan(0.475 * 3.14159265358979323846) * std::abs(a - b) / 2.0;
+  CHECK(point.at(0) == 3);
+  CHECK_THAT(point.at(1).get<double>(), WithinRel((a + b) / 2.0, 1e-12));
+  CHECK_THAT(point.at(2).get<double>(), WithinRel((a + b) / 2.0 - half, 1e-9));
+  CHECK_THAT(point.at(3).get<double>(), WithinRel((a + b) / 2.0 + half, 1e-9));
+}
+
+TEST_CASE("arms of different epsilon get a chart over it") {
+  Study study;
+  study.plan["arms"][1]["epsilon"] = 2.0;
+  study.write_study();
+  const std::string page = study.page();
+  CHECK(chart(page, "epsilon-1").at("series").at(1).at("points") == Json{{2.0, 0.85}});
+  CHECK(visible(page).find("There is no chart over epsilon") == std::string::npos);
+}
+
+TEST_CASE("a study that was cut off says how far it came and compares nothing") {
+  Study study;
+  fs::remove(study.cli.out("study/runs/fast/seed-2/summary.json"));
+  fs::remove(study.cli.out("study/results.json"));
+  const std::string page = study.page();
+  CHECK_THAT(visible(page), ContainsSubstring("This study is not finished: 3 of 4 runs"));
+  CHECK_THAT(visible(page), ContainsSubstring("There is nothing to compare yet."));
+  CHECK(chart(page, "means-1").is_null());
+  fs::remove_all(study.cli.out("study/runs"));
+  CHECK_THAT(visible(study.page()), ContainsSubstring("0 of 4 runs"));
+}
+
+TEST_CASE("a broken or hostile study is refused in one line, or is text") {
+  Study study;
+  for (const char* name : {"../../outside", "/etc", "..", ""}) {
+    study.plan["arms"][1]["name"] = name;
+    study.write_study();
+    const Outcome outcome = study.cli({"report", "study"});
+    check_one_error_line(outcome, 4);
+    CHECK_THAT(outcome.err, ContainsSubstring("an arm has no name"));
+  }
+  study.plan["arms"][1]["name"] = "fast";
+  study.plan["name"] = "</script><img src=x>";
+  study.plan["stains"] = {"<script>1</script>"};
+  study.results["words"] = {"<b onclick=1>"};
+  study.write_study();
+  const std::string page = study.page();
+  CHECK(page.find("<img") == std::string::npos);
+  CHECK(page.find("<script>1") == std::string::npos);
+  CHECK(page.find("<b onclick") == std::string::npos);
+
+  for (const char* content : {"", "[]", "{}", "{\"arms\": 7}", "{\"arms\": [7]}",
+                              "{\"arms\": [{\"name\": \"a\"}], \"seeds\": [\"x\"]}"}) {
+    write_file(study.cli.out("study/study.json"), content);
+    INFO(content);
+    check_one_error_line(study.cli({"report", "study"}), 4);
+  }
+}

@@ -1,0 +1,54 @@
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "privgrad/core/files.hpp"
+#include "privgrad/report/report.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+int run(const Arguments& arguments) {
+  const fs::path directory = arguments.operand(0);
+  if (arguments.has("statement")) {
+    if (arguments.has("out")) throw UsageError("--statement prints; it cannot be used with --out");
+    print(report::statement(directory));
+    return 0;
+  }
+  const fs::path file =
+      arguments.has("out") ? fs::path(arguments.text("out")) : directory / "report.html";
+  core::write_atomically(file, report::page(directory));
+  print(file.string() + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command report_command() {
+  return {
+      .usage =
+          {.name = "report",
+           .summary = "Writes the page of a run or a study: one HTML file with its charts and its "
+                      "privacy statement,\nwhich works offline and in print.",
+           .operands = {"DIR"},
+           .options = {{.name = "out",
+                        .value = "FILE",
+                        .doc = "Where the page goes; default report.html in the directory."},
+                       {.name = "statement",
+                        .value = "",
+                        .doc = "Print the privacy statement of a run as text, and write no page."}},
+           .details =
+               "`run` writes the page at its end. Made again, it also shows a run that was cut "
+               "off. The page is as\nprivate as the directory.\n\n"
+               "exit codes: 0 done, 2 the directory holds neither a run nor a study, 4 a file "
+               "is broken, or could\nnot be read or written",
+           .examples = {"privgrad report runs/e2", "privgrad report runs/e2 --out e2.html",
+                        "privgrad report runs/e2 --statement"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool
