@@ -32,7 +32,8 @@
     spec.series.forEach((series, i) => {
       const colour = palette.series[i % kColours];
       const dash = dashes[Math.floor(i / kColours) % dashes.length];
-      const common = {parsing: false, normalized: true, pointRadius: 0, pointHitRadius: 0, borderWidth: 0,
+      const common = {parsing: false, normalized: true, pointRadius: 0, pointHitRadius: 0, borderWidth: 1,
+        borderColor: colour + '66',
         backgroundColor: faint(colour), isBand: true};
       if (series.points.length > 0 && series.points[0].length === 4) {
         sets.push({...common, label: '', data: series.points.map((p) => ({x: p[0], y: p[2]}))});
