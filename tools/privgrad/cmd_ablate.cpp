@@ -13,6 +13,7 @@
 #include "privgrad/core/study_directory.hpp"
 #include "privgrad/core/study_plan.hpp"
 #include "privgrad/core/study_results.hpp"
+#include "result_page.hpp"
 #include "stop_signals.hpp"
 #include "study_page.hpp"
 #include "study_progress.hpp"
@@ -162,6 +163,7 @@ int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
   Json results = core::results_json(plan, runs);
   core::write_atomically(directory.results_csv(), core::results_csv(plan, runs));
   core::write_atomically(directory.results_json(), results.dump(2) + "\n");
+  write_result_page(directory.path(), "study");
   if (arguments.has("json")) {
     results["study_dir"] = directory.path().string();
     print_json(results);

@@ -8,8 +8,8 @@
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/run.hpp"
 #include "privgrad/host/lock_file.hpp"
-#include "privgrad/report/report.hpp"
 #include "progress.hpp"
+#include "result_page.hpp"
 #include "run_directory.hpp"
 #include "run_report.hpp"
 #include "stop_signals.hpp"
@@ -59,15 +59,6 @@ core::RunResult train_in_directory(core::Plan& plan, core::RunOptions options,
   return train(plan, std::move(options), quiet);
 }
 
-/// The run is done and recorded; that its page could not be made does not undo it.
-void write_report(const fs::path& directory) {
-  try {
-    report::write_report(directory);
-  } catch (const std::exception& problem) {
-    complain("warning", std::string("the run has no report.html: ") + problem.what());
-  }
-}
-
 /// \returns the exit code, after saying why a run ended before its last step.
 int conclude(const core::Plan& plan, const core::RunResult& result) {
   const std::string reached =
@@ -104,7 +95,7 @@ int run(const Arguments& arguments) {
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
   const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
-  write_report(result.summary.at("run_dir").get<std::string>());
+  write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
   if (arguments.has("json")) {
     print_json(result.summary);
   } else {

@@ -25,7 +25,7 @@ std::string section(const char* title, const Table& table) {
 
 std::string components_section(const core::Manifest& manifest) {
   Table table({Align::left, Align::left, Align::left, Align::left});
-  for (const core::ComponentUse* use : components_of(manifest)) {
+  for (const core::ComponentUse* use : core::components_of(manifest)) {
     const Component& component = *use->component;
     table.add({use->where, component.full_name(), component.plugin->version,
                component.factory.info.summary});

@@ -27,16 +27,6 @@ void write(const std::string& text) {
 
 }  // namespace
 
-std::string duration_text(double seconds) {
-  if (seconds < 10.0) return short_number(seconds, 2) + " s";
-  const auto whole = static_cast<long long>(std::ceil(std::min(seconds, 1e15)));
-  if (whole < 60) return std::to_string(whole) + " s";
-  if (whole < 3600) {
-    return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  }
-  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
-}
-
 StudyProgress::StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet)
     : runs_(runs), done_(done), work_(work), quiet_(quiet), rewrites_(is_terminal(STDERR_FILENO)) {}
 

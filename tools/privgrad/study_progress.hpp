@@ -37,7 +37,4 @@ class StudyProgress {
   Clock::time_point drawn_at_;
 };
 
-/// "12 s", "3 min 20 s", "2 h 5 min".
-std::string duration_text(double seconds);
-
 }  // namespace privgrad::tool

@@ -57,19 +57,51 @@ PRIVGRAD_INLINE void relu_backward_body(const float* y, std::size_t count, float
   for (std::size_t i = 0; i < count; ++i) delta[i] = y[i] == 0.0f ? 0.0f : delta[i];
 }
 
-PRIVGRAD_INLINE void keep_larger_body(const float* values, std::size_t count, float* top) {
+PRIVGRAD_INLINE void keep_larger(const float* __restrict values, std::size_t count,
+                                 float* __restrict top) {
   for (std::size_t i = 0; i < count; ++i) {
     const bool larger = (values[i] > top[i]) | (values[i] != values[i]);
     top[i] = larger ? values[i] : top[i];
   }
 }
 
-PRIVGRAD_INLINE void hand_down_body(const float* values, const float* top, const float* delta,
-                                    std::size_t count, float* below, int* taken) {
+PRIVGRAD_INLINE void largest_in_windows_body(const Windows& windows, const float* corner,
+                                             float* out) {
+  const std::size_t depth = windows.depth;
+  for (std::size_t column = 0; column < windows.columns; ++column) {
+    copy_short(corner + windows.offsets[0], depth, out);
+    for (std::size_t place = 1; place < windows.places; ++place) {
+      keep_larger(corner + windows.offsets[place], depth, out);
+    }
+    corner += windows.step;
+    out += depth;
+  }
+}
+
+PRIVGRAD_INLINE void hand_down(const float* __restrict values, const float* __restrict top,
+                               const float* __restrict delta, std::size_t count,
+                               float* __restrict below, int* __restrict taken) {
   for (std::size_t i = 0; i < count; ++i) {
     const int hit = (values[i] == top[i]) & (taken[i] == 0);
     below[i] += hit != 0 ? delta[i] : 0.0f;
     taken[i] |= hit;
+  }
+}
+
+PRIVGRAD_INLINE void hand_down_windows_body(const Windows& windows, const float* corner,
+                                            const float* out, const float* delta, float* below,
+                                            int* taken) {
+  const std::size_t depth = windows.depth;
+  for (std::size_t column = 0; column < windows.columns; ++column) {
+    for (std::size_t i = 0; i < depth; ++i) taken[i] = 0;
+    for (std::size_t place = 0; place < windows.places; ++place) {
+      const std::size_t offset = windows.offsets[place];
+      hand_down(corner + offset, out, delta, depth, below + offset, taken);
+    }
+    corner += windows.step;
+    below += windows.step;
+    out += depth;
+    delta += depth;
   }
 }
 
@@ -167,12 +199,12 @@ PRIVGRAD_LOOP(void, tanh_backward, (const float* y, std::size_t count, float* de
 PRIVGRAD_LOOP(void, sigmoid, (const float* in, std::size_t count, float* out), (in, count, out))
 PRIVGRAD_LOOP(void, sigmoid_backward, (const float* y, std::size_t count, float* delta),
               (y, count, delta))
-PRIVGRAD_LOOP(void, keep_larger, (const float* values, std::size_t count, float* top),
-              (values, count, top))
-PRIVGRAD_LOOP(void, hand_down,
-              (const float* values, const float* top, const float* delta, std::size_t count,
+PRIVGRAD_LOOP(void, largest_in_windows, (const Windows& windows, const float* corner, float* out),
+              (windows, corner, out))
+PRIVGRAD_LOOP(void, hand_down_windows,
+              (const Windows& windows, const float* corner, const float* out, const float* delta,
                float* below, int* taken),
-              (values, top, delta, count, below, taken))
+              (windows, corner, out, delta, below, taken))
 
 void activate(ActivationKind kind, const float* in, std::size_t count, float* out) {
   switch (kind) {

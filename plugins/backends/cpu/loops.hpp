@@ -46,11 +46,21 @@ void relu_backward(const float* y, std::size_t count, float* delta);
 void activate(ActivationKind kind, const float* in, std::size_t count, float* out);
 void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta);
 
-/// top = max(top, values), NaN wins.
-void keep_larger(const float* values, std::size_t count, float* top);
+/// One row of the windows that a pool moves over an image: `columns` of them, `step` floats apart,
+/// each with the pixels of `depth` channels at `places` offsets from its corner.
+struct Windows {
+  const std::size_t* offsets = nullptr;
+  std::size_t places = 0, columns = 0, step = 0, depth = 0;
+};
 
-/// below += delta where values equals top and taken is 0; marks those places as taken.
-void hand_down(const float* values, const float* top, const float* delta, std::size_t count,
-               float* below, int* taken);
+/// out[column] = the largest of each channel over the window's places; NaN wins.
+/// \param corner  of the first window. \param out  [columns, depth].
+void largest_in_windows(const Windows& windows, const float* corner, float* out);
+
+/// Adds delta to the first place in each window where the channel has its largest value.
+/// \param out, delta  [columns, depth]. \param below  laid out as corner.
+/// \param taken       memory for `depth` ints.
+void hand_down_windows(const Windows& windows, const float* corner, const float* out,
+                       const float* delta, float* below, int* taken);
 
 }  // namespace privgrad::cpu

@@ -198,57 +198,73 @@ PoolStep::PoolStep(const Pool& layer, const Shape& in, const Shape& out)
       width_(in[1]),
       depth_(channels_of(in)),
       rows_(out[0]),
-      columns_(out[1]) {}
+      columns_(out[1]) {
+  for (std::size_t row = 0; row < layer_.window; ++row) {
+    for (std::size_t column = 0; column < layer_.window; ++column) {
+      offsets_.push_back((row * width_ + column) * depth_);
+    }
+  }
+}
+
+Windows PoolStep::windows() const {
+  return {.offsets = offsets_.data(),
+          .places = offsets_.size(),
+          .columns = columns_,
+          .step = layer_.stride * depth_,
+          .depth = depth_};
+}
 
 void PoolStep::forward(std::size_t count, const float* in, float* out) const {
-  const auto area = static_cast<float>(layer_.window * layer_.window);
   for (std::size_t i = 0; i < count; ++i, in += inputs_) {
-    for (std::size_t row = 0; row < rows_; ++row) {
-      for (std::size_t column = 0; column < columns_; ++column, out += depth_) {
-        const float* corner = in + (row * layer_.stride * width_ + column * layer_.stride) * depth_;
-        std::copy_n(corner, depth_, out);
-        for (std::size_t place = 1; place < layer_.window * layer_.window; ++place) {
-          const float* pixel =
-              corner + (place / layer_.window * width_ + place % layer_.window) * depth_;
-          if (layer_.kind == PoolKind::max) {
-            keep_larger(pixel, depth_, out);
-          } else {
-            add(pixel, depth_, out);
-          }
-        }
-        if (layer_.kind == PoolKind::average) {
-          for (std::size_t k = 0; k < depth_; ++k) out[k] /= area;
-        }
+    for (std::size_t row = 0; row < rows_; ++row, out += columns_ * depth_) {
+      const float* corner = in + row * layer_.stride * width_ * depth_;
+      if (layer_.kind == PoolKind::max) {
+        largest_in_windows(windows(), corner, out);
+      } else {
+        average_row(corner, out);
       }
     }
+  }
+}
+
+void PoolStep::average_row(const float* corner, float* out) const {
+  const auto area = static_cast<float>(offsets_.size());
+  for (std::size_t column = 0; column < columns_; ++column, corner += layer_.stride * depth_) {
+    copy_short(corner, depth_, out);
+    for (std::size_t place = 1; place < offsets_.size(); ++place) {
+      add(corner + offsets_[place], depth_, out);
+    }
+    for (std::size_t k = 0; k < depth_; ++k) *out++ /= area;
   }
 }
 
 float* PoolStep::backward(std::size_t count, const float* in, const float* out, float* delta,
                           float* below) const {
   std::fill_n(below, count * inputs_, 0.0f);
-  const auto area = static_cast<float>(layer_.window * layer_.window);
   std::vector<int> taken(depth_);
   const float* top = delta;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t row = 0; row < rows_; ++row) {
-      for (std::size_t column = 0; column < columns_; ++column, out += depth_, top += depth_) {
-        const std::size_t corner =
-            i * inputs_ + (row * layer_.stride * width_ + column * layer_.stride) * depth_;
-        std::fill(taken.begin(), taken.end(), 0);
-        for (std::size_t place = 0; place < layer_.window * layer_.window; ++place) {
-          const std::size_t pixel =
-              corner + (place / layer_.window * width_ + place % layer_.window) * depth_;
-          if (layer_.kind == PoolKind::max) {
-            hand_down(in + pixel, out, top, depth_, below + pixel, taken.data());
-          } else {
-            cpu::add_scaled(1.0f / area, top, depth_, below + pixel);
-          }
-        }
+      const std::size_t corner = i * inputs_ + row * layer_.stride * width_ * depth_;
+      if (layer_.kind == PoolKind::max) {
+        hand_down_windows(windows(), in + corner, out, top, below + corner, taken.data());
+      } else {
+        share_row(top, below + corner);
       }
+      out += columns_ * depth_;
+      top += columns_ * depth_;
     }
   }
   return below;
+}
+
+void PoolStep::share_row(const float* top, float* corner) const {
+  const float share = 1.0f / static_cast<float>(offsets_.size());
+  for (std::size_t column = 0; column < columns_; ++column, top += depth_) {
+    for (const std::size_t offset : offsets_) {
+      cpu::add_scaled(share, top, depth_, corner + column * layer_.stride * depth_ + offset);
+    }
+  }
 }
 
 // --- norms

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "loops.hpp"
 #include "matrix.hpp"
 #include "privgrad/network.hpp"
 
@@ -148,9 +149,14 @@ class PoolStep final : public Step {
                   float* below) const override;
 
  private:
+  Windows windows() const;
+  void average_row(const float* corner, float* out) const;
+  void share_row(const float* top, float* corner) const;
+
   Pool layer_;
   std::size_t width_, depth_;
   std::size_t rows_, columns_;
+  std::vector<std::size_t> offsets_;  // of a window's pixels, row by row
 };
 
 /// Group and layer normalisation: sets of places and channels with a mean and a variance of their
