@@ -259,7 +259,7 @@ TEST_CASE("two studies at a time in one directory are refused, and so is what is
   CHECK(read_file(work.out("mine/thesis.tex")) == "x");
 }
 
-TEST_CASE("--dry-run shows the plan and leaves nothing", "[ablate]") {
+TEST_CASE("a dry run shows the plan and leaves nothing", "[ablate]") {
   const Workplace work;
   const Outcome page = work.ablate({"--dry-run"});
   CHECK(page.exit_code == 0);

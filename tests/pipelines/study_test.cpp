@@ -136,7 +136,7 @@ TEST_CASE("a problem of an arm has its place in the study, one of the base its o
              ContainsSubstring("there are no test examples"));
 }
 
-TEST_CASE("--set changes the base of all arms", "[study]") {
+TEST_CASE("an override changes the base of all arms", "[study]") {
   const core::StudyPlan plan =
       planned("axes: {optimizer: [sgd, adam]}\n", house(), {"privacy.target_epsilon=1", "steps=7"});
   check_equal_privacy(plan, 1.0);
