@@ -146,7 +146,8 @@ class Payments {
   Payments(const Catalog& catalog, const Aggregator& aggregator, std::uint64_t steps)
       : accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
     accountant_->start(Adjacency::add_or_remove_one);
-    const std::vector<Event> releases = core::release_events(aggregator, steps, Adjacency::add_or_remove_one);
+    const std::vector<Event> releases =
+        core::release_events(aggregator, steps, Adjacency::add_or_remove_one);
     std::vector<core::Charge> charges;
     for (std::uint64_t step = 0; step < steps; ++step) {
       charges.push_back({step, releases[step], releases[step]});

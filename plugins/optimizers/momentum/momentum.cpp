@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/wide_registers.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/wide_registers.hpp"
 
 namespace {
 

@@ -2,9 +2,9 @@
 #include <span>
 #include <string>
 
-#include "privgrad/wide_registers.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/wide_registers.hpp"
 
 namespace {
 

@@ -83,7 +83,8 @@ class PRIVGRAD_API Released {
   /// contribution].
   std::span<const float> values() const noexcept { return values_; }
 
-  /// Whether no value is infinite or NaN. Found out when the values were made: asking costs nothing.
+  /// Whether no value is infinite or NaN. Found out when the values were made: asking costs
+  /// nothing.
   bool is_finite() const noexcept { return is_finite_; }
 
   /// Standard deviation of the noise in each coordinate of values().

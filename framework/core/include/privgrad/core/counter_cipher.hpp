@@ -9,8 +9,8 @@
 namespace privgrad::core {
 
 /// The bytes that AES-128 in counter mode makes under a key's first half: where the noise comes
-/// from. (256 bits would cost a third more time and protect from nobody: 2^128 keys cannot be tried,
-/// nor 2^98 for one of the 2^30 streams of a long run.)
+/// from. (256 bits would cost a third more time and protect from nobody: 2^128 keys cannot be
+/// tried, nor 2^98 for one of the 2^30 streams of a long run.)
 ///
 /// Block b of domain d is AES-128(key, d || b), both numbers big-endian: 2^64 domains of 2^64
 /// blocks of 16 bytes, all different inputs, so no block tells anything about another to whoever

@@ -24,8 +24,8 @@ namespace privgrad::core {
 /// turns the pair by at most 2^-30 pi / 4 = 8e-10. Together with the arithmetic's 3e-7, a true
 /// normal variable lies within 6e-7 |x| + 8e-10 r of a draw x: a few roundings of float32, which is
 /// what is released, and no more in the tails, where further bits are taken. The largest possible
-/// value is kLargestNormal = 11.596; a normal variable exceeds it in absolute value with probability
-/// 5e-31.
+/// value is kLargestNormal = 11.596; a normal variable exceeds it in absolute value with
+/// probability 5e-31.
 ///
 /// Threads: one object must not be shared; make one per task, it costs 2 microseconds.
 class NormalStream {
