@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -45,7 +46,7 @@ void check_divisor(double divisor) {
 /// the last.
 void for_each_part(std::size_t size, Executor& executor,
                    const std::function<void(std::size_t, std::size_t)>& body) {
-  constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+  constexpr std::size_t kPart = 64 * kNormalsPerChunk;
   static_assert(kPart % kDiscreteChunk == 0);
   executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
     body(part * kPart, std::min(size, (part + 1) * kPart));
@@ -62,7 +63,8 @@ class NoisePart {
 
   /// \param values  elements [begin, begin + size) of x, and of the result; size at most
   ///   kNormalsPerChunk.
-  void add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
+  /// \returns whether all results are finite.
+  bool add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
     const std::size_t size = values.size();
     const double inverse = 1.0 / divisor;
     float* x = values.data();
@@ -76,20 +78,38 @@ class NoisePart {
       });
     }
     const double stddev = draw(terms_.size() - 1, begin, size, l2_bound);
+    bool all_finite = true;
+    bool* is_finite = &all_finite;
     if (terms_.size() == 1) {
       in_wide_registers([=] {
-        for (std::size_t i = 0; i < size; ++i)
-          x[i] = static_cast<float>((x[i] + stddev * normal[i]) * inverse);
+        *is_finite = write(size, x, [=](std::size_t i) {
+          return static_cast<float>((x[i] + stddev * normal[i]) * inverse);
+        });
       });
     } else {
       in_wide_registers([=] {
-        for (std::size_t i = 0; i < size; ++i)
-          x[i] = static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
+        *is_finite = write(size, x, [=](std::size_t i) {
+          return static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
+        });
       });
     }
+    return all_finite;
   }
 
  private:
+  /// Writes value(i) to x[i]. \returns whether all of them are finite: on the way, while they are
+  /// in registers.
+  template <class Value>
+  static bool write(std::size_t size, float* x, const Value& value) {
+    constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+    std::uint32_t bad = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      x[i] = value(i);
+      bad |= (std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
+    }
+    return bad == 0;
+  }
+
   /// Draws elements [begin, begin + size) of a term's normals. \returns what they are multiplied
   /// by.
   double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
@@ -194,8 +214,7 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
     NoisePart noise(recipe.noise, noise_key_);
     for (; begin < end; begin += kNormalsPerChunk) {
       const auto part = std::span(values).subspan(begin, std::min(kNormalsPerChunk, end - begin));
-      noise.add(begin, l2_bound, divisor, part);
-      if (!all_finite(part)) is_finite = false;
+      if (!noise.add(begin, l2_bound, divisor, part)) is_finite = false;
     }
   });
   return TrustBase::released(std::move(values), l2_bound * multiplier / divisor, is_finite);

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "privgrad/wide_registers.hpp"
+
 namespace privgrad {
 
 bool all_finite(std::span<const float> values) noexcept {
@@ -14,9 +16,11 @@ bool all_finite(std::span<const float> values) noexcept {
   while (!values.empty()) {
     const auto block = values.first(std::min(kBlock, values.size()));
     std::uint32_t bad = 0;
-    for (const float value : block) {
-      bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
-    }
+    in_wide_registers([&] {
+      for (const float value : block) {
+        bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent ? 1u : 0u;
+      }
+    });
     if (bad != 0) return false;
     values = values.subspan(block.size());
   }

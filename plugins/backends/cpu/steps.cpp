@@ -102,46 +102,61 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
   element_count({places_, patch_});
 }
 
-template <class Body, class Outside>
-void ConvStep::for_each_run(const Body& body, const Outside& outside) const {
-  const std::size_t kernel = layer_.kernel;
-  const std::size_t padding = layer_.padding;
+/// Calls body(where a row of a patch begins in the padded image, where in the patches), for every
+/// place and row of the kernel.
+template <class Body>
+void ConvStep::for_each_patch_row(const Body& body) const {
+  const std::size_t across = (width_ + 2 * layer_.padding) * depth_;  // floats in a padded row
   std::size_t element = 0;
   for (std::size_t i = 0; i < rows_; ++i) {
     for (std::size_t j = 0; j < columns_; ++j) {
-      // Columns of the kernel that are within the image.
-      const std::size_t left = j * layer_.stride;  // + padding: of the padded image
-      const std::size_t first = std::min(kernel, padding > left ? padding - left : 0);
-      const std::size_t end =
-          std::max(first, width_ + padding > left ? std::min(kernel, width_ + padding - left) : 0);
-      for (std::size_t u = 0; u < kernel; ++u, element += kernel * depth_) {
-        const std::size_t row = i * layer_.stride + u;
-        if (row < padding || row >= height_ + padding || first == end) {
-          outside(element, kernel * depth_);
-          continue;
-        }
-        if (first > 0) outside(element, first * depth_);
-        body(((row - padding) * width_ + left + first - padding) * depth_, element + first * depth_,
-             (end - first) * depth_);
-        if (end < kernel) outside(element + end * depth_, (kernel - end) * depth_);
+      std::size_t pixel = i * layer_.stride * across + j * layer_.stride * depth_;
+      for (std::size_t u = 0; u < layer_.kernel; ++u, pixel += across) {
+        body(pixel, element);
+        element += layer_.kernel * depth_;
       }
     }
   }
 }
 
+std::size_t ConvStep::padded_size() const {
+  return (height_ + 2 * layer_.padding) * (width_ + 2 * layer_.padding) * depth_;
+}
+
+std::size_t ConvStep::padded_row(std::size_t row) const {
+  return ((row + layer_.padding) * (width_ + 2 * layer_.padding) + layer_.padding) * depth_;
+}
+
 void ConvStep::gather_patches(const float* image, float* patches) const {
-  for_each_run(
-      [&](std::size_t pixel, std::size_t element, std::size_t count) {
-        copy_short(image + pixel, count, patches + element);
-      },
-      [&](std::size_t element, std::size_t count) { std::fill_n(patches + element, count, 0.0f); });
+  std::vector<float> padded;
+  if (layer_.padding > 0) {
+    padded.assign(padded_size(), 0.0f);
+    for (std::size_t row = 0; row < height_; ++row) {
+      std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
+    }
+    image = padded.data();
+  }
+  const std::size_t run = layer_.kernel * depth_;
+  for_each_patch_row([&](std::size_t pixel, std::size_t element) {
+    copy_short(image + pixel, run, patches + element);
+  });
 }
 
 void ConvStep::add_patches(const float* patches, float* image) const {
-  std::fill_n(image, inputs_, 0.0f);
-  for_each_run([&](std::size_t pixel, std::size_t element,
-                   std::size_t count) { add(patches + element, count, image + pixel); },
-               [](std::size_t, std::size_t) {});
+  const std::size_t run = layer_.kernel * depth_;
+  std::vector<float> padded;
+  float* to = image;
+  if (layer_.padding > 0) {
+    padded.assign(padded_size(), 0.0f);
+    to = padded.data();
+  } else {
+    std::fill_n(image, inputs_, 0.0f);
+  }
+  for_each_patch_row(
+      [&](std::size_t pixel, std::size_t element) { add(patches + element, run, to + pixel); });
+  for (std::size_t row = 0; row < height_ && layer_.padding > 0; ++row) {
+    std::copy_n(to + padded_row(row), width_ * depth_, image + row * width_ * depth_);
+  }
 }
 
 void ConvStep::prepare_exact() {

@@ -128,10 +128,10 @@ class ConvStep final : public Step {
                      std::size_t stride) const override;
 
  private:
-  /// Calls body(pixel, patch element, how many) for every run of pixels in a row of the image, and
-  /// outside(patch element, how many) for every run outside it.
-  template <class Body, class Outside>
-  void for_each_run(const Body& body, const Outside& outside) const;
+  template <class Body>
+  void for_each_patch_row(const Body& body) const;
+  std::size_t padded_size() const;                // floats of the image with its padding
+  std::size_t padded_row(std::size_t row) const;  // where a row of the image begins in it
 
   Conv2d layer_;
   std::size_t height_, width_, depth_;  // of the input
