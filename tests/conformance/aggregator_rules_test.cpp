@@ -19,19 +19,18 @@ class Right : public Aggregator {
 
  protected:
   static ReleaseRecipe of(std::uint64_t node, double multiplier) {
-    return {.keep = 0.0, .keep_noise = 0.0, .noise = {{.node = node, .multiplier = multiplier}}};
+    return {.keep = 0.0, .earlier = {}, .noise = {{.node = node, .multiplier = multiplier}}};
   }
   std::vector<double> multipliers_;
 };
 
-/// Correlated noise that is right: s_t sums up, and half of the noise before is taken back.
+/// Correlated noise that is right: s_t sums up, and half of the noise before is continued.
 struct Correlated final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
     ReleaseRecipe recipe = of(step, multipliers_[step]);
     recipe.keep = 1.0;
-    if (step > 0)
-      recipe.noise.push_back({.node = step - 1, .multiplier = -0.5 * multipliers_[step]});
+    if (step > 0) recipe.earlier = {{.step = step - 1, .share = 0.5}};
     return recipe;
   }
 };
@@ -92,7 +91,16 @@ struct Cancelling final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
     ReleaseRecipe recipe = of(0, step == 0 ? 1.0 : -1.0);
-    recipe.keep_noise = 1.0;
+    recipe.keep = 1.0;
+    if (step > 0) recipe.earlier = {{.step = step - 1, .share = 1.0}};
+    return recipe;
+  }
+};
+struct ContinuesItself final : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe = Right::recipe(step);
+    if (step == 3) recipe.earlier = {{.step = 3, .share = 1.0}};
     return recipe;
   }
 };
@@ -153,6 +161,7 @@ TEST_CASE("each rule of aggregators can fail") {
       findings<Right>(),
       {{"recipes_are_finite", "a multiplier is inf at step 36", findings<Infinite>()},
        {"recipes_are_finite", "keep is nan", findings<KeepsNan>()},
+       {"recipes_are_finite", "continues step 3", findings<ContinuesItself>()},
        {"recipes_are_repeatable", "in another order", findings<FreshEveryCall>()},
        {"recipes_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
        {"start_forgets", "as calibration does", findings<StartsOnce>()},

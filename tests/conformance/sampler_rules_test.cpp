@@ -95,6 +95,38 @@ struct Shuffle : Subset {
   }
 };
 
+/// Shuffled epochs whose order is public.
+struct Ordered : Shuffle, PublicOrder {
+  using Shuffle::Shuffle;
+  std::uint64_t groups() const override {
+    if (plan_.adjacency == Adjacency::add_or_remove_one) throw PrivacyError("rows would shift");
+    return plan_.dataset_size;
+  }
+  std::uint32_t group_of(std::uint32_t row) const override { return row; }
+  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+    sample(step, plan_.dataset_size, random, members);
+  }
+};
+/// Always names the batches of the first epoch.
+struct OrderOfOneEpoch final : Ordered {
+  using Ordered::Ordered;
+  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+    Ordered::groups_in(step % 5, random, members);
+  }
+};
+/// Leaves an example out.
+struct OrderWithoutOne final : Ordered {
+  using Ordered::Ordered;
+  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+    Ordered::groups_in(step, random, members);
+    members.pop_back();
+  }
+};
+struct GroupBeyond final : Ordered {
+  using Ordered::Ordered;
+  std::uint32_t group_of(std::uint32_t row) const override { return row + 1; }
+};
+
 struct RefusesAll final : Right {
   using Right::Right;
   void start(const SamplingPlan&) override { throw ConfigError("no"); }
@@ -335,8 +367,13 @@ TEST_CASE("each rule of samplers can fail") {
        {"batches_are_drawn_as_charged", "squared deviations", findings<SubsetAsPoisson>()},
        {"batches_are_drawn_as_charged", "consecutive batches share", findings<ShuffleAsSubset>()},
        {"batches_are_drawn_as_charged", "batch size varies", findings<PoissonAsSubset>()},
-       {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()}},
-      {"charges_the_batch_sizes_that_it_follows"});
+       {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()},
+       {"the_order_is_that_of_the_batches", "other rows than sample()",
+        findings<OrderOfOneEpoch>()},
+       {"the_order_is_that_of_the_batches", "other rows than sample()",
+        findings<OrderWithoutOne>()},
+       {"the_order_is_that_of_the_batches", "is in group", findings<GroupBeyond>()}},
+      {"charges_the_batch_sizes_that_it_follows", "the_order_is_that_of_the_batches"});
 }
 
 TEST_CASE("right samplers of other kinds conform") {
@@ -344,8 +381,13 @@ TEST_CASE("right samplers of other kinds conform") {
   CHECK(findings_text(findings<Subset>(), Verdict::failed) == "");
   const std::string own_size =
       "charges_the_batch_sizes_that_it_follows: it decides about its batch sizes itself\n";
-  CHECK(findings_text(findings<Subset>(), Verdict::skipped) == own_size);
+  const std::string no_order = "the_order_is_that_of_the_batches: its order is not public\n";
+  CHECK(findings_text(findings<Subset>(), Verdict::skipped) == own_size + no_order);
   CHECK(findings_text(findings<Shuffle>(), Verdict::failed) == "");
   CHECK(findings_text(findings<Shuffle>(), Verdict::skipped) ==
+        own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n" +
+            no_order);
+  CHECK(findings_text(findings<Ordered>(), Verdict::failed) == "");
+  CHECK(findings_text(findings<Ordered>(), Verdict::skipped) ==
         own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n");
 }

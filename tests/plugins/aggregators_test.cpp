@@ -1,8 +1,11 @@
+#include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "house_plugins.hpp"
 #include "privgrad/aggregator.hpp"
+#include "release_matrices.hpp"
 
 using privgrad::Aggregator;
 using privgrad::Value;
@@ -15,7 +18,7 @@ TEST_CASE("gaussian: each step has one node of its own with the step's multiplie
   for (std::uint64_t t = 0; t < 3; ++t) {
     const auto recipe = aggregator->recipe(t);
     CHECK(recipe.keep == 0.0);
-    CHECK(recipe.keep_noise == 0.0);
+    CHECK(recipe.earlier.empty());
     REQUIRE(recipe.noise.size() == 1);
     CHECK(recipe.noise[0].node == t);  // distinct, so the noises are independent
     CHECK(recipe.noise[0].multiplier == sigma[t]);
@@ -50,7 +53,8 @@ TEST_CASE("discrete_gaussian: each step has one node of its own, on the grid", "
     const auto recipe = aggregator->recipe(t);
     CHECK(recipe.grid_levels == 1000);
     CHECK(recipe.keep == 0.0);
-    CHECK(recipe.keep_noise == 0.0);
+    CHECK(recipe.earlier.empty());
+    CHECK(recipe.scale == 1.0);
     REQUIRE(recipe.noise.size() == 1);
     CHECK(recipe.noise[0].node == t);
     CHECK(recipe.noise[0].multiplier == sigma[t]);
@@ -68,4 +72,102 @@ TEST_CASE("discrete_gaussian: a grid that 64-bit sums have no room for is refuse
         house().create<Aggregator>("discrete_gaussian", Value::Object{{"grid_levels", levels, {}}}),
         privgrad::ConfigError);
   }
+}
+
+namespace {
+
+auto tree(std::uint64_t steps, const Value::Object& params) {
+  auto made = house().create<Aggregator>("tree", params);
+  const std::vector<double> sigma(steps, 1.0);
+  made->start({.steps = steps, .noise_multipliers = sigma});
+  return made;
+}
+
+/// Tran and Cutkosky 2022, Algorithm 3: the greedy cover of [from, to] by aligned blocks of 2^k
+/// steps, counted from 1. \returns their last steps.
+std::vector<std::uint64_t> compose(std::uint64_t from, std::uint64_t to) {
+  if (from > to) return {};
+  std::uint64_t length = 1;
+  while ((from - 1) % (2 * length) == 0 && from + 2 * length - 1 <= to) length *= 2;
+  std::vector<std::uint64_t> ends{from + length - 1};
+  for (const std::uint64_t end : compose(from + length, to)) ends.push_back(end);
+  return ends;
+}
+
+}  // namespace
+
+TEST_CASE("tree: a release holds all steps so far, and a node for each block of its cover",
+          "[aggregator]") {
+  constexpr std::uint64_t kSteps = 100;  // no power of two
+  for (const double momentum : {1.0, 0.75}) {
+    Value::Object params;
+    if (momentum < 1.0) params.push_back({"momentum", Value(momentum), {}});
+    const auto aggregator = tree(kSteps, params);
+    const auto matrices = release_matrices(*aggregator, kSteps);
+    for (std::uint64_t t = 0; t < kSteps; ++t) {
+      CHECK(aggregator->recipe(t).scale == (momentum < 1.0 ? 1.0 - momentum : 1.0));
+      for (std::uint64_t u = 0; u < kSteps; ++u) {
+        const double expected = u <= t ? std::pow(momentum, double(t - u)) : 0.0;
+        CHECK_THAT(matrices.data[t][u], WithinRel(expected, 1e-13));
+      }
+      std::map<std::uint64_t, double> expected, got;
+      for (const std::uint64_t end : compose(1, t + 1))
+        expected[end - 1] = std::pow(momentum, double(t + 1 - end));
+      for (std::size_t j = 0; j < matrices.node.size(); ++j) {
+        if (matrices.noise[t][j] != 0.0) got[matrices.node[j]] = matrices.noise[t][j];
+      }
+      REQUIRE(got.size() == expected.size());
+      for (const auto& [node, weight] : expected) CHECK_THAT(got[node], WithinRel(weight, 1e-13));
+    }
+  }
+}
+
+TEST_CASE("tree: after a restart the sums go on, with the noise of the last release below",
+          "[aggregator]") {
+  const auto aggregator = tree(12, Value::Object{{"restart_every", Value(5), {}}});
+  const auto matrices = release_matrices(*aggregator, 12);
+  const Matrix noise = covariance(matrices, 12);
+  // Variances: one per block of the cover of the current tree, and two for each tree of 5 before
+  // it.
+  const std::vector<double> expected{1, 1, 2, 1, 2, 3, 3, 4, 3, 4, 5, 5};
+  for (std::size_t t = 0; t < 12; ++t) {
+    CHECK(noise[t][t] == expected[t]);
+    CHECK(matrices.data[t][0] == 1.0);
+  }
+  SECTION("completion: one node for a whole tree") {
+    const auto completed =
+        tree(12, Value::Object{{"restart_every", Value(5), {}}, {"completion", Value(true), {}}});
+    const Matrix less = covariance(release_matrices(*completed, 12), 12);
+    const std::vector<double> variances{1, 1, 2, 1, 1, 2, 2, 3, 2, 2, 3, 3};
+    for (std::size_t t = 0; t < 12; ++t) CHECK(less[t][t] == variances[t]);
+  }
+}
+
+// Kairouz et al. 2021, Section B.2: with the nodes below, a complete block of 2^k steps has the
+// variance 1 / (2 - 2^-k) of a node's.
+TEST_CASE("tree: variance reduction has the variance of the estimator from below", "[aggregator]") {
+  constexpr std::uint64_t kSteps = 75;
+  const auto reduced = tree(kSteps, Value::Object{{"variance_reduction", Value(true), {}}});
+  const auto matrices = release_matrices(*reduced, kSteps);
+  const Matrix noise = covariance(matrices, kSteps);
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    double expected = 0.0;
+    for (std::uint64_t left = t + 1; left != 0; left &= left - 1) {
+      const std::uint64_t length = left & -left;
+      expected += 1.0 / (2.0 - 1.0 / static_cast<double>(length));
+    }
+    CHECK_THAT(noise[t][t], WithinRel(expected, 1e-12));
+  }
+}
+
+TEST_CASE("tree: options that make no sense are refused", "[aggregator]") {
+  CHECK_THROWS_WITH(
+      house().create<Aggregator>("tree", Value::Object{{"completion", Value(true), {}}}),
+      ContainsSubstring("give restart_every"));
+  CHECK_THROWS_AS(house().create<Aggregator>("tree", Value::Object{{"momentum", Value(1.0), {}}}),
+                  privgrad::ConfigError);
+  const auto aggregator = house().create<Aggregator>("tree", Value::Object{});
+  const std::vector<double> bad{1.0, 0.0};
+  CHECK_THROWS_AS(aggregator->start({.steps = 2, .noise_multipliers = bad}), privgrad::ConfigError);
+  CHECK_THROWS_AS(aggregator->start({.steps = 3, .noise_multipliers = bad}), privgrad::ConfigError);
 }

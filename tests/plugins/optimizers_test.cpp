@@ -112,8 +112,49 @@ TEST_CASE("adam: a constant gradient of any size gives steps of the learning rat
   }
 }
 
-TEST_CASE("momentum, adam: a restored run continues as if never stopped", "[optimizer]") {
-  for (const char* name : {"momentum", "adam"}) {
+TEST_CASE("normalized_sgd: every step is as long as the learning rate", "[optimizer]") {
+  const auto optimizer = create("normalized_sgd", Value::Object{}, 2);
+  std::vector<float> w{1.0f, 1.0f};
+  const auto step = [&](float x, float y) {
+    optimizer->step(w, TrustBase::release({x, y}), {.step = 0, .learning_rate = 0.5});
+  };
+  step(3.0f, -4.0f);  // 5 long
+  CHECK_THAT(w[0], WithinRel(0.7, 1e-6));
+  CHECK_THAT(w[1], WithinRel(1.4, 1e-6));
+  // Squares that no float32 holds.
+  step(3e30f, -4e30f);
+  step(3e-30f, -4e-30f);
+  CHECK_THAT(w[0], WithinRel(0.1, 1e-5));
+  CHECK_THAT(w[1], WithinRel(2.2, 1e-6));
+  const std::vector<float> before = w;
+  step(0.0f, 0.0f);
+  CHECK(w == before);
+}
+
+TEST_CASE("ftrl: the parameters are the start less the released sum", "[optimizer]") {
+  const auto optimizer = create("ftrl", Value::Object{}, 1);
+  std::vector<float> w{2.0f};
+  const auto after = [&](float sum, double rate) {
+    optimizer->step(w, TrustBase::release({sum}), {.step = 0, .learning_rate = rate});
+    return w[0];
+  };
+  // All exact in binary. What was released before does not count.
+  CHECK(after(1.0f, 0.5) == 1.5f);
+  CHECK(after(-3.0f, 0.5) == 3.5f);
+  CHECK(after(-3.0f, 0.25) == 2.75f);
+  optimizer->start(1);
+  CHECK(after(0.0f, 0.5) == 2.75f);
+}
+
+TEST_CASE("ftrl: with momentum a sum counts in later steps too", "[optimizer]") {
+  const auto optimizer = create("ftrl", Value::Object{{"momentum", 0.5, {}}}, 1);
+  // v: 1, -2.5, -0.75, 1.625, 2.8125, 1.15625; the path of kGradients as sums.
+  CHECK(path(*optimizer, kGradients) ==
+        std::vector<double>{-1.0, 2.5, 0.75, -1.625, -2.8125, -1.15625});
+}
+
+TEST_CASE("momentum, adam, ftrl: a restored run continues as if never stopped", "[optimizer]") {
+  for (const char* name : {"momentum", "adam", "ftrl"}) {
     INFO(name);
     const auto whole = create(name, Value::Object{}, 2);
     const auto half = create(name, Value::Object{}, 2);
@@ -148,7 +189,7 @@ TEST_CASE("momentum, adam: a restored run continues as if never stopped", "[opti
     CHECK_THROWS_AS(restored->restore(bad), privgrad::ConfigError);
     for (const float count : {-1.0f, 0.5f, 16777216.0f}) {
       bad = before;
-      bad[bad.size() - 2] = count;
+      bad[name == std::string("ftrl") ? 0 : bad.size() - 2] = count;
       CHECK_THROWS_AS(restored->restore(bad), privgrad::ConfigError);
     }
     CHECK(std::equal(before.begin(), before.end(), restored->state().begin()));

@@ -385,3 +385,30 @@ TEST_CASE("shuffle: an epoch is charged at its start by its costliest release", 
     CHECK(sampler->charges({}).empty());
   }
 }
+
+TEST_CASE("sequential: the rows in their order, batch after batch, epoch after epoch",
+          "[sampler]") {
+  const auto sampler = make("sequential", size(4), 10, Adjacency::replace_one);
+  std::vector<std::vector<std::uint32_t>> batches;
+  for (std::uint64_t step = 0; step < 4; ++step)
+    sampler->sample(step, 10, TestRandom(1), batches.emplace_back());
+  CHECK(batches ==
+        std::vector<std::vector<std::uint32_t>>{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9}, {0, 1, 2, 3}});
+  CHECK(sampler->expected_batch_size(2) == 4.0);  // not that of the batch
+  // One release an epoch, as for shuffle.
+  const auto nothing = Event::nothing();
+  const std::vector<Event> releases(4, Event::gaussian(2.0));
+  CHECK(sampler->charges(releases) ==
+        std::vector<Event>{Event::gaussian(2.0), nothing, nothing, Event::gaussian(2.0)});
+}
+
+TEST_CASE("sequential: a single pass uses no example twice", "[sampler]") {
+  const auto made = [](std::uint64_t steps) {
+    const auto sampler = house().create<Sampler>(
+        "sequential",
+        Value::Object{{"batch_size", Value(4), {}}, {"single_pass", Value(true), {}}});
+    sampler->start({.dataset_size = 10, .steps = steps, .adjacency = Adjacency::zero_out});
+  };
+  made(3);
+  CHECK_THROWS_WITH(made(4), ContainsSubstring("a single pass has 3 steps, but 4 are planned"));
+}

@@ -22,6 +22,6 @@ class ScriptedAggregator final : public privgrad::Aggregator {
 inline ScriptedAggregator independent_noise(double multiplier) {
   return ScriptedAggregator([multiplier](std::uint64_t step) {
     return privgrad::ReleaseRecipe{
-        .keep = 0.0, .keep_noise = 0.0, .noise = {{.node = step, .multiplier = multiplier}}};
+        .keep = 0.0, .earlier = {}, .noise = {{.node = step, .multiplier = multiplier}}};
   });
 }

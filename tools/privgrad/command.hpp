@@ -20,6 +20,7 @@ Command ablate_command();
 Command validate_command();
 Command account_command();
 Command calibrate_command();
+Command noise_error_command();
 Command plugins_list_command();
 Command plugins_describe_command();
 Command plugins_new_command();

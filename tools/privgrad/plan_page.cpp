@@ -69,6 +69,17 @@ std::string training_section(const core::Plan& plan) {
   return section("training", table);
 }
 
+/// What the drawn order costs its examples.
+std::string participation_text(const core::Plan& plan) {
+  const core::RhoOfExamples rho =
+      plan.correlated->rho(plan.order(), plan.dataset_size, plan.manifest->adjacency);
+  std::string steps = std::to_string(rho.fewest_steps);
+  if (rho.most_steps > rho.fewest_steps) steps += " to " + std::to_string(rho.most_steps);
+  return "in " + steps + " of the steps; rho at most " + short_bound(rho.most) + ", median " +
+         short_number(rho.median, 6) + ", least " + short_number(rho.least, 6) +
+         ", for the order that was drawn";
+}
+
 std::string privacy_section(const core::Plan& plan) {
   const core::Manifest& manifest = *plan.manifest;
   Table table({Align::left, Align::left});
@@ -78,8 +89,9 @@ std::string privacy_section(const core::Plan& plan) {
   table.add({"delta", format_number(manifest.target_delta)});
   table.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
                               std::string(to_text(PrivacyUnit::example))});
-  table.add({"sampling", manifest.sampler.component->factory.info.summary});
+  table.add({"sampling", plan.sampling_words()});
   table.add({"accounted as", core::describe(plan.event)});
+  if (plan.correlated && !manifest.noise_off) table.add({"per example", participation_text(plan)});
   table.add({"unaccounted", unaccounted_text(plan)});
   return section("privacy", table);
 }

@@ -7,8 +7,8 @@ namespace {
 
 /// Fresh Gaussian noise in every step: released_t = (x_t + l2_bound sigma_t zeta_t) / divisor.
 ///
-/// To let steps share noise, name the node of an earlier step again, or set keep or keep_noise:
-/// what is charged follows from the recipe.
+/// To let steps share data or noise, set keep and continue earlier steps: what is charged follows
+/// from the recipe.
 class @CLASS@ final : public privgrad::Aggregator {
  public:
   explicit @CLASS@(const privgrad::Params&) {}

@@ -93,6 +93,8 @@ class Loader {
     if (params.has("microbatch_size"))
       manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
     keep(manifest.resolved, params, {"microbatch_size"});
+    manifest.random_iterate = params.text("output") == "random_iterate";
+    keep(manifest.resolved, params, {"output"});
     // `data` comes first and has its own reader.
     manifest.resolved.set("data", Value());
     ComponentUse* uses[] = {nullptr,

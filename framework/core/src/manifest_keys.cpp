@@ -84,6 +84,12 @@ const Section& root_section() {
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),
+          param::text(
+              "output",
+              "Which model is kept: last, after all steps, or random_iterate, the one before "
+              "a step that is drawn uniformly at the start.")
+              .one_of({"last", "random_iterate"})
+              .defaults_to("last"),
       },
       {
           slot<DataSource>("data", "Where examples come from, and what is done to them first."),

@@ -135,13 +135,12 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
     // Composition of Gaussian mechanisms needs noise that is independent between releases; a node
     // that comes back would cancel, or be averaged out, and the sum of its costs would say nothing.
     const auto refuse = [&](const std::string& why) {
-      throw PrivacyError(
-          "step " + std::to_string(step) + " " + why +
-          ": correlated releases are accounted by who takes part in which step, which this "
-          "version cannot do; use independent noise (aggregator gaussian)");
+      throw PrivacyError("step " + std::to_string(step) + " " + why +
+                         ": correlated releases are accounted by who takes part in which step");
     };
     if (recipe.keep != 0.0) refuse("releases data of earlier steps again");
-    if (recipe.keep_noise != 0.0) refuse("keeps noise of earlier steps");
+    if (!recipe.earlier.empty()) refuse("continues noise of earlier steps");
+    if (recipe.scale != 1.0) refuse("is scaled");
     for (const NoiseTerm& term : recipe.noise) {
       if (!used.insert(term.node).second)
         refuse("uses noise node " + std::to_string(term.node) + " again");
@@ -184,7 +183,7 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels
                        std::to_string(recipe.grid_levels) + " levels, its sum is on one of " +
                        std::to_string(grid_levels) + " (0: none)");
   }
-  if (recipe.keep != 0.0 || recipe.keep_noise != 0.0 ||
+  if (recipe.keep != 0.0 || !recipe.earlier.empty() || recipe.scale != 1.0 ||
       (grid_levels != 0 && recipe.noise.size() != 1) ||
       !(receipt.release() == event_of(recipe, adjacency))) {
     throw PrivacyError("step " + std::to_string(step) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/normals.hpp"
+#include "privgrad/core/random_key.hpp"
 #include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
@@ -43,6 +45,17 @@ Values schedule_values(const ComponentUse& use, const std::string& slot, std::ui
   });
 }
 
+/// For the order of a correlated plan. Another one than the run's own if it comes from the
+/// operating system.
+RandomKey run_key(const Manifest& manifest) {
+  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
+}
+
+bool is_nothing(const Event& event) {
+  const auto* composed = std::get_if<ComposedEvent>(&event.kind());
+  return composed != nullptr && composed->of.empty();
+}
+
 /// The accountant after the given charges, one by one: the very additions that the ledger will
 /// make, so that the run cannot differ from its plan by a rounding.
 ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
@@ -51,6 +64,7 @@ ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adj
   use.with_position([&] {
     accountant->start(adjacency);
     for (std::uint64_t i = 0; i < count; ++i) {
+      if (is_nothing(charges[i].cost)) continue;
       if (const auto why = accountant->refuses(charges[i].cost)) throw PrivacyError(*why);
       accountant->compose(charges[i].cost, 1);
     }
@@ -60,7 +74,10 @@ ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adj
 
 class Planner {
  public:
-  explicit Planner(const Manifest& manifest) : manifest_(manifest) { plan_.manifest = &manifest; }
+  explicit Planner(const Manifest& manifest)
+      : manifest_(manifest), correlated_(make_random_source(run_key(manifest).derive("sampler"))) {
+    plan_.manifest = &manifest;
+  }
 
   Plan make() {
     plan_data();
@@ -282,6 +299,10 @@ class Planner {
     plan_.noise_multiplier.assign(manifest_.steps, 0.0);
     plan_.clip_norm = clip_norm_.at;
     plan_.batch_size = start_sampler(batch_size_.at);
+    // The rule of the sums of data; the noise in the recipes is not made.
+    plan_correlated({.noise_multiplier = std::vector<double>(manifest_.steps, 1.0),
+                     .clip_norm = clip_norm_.at,
+                     .batch_size = plan_.batch_size});
     plan_.affordable_steps = manifest_.steps;
     plan_.event = Event::non_private();
     plan_.accountants.push_back({manifest_.accountant.component->factory.info.name,
@@ -291,14 +312,78 @@ class Planner {
                                   .note = "no noise"}});
   }
 
+  /// Starts the aggregator. \returns whether its releases share data or noise between steps, in
+  /// which case they are accounted for the sampler's order; the sampler has been started.
+  bool plan_correlated(const Setting& setting) {
+    plan_.correlated.reset();
+    auto recipes = manifest_.aggregator.with_position([&] {
+      plan_.aggregator->start(
+          {.steps = manifest_.steps, .noise_multipliers = setting.noise_multiplier});
+      return CorrelatedRecipes::of(*plan_.aggregator, manifest_.steps);
+    });
+    refuse_other_than_sums(recipes ? &*recipes : nullptr);
+    if (!recipes) return false;
+    const std::string aggregator = manifest_.aggregator.component->factory.info.name;
+    refuse_changing_sums(setting, aggregator);
+    manifest_.sampler.with_position([&] {
+      auto* order = dynamic_cast<PublicOrder*>(plan_.sampler.get());
+      const std::string& name = manifest_.sampler.component->factory.info.name;
+      if (order == nullptr) {
+        throw PrivacyError(name +
+                           " draws its batches to have them amplified, and no amplification is "
+                           "proved for the correlated releases of aggregator " +
+                           aggregator +
+                           ", which are accounted by who takes part in which step; use sampler "
+                           "shuffle, sequential or full_batch");
+      }
+      plan_.correlated = correlated_.plan(std::move(*recipes), *order, setting.batch_size);
+    });
+    return true;
+  }
+
+  /// An optimizer of prefix sums would train nothing on anything else.
+  void refuse_other_than_sums(const CorrelatedRecipes* recipes) const {
+    if (dynamic_cast<const OfPrefixSums*>(plan_.optimizer.get()) == nullptr) return;
+    bool sums = recipes != nullptr;
+    for (std::uint64_t step = 0; sums && step < manifest_.steps; ++step)
+      sums = recipes->scale(step) == 1.0 && (step == 0 || recipes->keep(step) == 1.0);
+    if (sums) return;
+    manifest_.optimizer.with_position([&] {
+      throw ConfigError(manifest_.optimizer.component->factory.info.name +
+                        " expects the sum of all gradients so far, which aggregator " +
+                        manifest_.aggregator.component->factory.info.name +
+                        " does not release as it is set; use aggregator tree without momentum");
+    });
+  }
+
+  /// Noise of earlier steps fits sums of the same bound only, and their sum divided by one number.
+  void refuse_changing_sums(const Setting& setting, const std::string& aggregator) const {
+    const auto changes = [](const std::vector<double>& values) {
+      return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) !=
+             values.end();
+    };
+    const std::string why = ", but aggregator " + aggregator + " releases sums over many steps";
+    if (changes(setting.clip_norm)) {
+      manifest_.clip_norm.with_position(
+          [&] { throw ConfigError("changes over the steps" + why + "; give one number"); });
+    }
+    if (changes(setting.batch_size)) {
+      manifest_.batch_size.with_position(
+          [&] { throw ConfigError("changes over the steps" + why + "; give one number"); });
+    }
+    if (plan_.adaptive == nullptr) return;
+    manifest_.clipping.with_position([&] {
+      throw ConfigError("changes the clip norm" + why +
+                        " of one bound; use a clipping that keeps it");
+    });
+  }
+
   /// What each step costs in this setting.
   std::vector<Charge> charges_for(const Setting& setting) {
     start_sampler(setting.batch_size);
-    const std::vector<Event> releases = manifest_.aggregator.with_position([&] {
-      plan_.aggregator->start(
-          {.steps = manifest_.steps, .noise_multipliers = setting.noise_multiplier});
-      return release_events(*plan_.aggregator, manifest_.steps, manifest_.adjacency);
-    });
+    if (plan_correlated(setting)) return plan_.correlated->charges();
+    const std::vector<Event> releases = manifest_.aggregator.with_position(
+        [&] { return release_events(*plan_.aggregator, manifest_.steps, manifest_.adjacency); });
     std::vector<Event> costs =
         manifest_.sampler.with_position([&] { return plan_.sampler->charges(releases); });
     if (costs.size() != releases.size()) {
@@ -485,8 +570,11 @@ class Planner {
     const double sensitivity = sensitivity_of_unit_bound(manifest_.adjacency);
     const auto beyond = [](double x) { return std::erfc(x / std::numbers::sqrt2); };
     double lost = 0.0;
-    for (const double multiplier : plan_.noise_multiplier) {
+    // No release of the linear mechanism moves further, in units of its noise, than all together.
+    const double root = plan_.correlated ? std::sqrt(plan_.correlated->cost.worst_after.back()) : 0;
+    for (double multiplier : plan_.noise_multiplier) {
       if (multiplier == 0.0) continue;  // noise is off, and listed
+      if (plan_.correlated) multiplier = 1.0 / root;
       lost += static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
               beyond(kLargestNormal - sensitivity / multiplier);
     }
@@ -525,6 +613,7 @@ class Planner {
   const Manifest& manifest_;
   ExampleShape shape_;
   Values noise_, clip_norm_, batch_size_;  // as their schedules give them
+  CorrelatedPlanner correlated_;
   Plan plan_;
 };
 
@@ -536,6 +625,15 @@ std::vector<double> Plan::gradient_noise_multiplier() const {
     values[step] /= gradient_share(count_share[step]);
   }
   return values;
+}
+
+std::string Plan::sampling_words() const {
+  // What a sampler says of itself is about charges that are not asked for here.
+  if (correlated) {
+    return "In an order that was drawn before the first step, without looking at data; accounted "
+           "by who takes part in which step, without amplification.";
+  }
+  return manifest->sampler.component->factory.info.summary;
 }
 
 Plan make_plan(const Manifest& manifest) { return Planner(manifest).make(); }

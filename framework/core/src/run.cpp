@@ -1,5 +1,6 @@
 #include "privgrad/core/run.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -7,6 +8,7 @@
 
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/core/correlated_mechanism.hpp"
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/files.hpp"
@@ -57,9 +59,13 @@ class Training {
         executor_(make_executor(options.threads)),
         key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
                             : RandomKey::from_operating_system()),
-        sampler_random_(make_random_source(key_.derive("sampler"))),
+        sampler_random_(plan.correlated ? plan.correlated->random
+                                        : make_random_source(key_.derive("sampler"))),
         mechanism_(*plan.aggregator, key_.derive("noise"), *executor_),
-        clip_norm_(plan.clip_norm.front()) {}
+        clip_norm_(plan.clip_norm.front()) {
+    if (plan.correlated)
+      correlated_.emplace(plan.correlated->recipes, key_.derive("noise"), *executor_);
+  }
 
   RunResult run() {
     read_data();
@@ -144,13 +150,22 @@ class Training {
     write_atomically(options_.directory / "statement.json", statement.dump(2) + "\n");
   }
 
+  /// Drawn before the first step, so it says nothing about the data.
+  std::uint64_t step_of_output() const {
+    const std::uint64_t steps = std::max<std::uint64_t>(1, plan_.affordable_steps);
+    return make_random_source(key_.derive("output"))->stream(0)->uniform_below(steps);
+  }
+
   void train() {
+    const std::uint64_t chosen = step_of_output();
+    std::vector<float> output;
     result_.epsilon = ledger_ ? ledger_->spent() : plan_.epsilon();
     for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
       if (options_.stop != nullptr && options_.stop->load()) {
         result_.status = RunStatus::interrupted;
         break;
       }
+      if (manifest_.random_iterate && step == chosen) output = parameters_;
       if (!pay_for(step)) {
         result_.status = RunStatus::budget_exhausted;
         break;
@@ -162,6 +177,12 @@ class Training {
       result_.steps = step + 1;
       if (result_.steps % manifest_.evaluate_every == 0 || result_.steps == plan_.steps())
         report_progress();
+    }
+    has_random_iterate_ = !output.empty();
+    if (has_random_iterate_) {
+      parameters_ = std::move(output);
+      program_->load_parameters(parameters_);
+      measured_at_.reset();
     }
     if (measured_at_ != result_.steps) report_progress();
     result_.metrics = last_metrics_;
@@ -184,6 +205,10 @@ class Training {
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step) {
     plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
+    if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, plan_.order())) {
+      throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
+                        std::to_string(step) + " has rows that its order does not name");
+    }
     const Released gradient = released_gradient(step);
     previous_ = parameters_;
     plan_.optimizer->step(parameters_, gradient,
@@ -224,7 +249,9 @@ class Training {
   }
 
   Released release(Bounded sum, double divisor) {
+    if (!ledger_ && correlated_) return correlated_->release_without_noise(std::move(sum), divisor);
     if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
+    if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
     return mechanism_.release(std::move(sum), take_receipt(), divisor);
   }
 
@@ -327,6 +354,7 @@ class Training {
             {"sampler", manifest_.sampler.component->factory.info.name},
             {"clipping", manifest_.clipping.component->factory.info.name},
             {"clip_norm", clip_norm_},
+            {"output", has_random_iterate_ ? "random_iterate" : "last"},
             {"aggregator", manifest_.aggregator.component->factory.info.name},
             {"parameters", plan_.parameters},
             {"metrics", to_json(result_.metrics)},
@@ -346,8 +374,9 @@ class Training {
   const RunOptions& options_;
   std::unique_ptr<Executor> executor_;
   RandomKey key_;
-  std::unique_ptr<RandomSource> sampler_random_;
+  std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
+  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
 
   Dataset train_, test_;
   ComponentPtr<Backend> backend_;
@@ -355,7 +384,8 @@ class Training {
   SumMemory sum_memory_;
   std::vector<float> parameters_, previous_;
   std::vector<std::uint32_t> batch_;
-  double clip_norm_;  // of the last step; with adaptive clipping, of the next one
+  double clip_norm_;                 // of the last step; with adaptive clipping, of the next one
+  bool has_random_iterate_ = false;  // a run that is stopped before it keeps the last one
   std::optional<double> clipped_fraction_;  // of the last step, noised; adaptive clipping only
 
   ComponentPtr<Accountant> accountant_;
@@ -420,6 +450,10 @@ nlohmann::json to_json(const Plan& plan) {
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
+  if (plan.correlated && !manifest.noise_off) {
+    json["participation"] =
+        to_json(plan.correlated->rho(plan.order(), plan.dataset_size, manifest.adjacency));
+  }
   if (plan.adaptive != nullptr) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();

@@ -43,13 +43,40 @@ Json range(std::span<const double> values) {
 Json sampling(const Plan& plan, std::uint64_t steps) {
   const Component& sampler = *plan.manifest->sampler.component;
   return {{"sampler", sampler.full_name()},
-          {"means", sampler.factory.info.summary},
+          {"means", plan.sampling_words()},
           {"expected_batch_size", range(std::span(plan.batch_size).first(steps))}};
+}
+
+/// The charges of correlated releases as the one Gaussian that they compose to: what the charged
+/// steps cost the example that they cost most (CorrelatedPlan::charges()).
+Event correlated_event(const Plan& plan, std::uint64_t steps) {
+  double squared_sensitivity = 0.0;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
+    const auto* part = std::get_if<GaussianEvent>(&plan.charges[i].cost.kind());
+    if (part == nullptr) continue;
+    squared_sensitivity += 1.0 / (part->noise_multiplier * part->noise_multiplier);
+  }
+  if (squared_sensitivity == 0.0) return Event::nothing();
+  return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
+}
+
+/// Noise that steps share: of what is new in each release, and how often examples take part.
+Json correlated(const Plan& plan, std::uint64_t steps) {
+  std::vector<double> own;
+  for (std::uint64_t step = 0; step < steps; ++step)
+    own.push_back(plan.correlated->recipes.own_multiplier(step));
+  const RhoOfExamples rho =
+      plan.correlated->rho(plan.order(), plan.dataset_size, plan.manifest->adjacency);
+  return {{"own_noise_multiplier", range(own)},
+          {"planned_steps_of_an_example",
+           {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
+          {"amplification", "none"}};
 }
 
 /// What the charged steps were charged as, in the vocabulary of the accountants.
 std::string charged_as(const Plan& plan, std::uint64_t steps) {
   std::vector<Event> costs;
+  if (plan.correlated) return describe(correlated_event(plan, steps));
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
     costs.push_back(plan.charges[i].cost);
   }
@@ -63,6 +90,7 @@ Json mechanism(const Plan& plan, std::uint64_t steps) {
             {"noise_multiplier", range(std::span(plan.noise_multiplier).first(steps))},
             {"adaptive_clip_norm", plan.adaptive != nullptr},
             {"charged_as", charged_as(plan, steps)}};
+  if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
   if (plan.adaptive == nullptr) {
     json["clip_norm"] = range(std::span(plan.clip_norm).first(steps));
   } else {

@@ -133,6 +133,23 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
+/// Of the sums' noise where steps share it.
+std::string correlated_noise(const Json& mechanism) {
+  const Json& correlated = mechanism.at("correlated");
+  return "; from their sums " + text(mechanism, "aggregator") +
+         " made releases over many steps with correlated Gaussian noise: a release continues "
+         "earlier ones, data and noise alike, and what is new in it has noise of its own, with a "
+         "noise multiplier (standard deviation over clip norm) of " +
+         range_text(correlated.at("own_noise_multiplier")) +
+         "; the divisor of the sums is a constant of the plan. Together the releases are one "
+         "Gaussian mechanism. It is charged for the example that it costs most in the very order "
+         "that ran, in which an example takes part in " +
+         range_text(correlated.at("planned_steps_of_an_example")) +
+         " of the planned steps; no amplification by sampling is claimed, and the order need not "
+         "be secret. The accountant was charged for: " +
+         text(mechanism, "charged_as") + ".";
+}
+
 std::string procedure(const Json& statement) {
   const Json& sampling = statement.at("sampling");
   const Json& mechanism = statement.at("mechanism");
@@ -142,9 +159,11 @@ std::string procedure(const Json& statement) {
       "drawn by " +
       text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
       "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
-      "; the sampler that ran is the one that was accounted. Each example's gradient was clipped "
-      "by " +
-      text(mechanism, "clipping") + " to an L2 norm of at most ";
+      (mechanism.contains("correlated")
+           ? "; each batch was checked against the order that was accounted."
+           : "; the sampler that ran is the one that was accounted.") +
+      " Each example's gradient was clipped by " + text(mechanism, "clipping") +
+      " to an L2 norm of at most ";
   if (mechanism.at("adaptive_clip_norm").get<bool>()) {
     sentence += "a clip norm that begins at " +
                 short_number(mechanism.at("first_clip_norm").get<double>(), 5) +
@@ -153,6 +172,7 @@ std::string procedure(const Json& statement) {
     sentence += range_text(mechanism.at("clip_norm"));
   }
   if (!noise) return sentence + "; the sums were used as they are, without noise.";
+  if (mechanism.contains("correlated")) return sentence + correlated_noise(mechanism);
   return sentence + "; to their sum " + text(mechanism, "aggregator") +
          " added noise with a noise multiplier (standard deviation over clip norm) of " +
          range_text(mechanism.at("noise_multiplier")) +
@@ -210,8 +230,11 @@ std::string versions(const Json& statement) {
   }
   return "Versions. PrivGrad " + text(versions, "privgrad") + " in " + text(statement, "mode") +
          " mode, with the plugins " + joined(names) +
-         ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that samplers state "
-         "what their choice costs, accountants what events cost, and backends gradients of one "
+         ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that " +
+         (statement.at("mechanism").contains("correlated")
+              ? "samplers draw their order without looking at data"
+              : "samplers state what their choice costs") +
+         ", accountants what events cost, and backends gradients of one "
          "example each, is for whoever chose them to vouch for.";
 }
 

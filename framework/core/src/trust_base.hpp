@@ -10,7 +10,8 @@
 namespace privgrad {
 
 /// The only maker of Bounded, BoundedOnGrid and Released. Not installed, not exported; included by
-/// clipped_sum.cpp and mechanism.cpp alone, and a test sees to it that this stays so.
+/// clipped_sum.cpp, mechanism.cpp and correlated_mechanism.cpp alone, and a test sees to it that
+/// this stays so.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.

@@ -31,7 +31,7 @@ class Gaussian final : public privgrad::Aggregator {
 
   privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
     return {.keep = 0.0,
-            .keep_noise = 0.0,
+            .earlier = {},
             .noise = {{.node = step, .multiplier = noise_multipliers_.at(step)}}};
   }
 

@@ -26,7 +26,9 @@ using privgrad::Event;
 /// and mixing both neighbours' outputs over the subsets with the same weights raises neither
 /// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014,
 /// Theorem 13).
-class FixedSize final : public privgrad::Sampler {
+///
+/// For the same reasons its order may be fixed in advance (PublicOrder), with amplification off.
+class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit FixedSize(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
     if (params.has("batch_size")) {
@@ -67,12 +69,7 @@ class FixedSize final : public privgrad::Sampler {
   }
 
   std::vector<Event> charges(std::span<const Event> releases) const override {
-    if (plan_.adjacency == Adjacency::add_or_remove_one) {
-      throw privgrad::PrivacyError(
-          "fixed_size: nothing is proved under add_or_remove_one, where the size of the data is "
-          "private and neighbours' subsets differ in distribution; use sampler poisson or "
-          "adjacency replace_one");
-    }
+    refuse_add_or_remove();
     if (amplified_ && plan_.adjacency == Adjacency::zero_out) {
       throw privgrad::PrivacyError(
           "fixed_size: amplification is proved under replace_one only; under zero_out set "
@@ -97,6 +94,28 @@ class FixedSize final : public privgrad::Sampler {
                                   " rows, but the plan, and the proof, say " +
                                   std::to_string(plan_.dataset_size));
     }
+    draw(step, random, batch);
+  }
+
+  std::uint64_t groups() const override {
+    if (amplified_) {
+      throw privgrad::PrivacyError(
+          "fixed_size: no amplification is proved for correlated releases; set `amplification: "
+          "false`, or use sampler shuffle");
+    }
+    refuse_add_or_remove();
+    return plan_.dataset_size;
+  }
+  std::uint32_t group_of(std::uint32_t row) const override { return row; }
+  void groups_in(std::uint64_t step, const privgrad::RandomSource& random,
+                 std::vector<std::uint32_t>& members) override {
+    draw(step, random, members);
+  }
+
+ private:
+  void draw(std::uint64_t step, const privgrad::RandomSource& random,
+            std::vector<std::uint32_t>& batch) {
+    const std::uint64_t rows = plan_.dataset_size;
     // Floyd's algorithm (Bentley and Floyd 1987): all subsets are equally likely, with one draw per
     // member.
     const auto stream = random.stream(step);
@@ -110,7 +129,14 @@ class FixedSize final : public privgrad::Sampler {
     for (const std::uint32_t row : batch) taken_[row] = false;
   }
 
- private:
+  void refuse_add_or_remove() const {
+    if (plan_.adjacency != Adjacency::add_or_remove_one) return;
+    throw privgrad::PrivacyError(
+        "fixed_size: nothing is proved under add_or_remove_one, where the size of the data is "
+        "private and neighbours' subsets differ in distribution; use sampler poisson or "
+        "adjacency replace_one");
+  }
+
   std::uint64_t size_at(std::uint64_t step) const {
     return scheduled_.empty() ? given_size_ : scheduled_.at(step);
   }

@@ -13,7 +13,9 @@ namespace {
 /// steps compose one after the other; this holds under every adjacency. The divisor is the size
 /// that the plan declares. Under add_or_remove_one the number of rows is private, so the rows that
 /// are really there may be more or fewer, and neither the divisor nor the charges change with them.
-class FullBatch final : public privgrad::Sampler {
+///
+/// Its order is public under every adjacency: whoever is there takes part in every step.
+class FullBatch final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit FullBatch(const privgrad::Params&) {}
 
@@ -45,6 +47,13 @@ class FullBatch final : public privgrad::Sampler {
     }
     batch.resize(rows);
     std::iota(batch.begin(), batch.end(), std::uint32_t{0});
+  }
+
+  std::uint64_t groups() const override { return 1; }
+  std::uint32_t group_of(std::uint32_t) const override { return 0; }
+  void groups_in(std::uint64_t, const privgrad::RandomSource&,
+                 std::vector<std::uint32_t>& members) override {
+    members.assign(1, 0);
   }
 
  private:

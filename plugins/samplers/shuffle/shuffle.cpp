@@ -1,41 +1,16 @@
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "../epochs.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/sampler.hpp"
 
 namespace {
 
-using privgrad::Adjacency;
 using privgrad::Event;
-
-/// \returns the most expensive of an epoch's releases: the one event if all are equal, else the
-/// Gaussian of the smallest noise multiplier, which dominates the others (adding noise to its
-/// output gives theirs).
-/// \throws PrivacyError if they are of kinds that cannot be ordered.
-Event most_expensive(std::span<const Event> releases) {
-  const Event& first = releases.front();
-  if (std::all_of(releases.begin(), releases.end(),
-                  [&](const Event& event) { return event == first; })) {
-    return first;
-  }
-  double smallest = std::numeric_limits<double>::infinity();
-  for (const Event& event : releases) {
-    const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&event.kind());
-    if (gaussian == nullptr) {
-      throw privgrad::PrivacyError("shuffle: an epoch mixes a " + std::string(first.name()) +
-                                   " with a " + std::string(event.name()) +
-                                   " release, and only gaussian ones can be ordered by cost; use "
-                                   "one kind of release, or sampler full_batch");
-    }
-    smallest = std::min(smallest, gaussian->noise_multiplier);
-  }
-  return Event::gaussian(smallest);
-}
 
 /// A fresh permutation per epoch, cut into batches: every example is in exactly one batch of each
 /// epoch. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
@@ -54,21 +29,15 @@ Event most_expensive(std::span<const Event> releases) {
 ///
 /// Refused under add_or_remove_one: with one row more all later batches shift, so neighbours differ
 /// in every one of them.
-class Shuffle final : public privgrad::Sampler {
+///
+/// For the same reasons its order may be fixed in advance (PublicOrder).
+class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit Shuffle(const privgrad::Params& params)
       : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))) {}
 
   void start(const privgrad::SamplingPlan& plan) override {
-    if (batch_size_ > plan.dataset_size) {
-      throw privgrad::ConfigError("shuffle: batch_size is " + std::to_string(batch_size_) +
-                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                  " examples of the data set");
-    }
-    if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
-      throw privgrad::ConfigError("shuffle: " + std::to_string(plan.dataset_size) +
-                                  " examples, allowed are at most 4294967295");
-    }
+    epochs::check_sizes("shuffle", batch_size_, plan);
     plan_ = plan;
     epoch_steps_ = (plan.dataset_size + batch_size_ - 1) / batch_size_;
     shuffled_epoch_.reset();
@@ -79,35 +48,38 @@ class Shuffle final : public privgrad::Sampler {
   }
 
   std::vector<Event> charges(std::span<const Event> releases) const override {
-    if (plan_.adjacency == Adjacency::add_or_remove_one) {
-      throw privgrad::PrivacyError(
-          "shuffle: nothing is proved under add_or_remove_one, where one example more shifts every "
-          "later batch; use adjacency replace_one or zero_out, or sampler poisson");
-    }
-    std::vector<Event> charged(releases.size(), Event::nothing());
-    for (std::size_t begin = 0; begin < releases.size(); begin += epoch_steps_) {
-      const std::size_t count = std::min<std::size_t>(epoch_steps_, releases.size() - begin);
-      charged[begin] = most_expensive(releases.subspan(begin, count));
-    }
-    return charged;
+    epochs::refuse_add_or_remove("shuffle", plan_);
+    return epochs::charges("shuffle", epoch_steps_, releases);
   }
 
   void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
-    if (rows != plan_.dataset_size) {
-      throw privgrad::ConfigError("shuffle: there are " + std::to_string(rows) +
-                                  " rows, but the plan, and the proof, say " +
-                                  std::to_string(plan_.dataset_size));
-    }
+    epochs::check_rows("shuffle", rows, plan_);
+    take(step, random, batch);
+  }
+
+  std::uint64_t groups() const override {
+    epochs::refuse_add_or_remove("shuffle", plan_);
+    return plan_.dataset_size;
+  }
+  std::uint32_t group_of(std::uint32_t row) const override { return row; }
+  void groups_in(std::uint64_t step, const privgrad::RandomSource& random,
+                 std::vector<std::uint32_t>& members) override {
+    take(step, random, members);
+  }
+
+ private:
+  /// The rows of a step.
+  void take(std::uint64_t step, const privgrad::RandomSource& random,
+            std::vector<std::uint32_t>& batch) {
     const std::uint64_t epoch = step / epoch_steps_;
     if (shuffled_epoch_ != std::pair{epoch, &random}) shuffle(epoch, random);
     const std::size_t begin = (step % epoch_steps_) * batch_size_;
-    const std::size_t end = std::min<std::size_t>(begin + batch_size_, rows);
+    const std::size_t end = std::min<std::size_t>(begin + batch_size_, order_.size());
     batch.assign(order_.begin() + static_cast<std::ptrdiff_t>(begin),
                  order_.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
- private:
   /// Fisher and Yates, from the sorted order: it depends on the epoch alone, so a resumed run meets
   /// the permutation that it left.
   void shuffle(std::uint64_t epoch, const privgrad::RandomSource& random) {

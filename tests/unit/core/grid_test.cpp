@@ -94,7 +94,7 @@ class Rows {
 ScriptedAggregator on_grid(std::uint64_t levels, double multiplier) {
   return ScriptedAggregator([=](std::uint64_t step) {
     return ReleaseRecipe{.keep = 0.0,
-                         .keep_noise = 0.0,
+                         .earlier = {},
                          .noise = {{.node = step, .multiplier = multiplier}},
                          .grid_levels = levels};
   });
@@ -309,7 +309,7 @@ TEST_CASE("recipes on a grid without a proof are refused", "[grid][privacy]") {
   const auto refused = [](const std::string& why, std::function<void(ReleaseRecipe&)> spoil) {
     const ScriptedAggregator aggregator([spoil](std::uint64_t step) {
       ReleaseRecipe recipe{.keep = 0,
-                           .keep_noise = 0,
+                           .earlier = {},
                            .noise = {{.node = 3 * step, .multiplier = 1.0}},
                            .grid_levels = 16};
       spoil(recipe);
@@ -322,6 +322,9 @@ TEST_CASE("recipes on a grid without a proof are refused", "[grid][privacy]") {
   });
   refused("protects nothing", [](ReleaseRecipe& r) { r.noise.clear(); });
   refused("data of earlier steps", [](ReleaseRecipe& r) { r.keep = 1.0; });
+  refused("noise of earlier steps",
+          [](ReleaseRecipe& r) { r.earlier = {{.step = 0, .share = 1.0}}; });
+  refused("is scaled", [](ReleaseRecipe& r) { r.scale = 0.5; });
   refused("levels per clip norm", [](ReleaseRecipe& r) { r.grid_levels = kMostGridLevels + 1; });
   refused("2^52", [](ReleaseRecipe& r) { r.noise[0].multiplier = 0x1p50; });
 }

@@ -79,7 +79,7 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
   // Several parts of work, the last one and its last chunk of normals not full.
   constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
   const ScriptedAggregator aggregator([](std::uint64_t) {
-    return ReleaseRecipe{.keep = 0, .keep_noise = 0, .noise = {{70, 3.0}, {7, 4.0}}};
+    return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
   });
   const RandomKey key = RandomKey::from_seed(10);
   std::vector<float> first(kSize), second(kSize);
@@ -132,7 +132,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
   bool planned = false;
   const ScriptedAggregator impure([&planned](std::uint64_t step) {
     return ReleaseRecipe{
-        .keep = 0, .keep_noise = 0, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
+        .keep = 0, .earlier = {}, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
   });
   CHECK(release_events(impure, 2, kAdjacency).size() == 2);
   planned = true;
@@ -151,7 +151,7 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
   SECTION("several fresh nodes add up in squares") {
     const ScriptedAggregator two([](std::uint64_t step) {
       return ReleaseRecipe{
-          .keep = 0, .keep_noise = 0, .noise = {{2 * step, 3.0}, {2 * step + 1, 4.0}}};
+          .keep = 0, .earlier = {}, .noise = {{2 * step, 3.0}, {2 * step + 1, 4.0}}};
     });
     CHECK(release_events(two, 2, kAdjacency).front() == Event::gaussian(5.0));
   }
@@ -162,8 +162,7 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
   const auto refused = [](const std::string& why,
                           std::function<void(std::uint64_t, ReleaseRecipe&)> spoil) {
     const ScriptedAggregator aggregator([spoil](std::uint64_t step) {
-      ReleaseRecipe recipe{
-          .keep = 0, .keep_noise = 0, .noise = {{.node = step, .multiplier = 1.0}}};
+      ReleaseRecipe recipe{.keep = 0, .earlier = {}, .noise = {{.node = step, .multiplier = 1.0}}};
       spoil(step, recipe);
       return recipe;
     });
@@ -173,15 +172,17 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
   refused("noise node 0 again", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].node = 0; });
   refused("data of earlier steps",
           [](std::uint64_t step, ReleaseRecipe& r) { r.keep = step == 2 ? 0.5 : 0.0; });
-  refused("noise of earlier steps",
-          [](std::uint64_t step, ReleaseRecipe& r) { r.keep_noise = step == 2 ? 0.5 : 0.0; });
+  refused("noise of earlier steps", [](std::uint64_t step, ReleaseRecipe& r) {
+    if (step == 2) r.earlier = {{.step = 1, .share = 0.5}};
+  });
+  refused("is scaled", [](std::uint64_t step, ReleaseRecipe& r) { r.scale = step == 2 ? 0.5 : 1; });
   refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise.clear(); });
   refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = 0.0; });
   refused("protects nothing",
           [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = std::nan(""); });
 }
 
-TEST_CASE("only clipped_sum.cpp and mechanism.cpp reach into private values", "[privacy]") {
+TEST_CASE("only clipped_sum.cpp and the mechanisms reach into private values", "[privacy]") {
   // The door is a header of the core's own sources; a further user would be one more place to
   // review. released_for_testing.cpp makes values up from nothing and is no part of the core.
   std::vector<std::string> users;
@@ -192,6 +193,6 @@ TEST_CASE("only clipped_sum.cpp and mechanism.cpp reach into private values", "[
     }
   }
   std::sort(users.begin(), users.end());
-  CHECK(users ==
-        std::vector<std::string>{"clipped_sum.cpp", "mechanism.cpp", "released_for_testing.cpp"});
+  CHECK(users == std::vector<std::string>{"clipped_sum.cpp", "correlated_mechanism.cpp",
+                                          "mechanism.cpp", "released_for_testing.cpp"});
 }

@@ -10,9 +10,8 @@
 namespace privgrad {
 
 /// One Gaussian vector zeta(node) ~ N(0, I) (on a grid: a discrete one), and what it is multiplied
-/// by. The same node always
-/// means the same vector, within a run: that is how a later step reuses, or cancels, the noise of
-/// an earlier one.
+/// by. The same node always means the same vector, within a run, so a run names each node once: a
+/// later step that wants the noise of an earlier one names that step.
 struct NoiseTerm {
   std::uint64_t node = 0;
   double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
@@ -22,20 +21,34 @@ struct NoiseTerm {
 /// is beyond 2^60, and noise is below 2^61: both together fit in 64 bits, always.
 inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 
+/// All the noise of an earlier step's release, carried along as the data of that release has been.
+struct EarlierNoise {
+  std::uint64_t step = 0;  ///< Before the step of the recipe.
+  double share = 0.0;      ///< 1: as much of it as of the data.
+};
+
 /// How the release of one step is made from the bounded sums x so far and from noise:
 ///
-///     s_t = keep * s_{t-1} + x_t                                  (s_{-1} = 0)
-///     z_t = keep_noise * z_{t-1} + sum_j multiplier_j zeta(node_j)  (z_{-1} = 0)
-///     released_t = (s_t + l2_bound * z_t) / divisor
+///     s_t = keep_t s_{t-1} + x_t                                                     (s_{-1} = 0)
+///     z_t = sum_i share_i K(step_i, t) z_{step_i} + sum_j multiplier_j zeta(node_j)
+///     released_t = scale (s_t + l2_bound z_t) / divisor
+///
+/// where K(u, t) = keep_{u+1} ... keep_t is what step t still holds of the data of step u. With a
+/// share of 1 the release continues that of the earlier step: what comes new between them is
+/// s_t - K s_u, the data of the steps u+1 to t, and that has the noise of this step's nodes. A tree
+/// is made of such recipes, and every lower-triangular matrix mechanism can be.
+///
+/// `keep` = 0, no `earlier` and a `scale` of 1 in all steps is independent noise.
 ///
 /// With a grid, everything is whole numbers of cells of width l2_bound / grid_levels: each unit's
 /// contribution is rounded to the grid, towards zero, before it is summed, and the noise is a
 /// discrete Gaussian vector in cells, of parameter sigma = multiplier * grid_levels, rounded up to
-/// a whole number. Such a recipe names one fresh node and keeps nothing.
+/// a whole number. Noise on a grid is independent: such a recipe names one fresh node.
 struct ReleaseRecipe {
   double keep = 0.0;
-  double keep_noise = 0.0;
-  std::vector<NoiseTerm> noise;
+  std::vector<EarlierNoise> earlier = {};
+  std::vector<NoiseTerm> noise = {};
+  double scale = 1.0;
   /// Cells of the grid per L2 bound of one unit's contribution, at most kMostGridLevels, the same
   /// in every step; 0: no grid, and Gaussian noise.
   std::uint64_t grid_levels = 0;
@@ -51,14 +64,14 @@ struct AggregationPlan {
 ///
 /// An aggregator is a public linear recipe and never touches data: the core runs the recipe, draws
 /// the noise and derives from the same recipe what is charged, so that what is charged is what was
-/// done. Independent noise uses one fresh node per step. Trees and matrix mechanisms share nodes
-/// between steps.
+/// done. Independent noise uses one fresh node per step; trees and matrix mechanisms continue the
+/// noise of earlier steps.
 ///
 /// Threads: const functions may run concurrently.
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Aggregator();

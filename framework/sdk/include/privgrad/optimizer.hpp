@@ -59,4 +59,11 @@ class PRIVGRAD_API Checkpointable {
   virtual void restore(std::span<const float> state) = 0;
 };
 
+/// Optional property, found with dynamic_cast: step() takes the sum of all gradients so far for its
+/// `gradient`. The core refuses aggregators that release something else.
+class PRIVGRAD_API OfPrefixSums {
+ public:
+  virtual ~OfPrefixSums();
+};
+
 }  // namespace privgrad

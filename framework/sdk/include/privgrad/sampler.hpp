@@ -66,4 +66,32 @@ class PRIVGRAD_API Sampler {
   Sampler() = default;
 };
 
+/// Optional ability of a sampler, found with dynamic_cast: which rows take part in which step can
+/// be fixed in advance. Releases with correlated noise are accounted by it.
+///
+/// What such a sampler promises: its batches follow from row numbers and random streams alone, and
+/// under the plan's adjacency neighbouring data sets have the same rows, apart from the one in
+/// which they differ, in the same order. Then the guarantee of the run may be proved for the order
+/// that was drawn: a mixture over orders, with the same weights for both neighbours, has no larger
+/// hockey-stick or Renyi divergence than the worst of them (joint quasi-convexity: van Erven and
+/// Harremoes 2014, Theorem 13), and here each of them meets the target. The order need not be
+/// secret.
+class PRIVGRAD_API PublicOrder {
+ public:
+  virtual ~PublicOrder();
+
+  /// Rows that are in the same batches, in all steps of the plan, make up a group.
+  /// \returns their number, in [1, 2^32); a sampler that knows no better has a group per row.
+  /// \throws PrivacyError if nothing is proved under the plan's adjacency.
+  virtual std::uint64_t groups() const = 0;
+
+  /// \returns the group of a row, below groups().
+  virtual std::uint32_t group_of(std::uint32_t row) const = 0;
+
+  /// The groups whose rows sample() takes in this step, given the same random source.
+  /// \param members  out: distinct numbers below groups().
+  virtual void groups_in(std::uint64_t step, const RandomSource& random,
+                         std::vector<std::uint32_t>& members) = 0;
+};
+
 }  // namespace privgrad

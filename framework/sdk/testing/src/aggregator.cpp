@@ -35,7 +35,11 @@ std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
     const std::uint64_t step = backwards ? steps - 1 - i : i;
     const ReleaseRecipe recipe = aggregator.recipe(step);
     std::vector<double>& row = rows[step];
-    row = {recipe.keep, recipe.keep_noise, static_cast<double>(recipe.grid_levels)};
+    row = {recipe.keep, recipe.scale, static_cast<double>(recipe.grid_levels)};
+    for (const EarlierNoise& earlier : recipe.earlier) {
+      row.push_back(static_cast<double>(earlier.step));
+      row.push_back(earlier.share);
+    }
     for (const NoiseTerm& term : recipe.noise) {
       row.push_back(static_cast<double>(term.node));
       row.push_back(term.multiplier);
@@ -46,18 +50,26 @@ std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
   return all;
 }
 
-/// Standard deviation of the noise in each release, in units of the L2 bound: runs
-/// z_t = keep_noise * z_{t-1} + sum_j multiplier_j zeta(node_j) on the coefficients of the nodes.
+/// Standard deviation of the noise in each release, in units of the L2 bound: runs the rule for z_t
+/// on the coefficients of the nodes.
 std::vector<double> noise_deviations(const Aggregator& aggregator, std::uint64_t steps) {
-  std::map<std::uint64_t, double> coefficients;
+  std::vector<std::map<std::uint64_t, double>> releases;  // coefficient of each node in z_t
+  std::vector<double> keep;
   std::vector<double> deviations;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
-    for (auto& [node, coefficient] : coefficients) coefficient *= recipe.keep_noise;
+    keep.push_back(recipe.keep);
+    std::map<std::uint64_t, double>& coefficients = releases.emplace_back();
+    for (const EarlierNoise& earlier : recipe.earlier) {
+      double carried = earlier.share;
+      for (std::uint64_t t = earlier.step + 1; t <= step; ++t) carried *= keep[t];
+      for (const auto& [node, coefficient] : releases[earlier.step])
+        coefficients[node] += carried * coefficient;
+    }
     for (const NoiseTerm& term : recipe.noise) coefficients[term.node] += term.multiplier;
     double variance = 0.0;
     for (const auto& [node, coefficient] : coefficients) variance += coefficient * coefficient;
-    deviations.push_back(std::sqrt(variance));
+    deviations.push_back(std::fabs(recipe.scale) * std::sqrt(variance));
   }
   return deviations;
 }
@@ -67,8 +79,11 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
     const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
     require(std::isfinite(recipe.keep), "keep is " + format_number(recipe.keep) + where);
-    require(std::isfinite(recipe.keep_noise),
-            "keep_noise is " + format_number(recipe.keep_noise) + where);
+    require(std::isfinite(recipe.scale), "scale is " + format_number(recipe.scale) + where);
+    for (const EarlierNoise& earlier : recipe.earlier) {
+      require(std::isfinite(earlier.share), "a share is " + format_number(earlier.share) + where);
+      require(earlier.step < step, "it continues step " + std::to_string(earlier.step) + where);
+    }
     for (const NoiseTerm& term : recipe.noise) {
       require(std::isfinite(term.multiplier),
               "a multiplier is " + format_number(term.multiplier) + where);
@@ -89,8 +104,8 @@ void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
                                            std::to_string(kMostGridLevels));
     require(recipe.noise.size() == 1, "a grid takes one node of noise, the recipe names " +
                                           std::to_string(recipe.noise.size()) + where);
-    require(recipe.keep == 0.0 && recipe.keep_noise == 0.0,
-            "a recipe on a grid keeps something" + where);
+    require(recipe.keep == 0.0 && recipe.earlier.empty() && recipe.scale == 1.0,
+            "a recipe on a grid keeps, continues or scales something" + where);
   }
 }
 

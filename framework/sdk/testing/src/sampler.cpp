@@ -259,6 +259,54 @@ void check_batch_sizes(Checker& checker) {
   if (!follows) throw NotChecked{"it decides about its batch sizes itself"};
 }
 
+/// The groups of rows that an order names are those of the batches, whole.
+void require_order_of_batches(Sampler& sampler, const SamplingPlan& plan) {
+  auto& order = dynamic_cast<PublicOrder&>(sampler);
+  const std::uint64_t groups = order.groups();
+  require(groups > 0 && groups <= std::numeric_limits<std::uint32_t>::max(),
+          "groups() is " + std::to_string(groups) + " for " + text_of(plan));
+  std::vector<std::vector<std::uint32_t>> rows_of(groups);
+  for (std::uint32_t row = 0; row < plan.dataset_size; ++row) {
+    const std::uint32_t group = order.group_of(row);
+    require(group < groups, "row " + std::to_string(row) + " is in group " + std::to_string(group) +
+                                " of " + std::to_string(groups));
+    rows_of[group].push_back(row);
+  }
+  const PublicSource random(kSeed);
+  const std::vector<Batch> chosen = batches(sampler, plan);
+  for (std::uint64_t step = 0; step < plan.steps; ++step) {
+    Batch members{4000000000u, 7u, 7u};
+    order.groups_in(step, random, members);
+    const std::string where = " in step " + std::to_string(step) + " of " + text_of(plan);
+    require_rows(members, groups, where + " as a group");
+    Batch named;
+    for (const std::uint32_t group : members)
+      named.insert(named.end(), rows_of[group].begin(), rows_of[group].end());
+    Batch drawn = chosen[step];
+    std::sort(named.begin(), named.end());
+    std::sort(drawn.begin(), drawn.end());
+    require(named == drawn, "the order names other rows than sample() chooses" + where);
+  }
+}
+
+void check_order(Checker& checker, const std::vector<SamplingPlan>& plans) {
+  checker.rule("the_order_is_that_of_the_batches", [&] {
+    bool any = false;
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      const auto* order = dynamic_cast<const PublicOrder*>(sampler.get());
+      if (order == nullptr) throw NotChecked{"its order is not public"};
+      if (!accepted("groups() for " + text_of(plan), {Thrown::privacy},
+                    [&] { (void)order->groups(); })) {
+        continue;
+      }
+      any = true;
+      require_order_of_batches(*sampler, plan);
+    }
+    if (!any) throw NotChecked{"it proves nothing under any plan that was tried"};
+  });
+}
+
 void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
   checker.rule("charges_each_release", [&] {
     for (const SamplingPlan& plan : plans) {
@@ -396,6 +444,7 @@ void check_sampler(Checker& checker) {
             "using other instances changed the batches");
   });
   check_charges(checker, plans);
+  check_order(checker, plans);
   check_range_ends(checker, [&](const Params& params) {
     for (const SamplingPlan& plan : {plans.front(), plans.back()}) {
       const auto sampler = checker.make<Sampler>(params);

@@ -85,6 +85,7 @@ struct Manifest {
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
   std::uint64_t evaluate_every = 0;   ///< Steps between measurements for the progress line; > 0.
   std::size_t microbatch_size = 0;    ///< Most examples in memory at once; 0: as the backend likes.
+  bool random_iterate = false;        ///< Keep the model before a random step, not the last one.
 
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 

@@ -16,18 +16,19 @@ namespace privgrad::core {
 /// The event of each step's release on its own batch, derived from the recipes that the mechanism
 /// will run: what is charged is what is done.
 ///
-/// Proved here: recipes with independent noise (keep = keep_noise = 0, no node used twice). Without
-/// a grid each is a Gaussian mechanism with the root of the summed squared multipliers. With one,
-/// which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event of
-/// grid_release_event().
-/// \param adjacency  enters the events on a grid; accountants apply it to Gaussian ones.
-/// \throws PrivacyError for recipes that share data or noise between steps: their guarantee depends
-///   on who takes part in which step, and this version has no accounting for that. ConfigError for
-///   a grid or a noise outside the range of 64-bit integers.
+/// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
+/// Without a grid each is a Gaussian mechanism with the root of the summed squared multipliers.
+/// With one, which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event
+/// of grid_release_event(). \param adjacency  enters the events on a grid; accountants apply it to
+/// Gaussian ones. \throws PrivacyError for recipes that share data or noise between steps: their
+/// guarantee depends
+///   on who takes part in which step (CorrelatedPlan). ConfigError for a grid or a noise outside
+///   the range of 64-bit integers.
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
                                   Adjacency adjacency);
 
-/// Turns bounded sums into released values. The only code that does.
+/// Turns bounded sums into released values, each with noise of its own. The only code that does,
+/// but for CorrelatedMechanism.
 class Mechanism {
  public:
   /// \param executor  makes the noise of a release in parallel: the same for any number of threads.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/core/correlated_plan.hpp"
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/manifest.hpp"
 #include "privgrad/data_source.hpp"
@@ -71,6 +73,8 @@ struct Plan {
   /// Of the aggregator's recipes, the same in every step: cells per clip norm; 0: no grid, or no
   /// noise.
   std::uint64_t grid_levels = 0;
+  /// If the aggregator's releases share data or noise between steps.
+  std::optional<CorrelatedPlan> correlated;
   std::vector<Charge> charges;                ///< One per step; no noise: none.
   std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
@@ -82,7 +86,11 @@ struct Plan {
   /// The noise of the gradients alone over the clip norm: more than noise_multiplier where a count
   /// has its share of that.
   std::vector<double> gradient_noise_multiplier() const;
+  /// How batches are chosen, and how that is accounted.
+  std::string sampling_words() const;
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
+  /// The sampler's order, of a correlated plan only.
+  PublicOrder& order() const { return dynamic_cast<PublicOrder&>(*sampler); }
 };
 
 /// \param manifest  must outlive the plan.

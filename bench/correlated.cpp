@@ -1,0 +1,220 @@
+// What correlated noise costs: a step of a tree beside a step with independent noise, the memory
+// that a long tree holds, and the accounting of a long run. See README.md.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/core/correlated_mechanism.hpp"
+#include "privgrad/core/correlated_plan.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/ledger.hpp"
+#include "privgrad/core/mechanism.hpp"
+#include "privgrad/host/plugin_host.hpp"
+
+namespace {
+
+using namespace privgrad;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double peak_megabytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024.0;
+}
+
+/// A program whose empty batches have sums of any length.
+class NoProgram final : public Program {
+ public:
+  explicit NoProgram(std::size_t parameters) : parameters_(parameters) {}
+  std::size_t parameter_count() const override { return parameters_; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch&, std::span<float>) const override {}
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  std::size_t parameters_;
+};
+
+class NoClipping final : public Clipping {
+ public:
+  void start(std::span<const ParameterGroup>) override {}
+  void factors(std::span<const double>, double, std::span<double> factors) const override {
+    std::fill(factors.begin(), factors.end(), 1.0);
+  }
+};
+
+class Bench {
+ public:
+  explicit Bench(const Catalog& catalog) : catalog_(catalog) {}
+
+  /// Releases with a tree's noise and with independent noise in turns, each over sums of zeros.
+  Json steps(std::size_t size, std::uint64_t steps, int threads) const {
+    const auto executor = core::make_executor(threads);
+    const auto key = core::RandomKey::from_seed(1);
+    const auto gaussian = started("gaussian", {}, steps);
+    Json result{{"parameters", size}, {"steps", steps}, {"threads", threads}};
+    for (const bool reduced : {false, true}) {
+      const auto tree = started(
+          "tree", {{"momentum", Value(0.99), {}}, {"variance_reduction", Value(reduced), {}}},
+          steps);
+      const auto recipes = *core::CorrelatedRecipes::of(*tree, steps);
+      std::vector<double> own;
+      for (std::uint64_t t = 0; t < steps; ++t) own.push_back(recipes.own_multiplier(t));
+      Receipts receipts(catalog_, own);
+      core::CorrelatedMechanism mechanism(recipes, key.derive("tree"), *executor);
+      core::Mechanism independent(*gaussian, key.derive("independent"), *executor);
+      Receipts plain(catalog_, std::vector<double>(steps, 1.0));
+      std::vector<double> seconds, seconds_plain;
+      std::size_t bytes = 0;
+      for (std::uint64_t t = 0; t < steps; ++t) {
+        Bounded sum = zeros(size, *executor);
+        seconds.push_back(
+            seconds_of([&] { mechanism.release(std::move(sum), receipts.take(t), 1.0); }));
+        bytes = std::max(bytes, mechanism.memory_bytes());
+        Bounded other = zeros(size, *executor);
+        seconds_plain.push_back(
+            seconds_of([&] { independent.release(std::move(other), plain.take(t), 1.0); }));
+      }
+      const std::string name = reduced ? "tree_with_variance_reduction" : "tree";
+      result[name + "_ms"] = 1e3 * median(seconds);
+      result[name + "_independent_ms"] = 1e3 * median(seconds_plain);
+      result[name + "_over_independent"] = median(seconds) / median(seconds_plain);
+      result[name + "_vectors_held"] = static_cast<double>(bytes) / 4.0 / static_cast<double>(size);
+    }
+    return result;
+  }
+
+  /// Recipes, order and cost of a long run, in one pass and in ten epochs of fresh permutations.
+  Json accounting(std::uint64_t steps, std::uint64_t rows, Value::Object options) const {
+    std::optional<core::CorrelatedRecipes> recipes;
+    std::optional<core::Participation> order;
+    core::CorrelatedCost cost;
+    const auto tree = started("tree", std::move(options), steps);
+    const auto shuffle =
+        catalog_.create<Sampler>("shuffle", Value::Object{{"batch_size", Value(1), {}}});
+    shuffle->start({.dataset_size = rows, .steps = steps, .adjacency = Adjacency::replace_one});
+    const auto random = core::make_random_source(core::RandomKey::from_seed(1));
+    const double of_recipes =
+        seconds_of([&] { recipes = core::CorrelatedRecipes::of(*tree, steps); });
+    const double of_order = seconds_of([&] {
+      order = core::Participation::drawn(dynamic_cast<PublicOrder&>(*shuffle), steps, *random);
+    });
+    const double of_cost = seconds_of([&] { cost = core::cost_of(*recipes, *order); });
+    return {{"steps", steps},
+            {"examples", rows},
+            {"seconds", of_recipes + of_order + of_cost},
+            {"seconds_of_recipes", of_recipes},
+            {"seconds_of_order", of_order},
+            {"seconds_of_cost", of_cost},
+            {"peak_megabytes", peak_megabytes()},
+            {"squared_sensitivity", cost.worst_after.back()},
+            // Single precision: kept noise, one more while a step is made, and the sum s, which is
+            // double.
+            {"vectors_held_by_mechanism", recipes->most_kept() + 1 + 2}};
+  }
+
+ private:
+  /// Paid for by an accountant of the house, into a ledger of its own.
+  class Receipts {
+   public:
+    Receipts(const Catalog& catalog, const std::vector<double>& multipliers)
+        : folder_(
+              std::filesystem::temp_directory_path() /
+              ("privgrad-bench-" + std::to_string(::getpid()) + "-" + std::to_string(count_++))),
+          accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
+      std::filesystem::create_directories(folder_);
+      accountant_->start(Adjacency::zero_out);
+      core::Ledger ledger(folder_ / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
+                          *accountant_, "zcdp", nlohmann::json::object());
+      std::vector<core::Charge> charges;
+      for (std::uint64_t step = 0; step < multipliers.size(); ++step) {
+        const Event event = Event::gaussian(multipliers[step]);
+        charges.push_back({step, event, event});
+      }
+      receipts_ = ledger.charge(charges);
+    }
+    ~Receipts() { std::filesystem::remove_all(folder_); }
+    Receipts(const Receipts&) = delete;
+    Receipts& operator=(const Receipts&) = delete;
+    core::Receipt take(std::uint64_t step) { return std::move(receipts_.at(step)); }
+
+   private:
+    inline static int count_ = 0;
+    std::filesystem::path folder_;
+    ComponentPtr<Accountant> accountant_;
+    std::vector<core::Receipt> receipts_;
+  };
+
+  ComponentPtr<Aggregator> started(const char* name, Value::Object options,
+                                   std::uint64_t steps) const {
+    auto made = catalog_.create<Aggregator>(name, std::move(options));
+    const std::vector<double> multipliers(steps, 1.0);
+    made->start({.steps = steps, .noise_multipliers = multipliers});
+    return made;
+  }
+
+  static Bounded zeros(std::size_t size, Executor& executor) {
+    const NoProgram program(size);
+    const NoClipping clipping;
+    const std::vector<ParameterGroup> groups{{.name = "all", .offset = 0, .size = size}};
+    const Dataset data(ExampleShape{{1}, 0}, {0.0f}, {0.0f});
+    return core::clipped_sum(
+        program, data, {},
+        {.rule = clipping, .groups = groups, .clip_norm = 1.0, .count_share = 0.0}, executor);
+  }
+
+  const Catalog& catalog_;
+};
+
+}  // namespace
+
+int main() try {
+  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  host::PluginHost host({.directories = {plugins}, .pins = {}});
+  host.load(plugins / "accountants" / "zcdp.privgrad.so");
+  host.load(plugins / "aggregators" / "gaussian.privgrad.so");
+  host.load(plugins / "aggregators" / "tree.privgrad.so");
+  host.load(plugins / "samplers" / "shuffle.privgrad.so");
+  const Bench bench(host.catalog());
+  constexpr std::uint64_t kMillion = 1'000'000;
+  const Value::Object momentum{{"momentum", Value(0.999), {}}};
+  Json result;
+  result["build"] = PRIVGRAD_BENCH_BUILD;
+  result["accounting"] = {
+      bench.accounting(kMillion, kMillion, {}), bench.accounting(kMillion, kMillion / 10, momentum),
+      bench.accounting(kMillion, kMillion / 10,
+                       {{"variance_reduction", Value(true), {}}, {"momentum", Value(0.999), {}}})};
+  result["steps"] = {bench.steps(1'000'000, 128, 1), bench.steps(1'000'000, 128, 2)};
+  std::cout << result.dump(2) << '\n';
+  return EXIT_SUCCESS;
+} catch (const std::exception& problem) {
+  std::cerr << "correlated: " << problem.what() << '\n';
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/value.hpp"
+
+namespace {
+
+using privgrad::EarlierNoise;
+
+/// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
+///
+/// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release
+/// of step k continues that of step k - 2^b and adds a node over the 2^b steps between them: the
+/// greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) is that of
+/// [1, k - 2^b] and this one block. So each step draws one node, numbered by the step itself, and
+/// reads one earlier release; nodes that no cover uses do not exist, and cost nothing. Any number
+/// of steps will do.
+///
+/// Momentum: s_t = momentum s_{t-1} + x_t, released as (1 - momentum) s_t, and a block's noise
+/// fades as its data does.
+///
+/// Restarts: a new tree begins after every `restart_every` steps and continues the last release of
+/// the old one. Completion: that last release gets the noise of a single node over its whole tree
+/// instead of one per block of the cover, as if steps without data had filled the tree up.
+///
+/// Variance reduction: the estimator "from below" of Honaker (2015). With all nodes of a complete
+/// tree, also those that no cover uses, a block is estimated by its own node and by the sum of its
+/// halves' estimates, weighted by their precision. With weight w_l for the node of level l, the
+/// prefix that ends in a block of level b is estimated by
+///
+///     Z(l) = w_l (K Z_{k - 2^l} + node_l) + (1 - w_l) Z(l-1),    Z(0) = K Z_{k-1} + node_0,
+///
+/// because Z_{k - 2^(l-1)} - K Z_{k - 2^l} is the left half's estimate. Unrolled, step k continues
+/// the releases of the steps k - 2^l with shares w_l prod_{j>l} (1 - w_j), which add up to 1, and
+/// its nodes add noise of the same weights. Nobody sees the nodes one by one, so one vector with
+/// their common variance serves, and the release is accounted as what it is, which costs less than
+/// releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
+/// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
+class Tree final : public privgrad::Aggregator {
+ public:
+  explicit Tree(const privgrad::Params& params)
+      : keep_(params.has("momentum") ? params.real("momentum") : 1.0),
+        scale_(params.has("momentum") ? 1.0 - keep_ : 1.0),
+        completion_(params.boolean("completion")),
+        reduced_(params.boolean("variance_reduction")) {
+    if (params.has("restart_every"))
+      tree_steps_ = static_cast<std::uint64_t>(params.integer("restart_every"));
+    if (completion_ && tree_steps_ == 0) {
+      throw privgrad::ConfigError(
+          "tree: completion is about trees that others follow; give restart_every");
+    }
+    variances_.push_back(1.0);
+    while (variances_.size() < 64) {
+      const double halves =
+          variances_.back() * (1.0 + std::pow(keep_, std::ldexp(1.0, int(variances_.size()))));
+      variances_.push_back(halves / (1.0 + halves));
+    }
+  }
+
+  void start(const privgrad::AggregationPlan& plan) override {
+    if (plan.noise_multipliers.size() != plan.steps) {
+      throw privgrad::ConfigError("tree: got " + std::to_string(plan.noise_multipliers.size()) +
+                                  " noise multiplier(s) for " + std::to_string(plan.steps) +
+                                  " step(s), expected one per step");
+    }
+    for (const double sigma : plan.noise_multipliers) {
+      if (!std::isfinite(sigma) || sigma <= 0.0) {
+        throw privgrad::ConfigError("tree: noise multiplier " + privgrad::format_number(sigma) +
+                                    " is not a finite number above 0");
+      }
+    }
+    noise_multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+  }
+
+  privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
+    const double node = noise_multipliers_.at(step);
+    const std::uint64_t done = tree_steps_ == 0 ? 0 : step / tree_steps_ * tree_steps_;
+    const std::uint64_t k = step - done + 1;
+    const bool completes = completion_ && k == tree_steps_ && !std::has_single_bit(k);
+
+    // Shares of the blocks that end here, the smallest first.
+    std::vector<Block> blocks = ending_blocks(k);
+    if (completes) add_root(k, blocks);
+
+    privgrad::ReleaseRecipe recipe{.keep = keep_, .earlier = {}, .noise = {}, .scale = scale_};
+    double squares = 0.0;
+    for (const Block& block : blocks) {
+      squares += block.share * block.share;
+      // What the first tree's first blocks continue is nothing.
+      if (block.length <= step) {
+        recipe.earlier.push_back({.step = step - block.length, .share = block.share});
+      }
+    }
+    recipe.noise = {{.node = step, .multiplier = node * std::sqrt(squares)}};
+    return recipe;
+  }
+
+ private:
+  /// An estimate of the release: that of the step before the block, and the block's node.
+  struct Block {
+    std::uint64_t length;
+    double share;
+  };
+
+  std::vector<Block> ending_blocks(std::uint64_t k) const {
+    const int level = std::countr_zero(k);
+    if (!reduced_) return {{std::uint64_t{1} << level, 1.0}};
+    std::vector<Block> blocks;
+    double left = 1.0;  // subtracted in this order, the shares leave exactly nothing
+    for (int l = 0; l < level; ++l) {
+      double share = l == 0 ? 1.0 : weight(l);
+      for (int above = l + 1; above <= level; ++above) share *= 1.0 - weight(above);
+      blocks.push_back({std::uint64_t{1} << l, share});
+      left -= share;
+    }
+    blocks.push_back({std::uint64_t{1} << level, left});
+    return blocks;
+  }
+
+  /// The node over all k steps of the tree, alone or weighted against the estimate without it.
+  void add_root(std::uint64_t k, std::vector<Block>& blocks) const {
+    if (!reduced_) {
+      blocks = {{k, 1.0}};
+      return;
+    }
+    double variance = 0.0;  // of the estimate without it: one for each block of the cover
+    for (std::uint64_t end = k; end != 0; end &= end - 1) {
+      const double faded = std::pow(keep_, static_cast<double>(k - end));
+      variance += variances_[static_cast<std::size_t>(std::countr_zero(end))] * faded * faded;
+    }
+    const double root = variance / (1.0 + variance);
+    double left = 1.0;
+    for (Block& block : blocks) left -= block.share *= 1.0 - root;
+    blocks.push_back({k, left});
+  }
+
+  double weight(int level) const { return variances_[static_cast<std::size_t>(level)]; }
+
+  double keep_, scale_;
+  bool completion_, reduced_;
+  std::uint64_t tree_steps_ = 0;   // 0: one tree
+  std::vector<double> variances_;  // of a block's estimate, and the weight of its node, by level
+  std::vector<double> noise_multipliers_;  // one per step
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Aggregator, Tree>({
+      .name = "tree",
+      .summary = "Prefix sums or momentum of all steps so far, with the noise of a binary tree; "
+                 "noise_multiplier is that of a node.",
+      .reference = "Tran and Cutkosky 2022, Algorithm 1; Kairouz et al. 2021; Dwork et al. 2010; "
+                   "Chan et al. 2011; Honaker 2015",
+      .params =
+          {real("momentum",
+                "Share of the momentum that is kept from step to step: the release is the sum of "
+                "(1-momentum) momentum^(t-u) x_u over the steps u up to t. Without it: the sum of "
+                "all x_u.")
+               .at_least(0)
+               .below(1)
+               .optional(),
+           integer("restart_every",
+                   "Steps after which a new tree begins; by default never. Sums go on.")
+               .in_unit("steps")
+               .at_least(1)
+               .optional(),
+           boolean("completion",
+                   "Whether the last release of each tree gets the noise of one node instead of "
+                   "one per block; costs one release more.")
+               .defaults_to(false),
+           boolean("variance_reduction",
+                   "Whether each block is estimated from all nodes below it too (Honaker).")
+               .defaults_to(false)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.tree", "0.1.0", register_components)

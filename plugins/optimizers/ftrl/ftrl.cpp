@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// Follow the regularized leader, for releases of the sum S_t of all gradients so far:
+///
+///     v_t = momentum v_{t-1} + S_t,    w_t = w_0 - learning_rate v_t.
+///
+/// Without momentum w_t minimises <S_t, w> + ||w - w_0||^2 / (2 learning_rate); and were the noise
+/// independent of the steps it would be gradient descent. Noise is not summed up by the optimizer,
+/// it is that of one prefix sum: small with the aggregator `tree`.
+///
+/// State: whether a step was taken, w_0, v.
+class Ftrl final : public privgrad::Optimizer,
+                   public privgrad::Checkpointable,
+                   public privgrad::OfPrefixSums {
+ public:
+  explicit Ftrl(const privgrad::Params& params) : momentum_(params.real("momentum")) {}
+
+  void start(std::size_t parameters) override {
+    size_ = parameters;
+    state_.assign(1 + 2 * size_, 0.0f);
+  }
+
+  void step(std::span<float> parameters, const privgrad::Released& sum,
+            const privgrad::StepContext& context) override {
+    check(parameters, sum.values(), context.learning_rate);
+    const std::span<float> origin = std::span(state_).subspan(1, size_);
+    const std::span<float> v = std::span(state_).subspan(1 + size_);
+    if (state_[0] == 0.0f) {
+      std::copy(parameters.begin(), parameters.end(), origin.begin());
+      state_[0] = 1.0f;
+    }
+    for (std::size_t i = 0; i < size_; ++i) {
+      v[i] = static_cast<float>(momentum_ * static_cast<double>(v[i]) +
+                                static_cast<double>(sum.values()[i]));
+      parameters[i] = static_cast<float>(static_cast<double>(origin[i]) -
+                                         context.learning_rate * static_cast<double>(v[i]));
+    }
+  }
+
+  std::span<const float> state() const override { return state_; }
+
+  void restore(std::span<const float> state) override {
+    if (state_.empty() || state.size() != state_.size()) {
+      throw privgrad::ConfigError("ftrl: the state has " + std::to_string(state.size()) +
+                                  " values, expected " + std::to_string(state_.size()));
+    }
+    const auto is_number = [](float value) { return std::isfinite(value); };
+    if (!std::all_of(state.begin(), state.end(), is_number) ||
+        (state[0] != 0.0f && state[0] != 1.0f)) {
+      throw privgrad::ConfigError("ftrl: the state holds values that no run can have left");
+    }
+    std::copy(state.begin(), state.end(), state_.begin());
+  }
+
+ private:
+  void check(std::span<const float> parameters, std::span<const float> sum,
+             double learning_rate) const {
+    if (size_ == 0 || parameters.size() != size_ || sum.size() != size_) {
+      throw privgrad::PluginError("ftrl: got " + std::to_string(parameters.size()) +
+                                  " parameters and " + std::to_string(sum.size()) +
+                                  " sum values, started for " + std::to_string(size_));
+    }
+    if (!std::isfinite(static_cast<float>(learning_rate))) {
+      throw privgrad::NumericError("ftrl: the learning rate is not finite as a float32");
+    }
+    for (const float value : sum) {
+      if (!std::isfinite(value)) throw privgrad::NumericError("ftrl: the sum is not finite");
+    }
+  }
+
+  double momentum_;
+  std::size_t size_ = 0;
+  std::vector<float> state_;  // empty before start()
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Optimizer, Ftrl>({
+      .name = "ftrl",
+      .summary =
+          "Follows the regularized leader: w <- w_0 - learning_rate * (sum of all gradients); "
+          "for aggregators that release prefix sums.",
+      .reference = "Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Algorithm 1 and its "
+                   "momentum variant",
+      .params = {privgrad::param::real("momentum",
+                                       "Share of the last velocity that is kept: v <- momentum v + "
+                                       "sum, w <- w_0 - learning_rate v.")
+                     .at_least(0)
+                     .below(1)
+                     .defaults_to(0.0)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.ftrl", "0.1.0", register_components)

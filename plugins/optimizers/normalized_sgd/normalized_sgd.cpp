@@ -1,0 +1,60 @@
+#include <cmath>
+#include <span>
+#include <string>
+
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// w <- w - learning_rate * m / ||m||, with m the release: every step is as long as the learning
+/// rate, however large the noise. A release of zero points nowhere, and moves nothing.
+///
+/// Momentum belongs before the norm, and so into the aggregator (`tree` with momentum: DP-NSGD).
+class NormalizedSgd final : public privgrad::Optimizer {
+ public:
+  explicit NormalizedSgd(const privgrad::Params&) {}
+
+  void start(std::size_t parameters) override { size_ = parameters; }
+
+  void step(std::span<float> parameters, const privgrad::Released& gradient,
+            const privgrad::StepContext& context) override {
+    const std::span<const float> m = gradient.values();
+    if (parameters.size() != size_ || m.size() != size_) {
+      throw privgrad::PluginError("normalized_sgd: got " + std::to_string(parameters.size()) +
+                                  " parameters and " + std::to_string(m.size()) +
+                                  " gradient values, started for " + std::to_string(size_));
+    }
+    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
+      throw privgrad::NumericError("normalized_sgd: the learning rate is not finite as a float32");
+    }
+    // In double no square of a float32 is lost, at either end.
+    double squares = 0.0;
+    for (const float value : m) squares += static_cast<double>(value) * static_cast<double>(value);
+    if (!std::isfinite(squares)) {
+      throw privgrad::NumericError("normalized_sgd: the gradient is not finite");
+    }
+    if (squares == 0.0) return;
+    const double rate = context.learning_rate / std::sqrt(squares);
+    for (std::size_t i = 0; i < m.size(); ++i) {
+      parameters[i] =
+          static_cast<float>(static_cast<double>(parameters[i]) - rate * static_cast<double>(m[i]));
+    }
+  }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Optimizer, NormalizedSgd>({
+      .name = "normalized_sgd",
+      .summary = "Steps of the learning rate's length: w <- w - learning_rate * m / ||m||.",
+      .reference = "Tran and Cutkosky 2022, Algorithm 1; Cutkosky and Mehta 2020",
+      .params = {},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.normalized_sgd", "0.1.0", register_components)

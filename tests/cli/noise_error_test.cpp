@@ -1,0 +1,77 @@
+#include <cmath>
+
+#include "cli.hpp"
+
+// The manifest is one of shuffled epochs under replace_one.
+namespace {
+
+const std::string kManifest = R"(privgrad: 1
+name: momentum
+seed: 1
+data: {kind: synthetic, rows: 100, dimensions: 4}
+model: {kind: linear}
+sampler: {kind: shuffle, batch_size: 5}
+aggregator: {kind: tree, momentum: 0.95}
+optimizer: {kind: sgd}
+schedules: {clip_norm: 2.0, learning_rate: 0.1}
+privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: replace_one, accountant: gdp}
+steps: 60
+)";
+
+}  // namespace
+
+TEST_CASE("noise-error predicts every mechanism's noise at one guarantee") {
+  const Cli cli;
+  write_file(cli.dir() / "m.yaml", kManifest);
+  const Json json =
+      Json::parse(cli({"noise-error", "m.yaml", "--restart-every", "20", "--json"}).out);
+  CHECK(json.at("momentum") == 0.95);
+  CHECK(json.at("mechanisms").size() == 6);
+  for (const Json& arm : json.at("mechanisms")) {
+    CHECK(arm.at("refused").is_null());
+    REQUIRE(arm.at("stddev").size() == 60);
+    double squares = 0.0;
+    for (const double value : arm.at("stddev")) squares += value * value;
+    CHECK_THAT(arm.at("root_mean_square").get<double>(),
+               WithinRel(std::sqrt(squares / 60.0), 1e-12));
+    // The first release is a tenth of one contribution's bound, 0.05 * 2 / 5, times its noise.
+    CHECK_THAT(arm.at("stddev")[0].get<double>(),
+               WithinRel(0.05 * 2.0 / 5.0 * arm.at("noise_multiplier").get<double>(), 1e-9));
+  }
+  // Independent noise under shuffling: an example pays once in each of three epochs, so that
+  // sigma = 2 sqrt(3) / mu; its momentum has variance (1 - b)^2 (1 - b^2t) / (1 - b^2) sigma^2.
+  const Json& independent = json.at("mechanisms")[0];
+  const double sigma = independent.at("noise_multiplier");
+  const double series = (1.0 - std::pow(0.95, 120.0)) / (1.0 - 0.95 * 0.95);
+  CHECK_THAT(independent.at("stddev")[59].get<double>(),
+             WithinRel(0.05 * 2.0 / 5.0 * sigma * std::sqrt(series), 1e-9));
+}
+
+TEST_CASE("noise-error: a mechanism without a proof is listed with the reason") {
+  const Cli cli;
+  write_file(cli.dir() / "m.yaml", kManifest);
+  const Json json = Json::parse(
+      cli({"noise-error", "m.yaml", "--json", "--set", "sampler={kind: poisson, sample_rate: 0.05}",
+           "--set", "privacy.adjacency=zero_out", "--set", "privacy.accountant=rdp"})
+          .out);
+  CHECK(json.at("mechanisms")[0].at("refused").is_null());
+  CHECK_THAT(json.at("mechanisms")[1].at("refused").get<std::string>(),
+             ContainsSubstring("no amplification is proved"));
+}
+
+TEST_CASE("noise-error refuses what it cannot compare") {
+  const Cli cli;
+  write_file(cli.dir() / "m.yaml", kManifest);
+  const auto refused = [&](const Words& more) {
+    Words call{"noise-error", "m.yaml"};
+    call.insert(call.end(), more.begin(), more.end());
+    const Outcome outcome = cli(call);
+    CHECK(outcome.exit_code == 2);
+    return outcome.err;
+  };
+  CHECK_THAT(refused({"--set", "aggregator=gaussian"}), ContainsSubstring("which momentum?"));
+  CHECK_THAT(refused({"--set", "schedules.noise_multiplier=50"}),
+             ContainsSubstring("at the same guarantee"));
+  CHECK_THAT(refused({"--momentum", "1.5"}), ContainsSubstring("momentum"));
+  CHECK_THAT(refused({"--restart-every", "0"}), ContainsSubstring("restart-every"));
+}

@@ -1,0 +1,246 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "privgrad/core/event_json.hpp"
+#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/core/statement.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// Momentum by a tree over epochs in fresh permutations; each test changes a line or two.
+constexpr const char* kBase = R"(privgrad: 1
+name: tree
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5}
+model: {kind: linear}
+sampler: {kind: shuffle, batch_size: 7}
+aggregator: {kind: tree, momentum: 0.9}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: {kind: uniform}, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: replace_one, accountant: gdp}
+steps: 150
+)";
+
+/// The sum of 1/sigma^2 of what was charged.
+double charged(const core::LedgerContents& ledger) {
+  double sum = 0.0;
+  for (const auto& release : ledger.releases) {
+    if (release.event.at("event") != "gaussian") continue;
+    const double sigma = release.event.at("noise_multiplier");
+    sum += 1.0 / (sigma * sigma);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("the node noise of a tree is calibrated to the target, and the run stays within it",
+          "[tree][privacy]") {
+  for (const std::vector<std::string>& overrides : {
+           std::vector<std::string>{"aggregator={kind: tree}",
+                                    "sampler={kind: sequential, batch_size: 7}"},
+           {"aggregator={kind: tree, momentum: 0.9, restart_every: 16, completion: true}"},
+           {"aggregator={kind: tree, variance_reduction: true}", "sampler={kind: full_batch}",
+            "privacy.adjacency=add_or_remove_one", "data.size=60"},
+           {"sampler={kind: fixed_size, batch_size: 7, amplification: false}"},
+       }) {
+    Experiment experiment(kBase, overrides);
+    CHECK(experiment.plan().epsilon().value <= 4.0);
+    CHECK(experiment.plan().epsilon().value >= 4.0 * (1 - 1e-9));
+    const auto result = experiment.run();
+    CHECK(result.status == core::RunStatus::completed);
+    CHECK(result.epsilon.value == experiment.plan().epsilon().value);
+  }
+}
+
+TEST_CASE("the ledger of a correlated run never shows less than its steps have cost",
+          "[tree][privacy]") {
+  Experiment experiment(kBase);
+  experiment.run();
+  const auto& cost = experiment.plan().correlated->cost;
+  const auto ledger = experiment.ledger();
+  REQUIRE(ledger.releases.size() == 150);
+  double sum = 0.0;
+  for (std::size_t step = 0; step < 150; ++step) {
+    const auto& event = ledger.releases[step].event;
+    if (event.at("event") == "gaussian") {
+      sum += std::pow(event.at("noise_multiplier").get<double>(), -2.0);
+    }
+    CHECK(sum >= cost.worst_after[step]);
+  }
+  // In the end exactly it. The largest of all examples, times 4 for replace_one, is the GDP's mu^2.
+  CHECK_THAT(sum, WithinRel(cost.worst_after.back(), 1e-12));
+}
+
+TEST_CASE("a correlated run follows the order that it was accounted for", "[tree][privacy]") {
+  // Without a seed the order is drawn with the plan, from the operating system.
+  std::string unseeded = kBase;
+  unseeded.erase(unseeded.find("seed: 1\n"), 8);
+  Experiment one(unseeded), two(unseeded);
+  const auto& first = *one.plan().correlated;
+  const auto& second = *two.plan().correlated;
+  const auto members = [](const core::CorrelatedPlan& plan) {
+    const auto span = plan.participation->at(0);
+    return std::vector<std::uint32_t>(span.begin(), span.end());
+  };
+  CHECK(members(first) != members(second));  // equal by chance once in 10^8
+  // run() compares each batch with the plan's order, and throws if it differs.
+  CHECK(one.run().status == core::RunStatus::completed);
+  CHECK_THAT(charged(one.ledger()), WithinRel(first.cost.worst_after.back(), 1e-12));
+}
+
+TEST_CASE("a budget that pays for a part of a correlated run ends it there", "[tree][privacy]") {
+  Experiment experiment(kBase, {"schedules.noise_multiplier=4"});
+  const std::uint64_t affordable = experiment.plan().affordable_steps;
+  CHECK(affordable > 0);
+  CHECK(affordable < 150);
+  const auto result = experiment.run();
+  CHECK(result.status == core::RunStatus::budget_exhausted);
+  CHECK(result.steps == affordable);
+  CHECK(result.epsilon.value <= 4.0);
+}
+
+TEST_CASE("momentum 0 is independent noise, and costs what that costs", "[tree][privacy]") {
+  Experiment tree(kBase, {"aggregator.momentum=0"});
+  Experiment gaussian(kBase, {"aggregator=gaussian"});
+  // Both pay for an example once an epoch: also in the last one, of which six of nine steps run.
+  CHECK_THAT(tree.plan().noise_multiplier.front(),
+             WithinRel(gaussian.plan().noise_multiplier.front(), 1e-9));
+  tree.run();
+  gaussian.run();
+  const auto a = tree.parameters(), b = gaussian.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK_THAT(a[i], WithinAbs(b[i], 1e-4));
+}
+
+TEST_CASE("what cannot be accounted by participation is refused", "[tree][privacy]") {
+  const auto refused = [](const std::vector<std::string>& overrides) {
+    return Experiment(kBase, overrides).plan().epsilon().value;
+  };
+  CHECK_THROWS_AS(refused({"sampler={kind: poisson, sample_rate: 0.1}"}), PrivacyError);
+  CHECK_THROWS_WITH(refused({"sampler={kind: poisson, sample_rate: 0.1}"}),
+                    ContainsSubstring("error: sampler: poisson") &&
+                        ContainsSubstring("no amplification is proved") &&
+                        ContainsSubstring("use sampler shuffle"));
+  CHECK_THROWS_AS(refused({"sampler={kind: fixed_size, batch_size: 5}"}), PrivacyError);
+  CHECK_THROWS_AS(refused({"privacy.adjacency=add_or_remove_one", "data.size=60"}), PrivacyError);
+  CHECK_THROWS_WITH(refused({"schedules.clip_norm={kind: exponential, rate: 0.99, initial: 1}"}),
+                    ContainsSubstring("aggregator tree releases sums over many steps"));
+  CHECK_THROWS_WITH(refused({"clipping={kind: adaptive}"}),
+                    ContainsSubstring("changes the clip norm"));
+}
+
+TEST_CASE("the plan says what each example's part costs", "[tree]") {
+  Experiment experiment(kBase);
+  const auto json = core::to_json(experiment.plan()).at("participation");
+  CHECK(json.at("steps_of_an_example") == nlohmann::json{16, 17});  // 150 steps, epochs of 9
+  const auto& rho = json.at("rho");
+  CHECK(rho.at("min") <= rho.at("first_quartile"));
+  CHECK(rho.at("median") <= rho.at("max"));
+  CHECK(rho.at("min").get<double>() < 0.9 * rho.at("max").get<double>());
+  // mu^2 / 2 of the run, whose mu gdp solves (4, 1e-5) for.
+  Experiment zcdp(kBase, {"privacy.accountant=zcdp",
+                          "schedules.noise_multiplier=" +
+                              format_number(experiment.plan().noise_multiplier.front()),
+                          "privacy.target_epsilon=null"});
+  CHECK_THAT(zcdp.plan().epsilon().note,
+             ContainsSubstring("rho = " + format_number(rho.at("max").get<double>()).substr(0, 8)));
+}
+
+TEST_CASE("the statement of a correlated run says what was charged, and claims no amplification",
+          "[tree][privacy]") {
+  Experiment experiment(kBase);
+  const auto statement = experiment.run().statement;
+  const auto& mechanism = statement.at("mechanism");
+  // All payments as the one Gaussian that they compose to.
+  const double sigma = 1.0 / std::sqrt(experiment.plan().correlated->cost.worst_after.back());
+  CHECK(mechanism.at("charged_as") ==
+        "gaussian of noise multiplier " + core::short_number(sigma, 6));
+  const auto& correlated = mechanism.at("correlated");
+  CHECK(correlated.at("planned_steps_of_an_example") ==
+        nlohmann::json{{"smallest", 16}, {"largest", 17}});
+  const double node = experiment.plan().noise_multiplier.front();
+  CHECK(correlated.at("own_noise_multiplier") ==
+        nlohmann::json{{"smallest", node}, {"largest", node}});
+  CHECK(statement.at("arithmetic") == "floating_point");
+  std::string prose;
+  for (const auto& paragraph : statement.at("prose")) prose += paragraph.get<std::string>() + "\n";
+  CHECK_THAT(prose, ContainsSubstring("correlated Gaussian noise"));
+  CHECK_THAT(prose, ContainsSubstring("takes part in 16 to 17 of the planned steps"));
+  CHECK_THAT(prose, ContainsSubstring("no amplification by sampling is claimed"));
+  CHECK_THAT(prose, ContainsSubstring("checked against the order that was accounted"));
+  CHECK_THAT(prose, ContainsSubstring("draw their order without looking at data"));
+  // The sampler's own words are about independent releases.
+  CHECK_THAT(prose, !ContainsSubstring("costliest release"));
+
+  SECTION("of independent releases it speaks as before") {
+    Experiment other(kBase, {"aggregator=gaussian"});
+    const auto independent = core::privacy_statement(other.plan(), core::spending_of(other.plan()));
+    CHECK_FALSE(independent.at("mechanism").contains("correlated"));
+    CHECK_THAT(independent.at("sampling").at("means").get<std::string>(),
+               ContainsSubstring("costliest release"));
+  }
+}
+
+TEST_CASE("without noise a tree releases exact sums", "[tree]") {
+  Experiment tree(kBase, {"privacy.noise=off", "aggregator.momentum=0"});
+  Experiment gaussian(kBase, {"privacy.noise=off", "aggregator=gaussian"});
+  tree.run();
+  gaussian.run();
+  CHECK(tree.parameters() == gaussian.parameters());
+}
+
+TEST_CASE("DP-NSGD: normalized steps along tree momentum learn", "[tree]") {
+  // Two clusters ten apart.
+  Experiment experiment(kBase, {"optimizer=normalized_sgd", "schedules.learning_rate=0.1",
+                                "data.rows=600", "sampler.batch_size=20", "data.test_rows=200"});
+  CHECK(experiment.run().metrics.test_accuracy.value() > 0.9);
+}
+
+TEST_CASE("DP-FTRL: without noise it is gradient descent, and it insists on sums", "[tree]") {
+  // w_0 - rate * (g_1 + ... + g_t) is what sgd does step by step, but for float32 roundings.
+  const std::vector<std::string> ftrl{"optimizer=ftrl", "aggregator={kind: tree}"};
+  std::vector<std::string> exact = ftrl;
+  exact.push_back("privacy.noise=off");
+  Experiment sums(kBase, exact);
+  Experiment sgd(kBase, {"aggregator=gaussian", "privacy.noise=off"});
+  sums.run();
+  sgd.run();
+  const auto a = sums.parameters(), b = sgd.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK_THAT(a[i], WithinAbs(b[i], 1e-4));
+  CHECK(Experiment(kBase, ftrl).run().epsilon.value <= 4.0);
+  for (const char* other : {"aggregator=gaussian", "aggregator={kind: tree, momentum: 0.9}"}) {
+    CHECK_THROWS_WITH(Experiment(kBase, {"optimizer=ftrl", other}).plan(),
+                      ContainsSubstring("ftrl expects the sum of all gradients"));
+  }
+}
+
+TEST_CASE("a random iterate is the model before one of the steps", "[run]") {
+  const auto parameters_of = [](const std::string& seed, const std::vector<std::string>& more) {
+    std::vector<std::string> overrides{"seed=" + seed, "steps=4", "schedules.noise_multiplier=2",
+                                       "privacy.target_epsilon=null"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    Experiment experiment(kBase, overrides);
+    experiment.run();
+    return experiment.parameters();
+  };
+  std::vector<int> chosen(4, 0);
+  for (int seed = 0; seed < 40; ++seed) {
+    const std::string text = std::to_string(seed);
+    const auto drawn = parameters_of(text, {"output=random_iterate"});
+    int matches = 0;
+    for (int steps = 0; steps < 4; ++steps) {
+      // The models of shorter runs with the same seed; the initial one is that of a rate of 0.
+      const auto model = steps == 0 ? parameters_of(text, {"schedules.learning_rate=0"})
+                                    : parameters_of(text, {"steps=" + std::to_string(steps)});
+      if (model != drawn) continue;
+      ++matches;
+      ++chosen[static_cast<std::size_t>(steps)];
+    }
+    CHECK(matches == 1);
+  }
+  // Each with probability 1/4: none below 2 of 40 but once in 10^4 seeds, which are fixed.
+  for (const int count : chosen) CHECK(count >= 2);
+}

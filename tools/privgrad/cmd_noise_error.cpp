@@ -1,0 +1,234 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "accountant_call.hpp"
+#include "command.hpp"
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "plan_page.hpp"
+#include "plugins.hpp"
+#include "privgrad/core/correlated_recipes.hpp"
+#include "privgrad/core/event_json.hpp"
+#include "privgrad/core/plan.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+constexpr std::size_t kCurveWidth = 40;
+
+/// What is released: momentum in (0, 1), or prefix sums (1).
+struct Question {
+  double momentum = 1.0;
+  std::uint64_t restart_every = 0;  ///< 0: never.
+};
+
+/// The answer for one way to add noise.
+struct Arm {
+  std::string name;
+  std::string aggregator;           ///< As a manifest writes it.
+  std::string refused = {};         ///< Why there are no numbers; empty if there are.
+  double noise_multiplier = 0;      ///< Of the first step's own noise.
+  std::vector<double> stddev = {};  ///< Of each coordinate of the release, per step.
+
+  double root_mean_square() const {
+    double squares = 0.0;
+    for (const double value : stddev) squares += value * value;
+    return std::sqrt(squares / static_cast<double>(stddev.size()));
+  }
+};
+
+std::vector<Arm> arms_for(const Question& question) {
+  const std::string momentum =
+      question.momentum < 1.0 ? ", momentum: " + format_number(question.momentum) : "";
+  const std::string restarts = question.restart_every > 0
+                                   ? ", restart_every: " + std::to_string(question.restart_every)
+                                   : "";
+  std::vector<Arm> arms{{.name = "independent", .aggregator = "{kind: gaussian}"},
+                        {.name = "tree", .aggregator = "{kind: tree" + momentum + "}"}};
+  const auto add = [&](const char* name, const std::string& options) {
+    arms.push_back({.name = name, .aggregator = "{kind: tree" + momentum + options + "}"});
+  };
+  add("tree, variance reduction", ", variance_reduction: true");
+  if (question.restart_every > 0) {
+    add("tree, restarts", restarts);
+    add("tree, restarts, completion", restarts + ", completion: true");
+    add("tree, restarts, both", restarts + ", completion: true, variance_reduction: true");
+  }
+  return arms;
+}
+
+/// Noise that is independent between steps, summed up as the momentum does it.
+std::vector<double> summed_independent_noise(const core::Plan& plan, double momentum) {
+  std::vector<double> stddev;
+  double variance = 0.0;
+  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
+    const double own = plan.clip_norm[step] * plan.noise_multiplier[step] / plan.batch_size[step];
+    variance = momentum * momentum * variance + own * own;
+    stddev.push_back((momentum < 1.0 ? 1.0 - momentum : 1.0) * std::sqrt(variance));
+  }
+  return stddev;
+}
+
+std::vector<double> correlated_noise(const core::Plan& plan) {
+  const core::CorrelatedRecipes& recipes = plan.correlated->recipes;
+  core::NoiseVariance variance(recipes);
+  std::vector<double> stddev;
+  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
+    stddev.push_back(std::fabs(recipes.scale(step)) * plan.clip_norm[step] *
+                     std::sqrt(variance.next()) / plan.batch_size[step]);
+  }
+  return stddev;
+}
+
+void answer(Arm& arm, const Arguments& arguments, const Catalog& catalog, double momentum) {
+  std::vector<std::string> overrides = arguments.texts("set");
+  overrides.push_back("aggregator=" + arm.aggregator);
+  const core::Manifest manifest = core::load_manifest(arguments.operand(0), overrides, catalog);
+  try {
+    const core::Plan plan = core::make_plan(manifest);
+    const double target = *manifest.target_epsilon;
+    if (plan.affordable_steps < plan.steps() || plan.epsilon().value < target * (1.0 - 1e-6)) {
+      throw UsageError(
+          "mechanisms are compared at the same guarantee; leave the scale of "
+          "schedules.noise_multiplier open, so that each of them spends privacy.target_epsilon");
+    }
+    arm.noise_multiplier = plan.noise_multiplier.front();
+    arm.stddev =
+        plan.correlated ? correlated_noise(plan) : summed_independent_noise(plan, momentum);
+  } catch (const PrivacyError& problem) {
+    arm.refused = problem.what();
+  }
+}
+
+Question question_of(const Arguments& arguments, const core::Manifest& manifest) {
+  Question question;
+  const Params& params = manifest.aggregator.params;
+  if (manifest.aggregator.component->factory.info.name == "tree") {
+    if (params.has("momentum")) question.momentum = params.real("momentum");
+    if (params.has("restart_every"))
+      question.restart_every = static_cast<std::uint64_t>(params.integer("restart_every"));
+  } else if (!arguments.has("momentum")) {
+    throw UsageError(
+        "which momentum? give --momentum, or a manifest whose aggregator is a tree (1 is prefix "
+        "sums)");
+  }
+  if (arguments.has("momentum")) {
+    question.momentum =
+        number_in("momentum", arguments.text("momentum"), 0.0, std::nextafter(1.0, 2.0));
+  }
+  if (arguments.has("restart-every")) {
+    question.restart_every = static_cast<std::uint64_t>(
+        whole_number("restart-every", arguments.text("restart-every"), 1, 1'000'000'000));
+  }
+  return question;
+}
+
+nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manifest,
+                       const Question& question) {
+  nlohmann::json mechanisms = nlohmann::json::array();
+  for (const Arm& arm : arms) {
+    nlohmann::json one{
+        {"name", arm.name},
+        {"aggregator", arm.aggregator},
+        {"refused", arm.refused.empty() ? nlohmann::json(nullptr) : nlohmann::json(arm.refused)}};
+    if (arm.refused.empty()) {
+      one["noise_multiplier"] = arm.noise_multiplier;
+      one["stddev"] = arm.stddev;
+      one["root_mean_square"] = arm.root_mean_square();
+    }
+    mechanisms.push_back(std::move(one));
+  }
+  return {{"name", manifest.name},
+          {"steps", manifest.steps},
+          {"momentum", question.momentum},
+          {"target_epsilon", *manifest.target_epsilon},
+          {"target_delta", manifest.target_delta},
+          {"adjacency", to_text(manifest.adjacency)},
+          {"mechanisms", std::move(mechanisms)}};
+}
+
+std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest,
+                    const Question& question) {
+  using Align = Table::Align;
+  Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
+               Align::left});
+  const std::uint64_t last = manifest.steps - 1;
+  const auto at = [&](const Arm& arm, std::uint64_t step) {
+    return short_number(arm.stddev[std::min(step, last)]);
+  };
+  table.add({"", "node noise", "step 1", "half way", "last step", "all steps (rms)", ""});
+  std::string refusals;
+  for (const Arm& arm : arms) {
+    if (!arm.refused.empty()) {
+      refusals += "\n" + arm.name + ": refused\n  " + arm.refused + "\n";
+      continue;
+    }
+    table.add({arm.name, short_number(arm.noise_multiplier), at(arm, 0),
+               at(arm, manifest.steps / 2), at(arm, last), short_number(arm.root_mean_square()),
+               sparkline(arm.stddev, kCurveWidth, speaks_utf8())});
+  }
+  return manifest.name + ": standard deviation of the noise in each coordinate of the " +
+         (question.momentum < 1.0 ? "momentum " + format_number(question.momentum)
+                                  : std::string("prefix sums")) +
+         ",\nat epsilon " + format_number(*manifest.target_epsilon) + ", delta " +
+         format_number(manifest.target_delta) + ", " + std::string(to_text(manifest.adjacency)) +
+         ", over " + std::to_string(manifest.steps) + " steps\n\n" + table.text(2) + refusals;
+}
+
+int run(const Arguments& arguments) {
+  const host::PluginHost host = load_plugins(arguments);
+  const core::Manifest manifest =
+      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  if (!manifest.target_epsilon || manifest.noise_off) {
+    throw UsageError("mechanisms are compared at the same guarantee; give privacy.target_epsilon");
+  }
+  const Question question = question_of(arguments, manifest);
+  std::vector<Arm> arms = arms_for(question);
+  for (Arm& arm : arms) answer(arm, arguments, host.catalog(), question.momentum);
+  if (std::all_of(arms.begin(), arms.end(), [](const Arm& arm) { return !arm.refused.empty(); }))
+    throw PrivacyError(arms.front().refused);
+  if (arguments.has("json")) {
+    print_json(json_of(arms, manifest, question));
+  } else {
+    print(page_of(arms, manifest, question));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command noise_error_command() {
+  return {
+      .usage =
+          {.name = "noise-error",
+           .summary = "Predicts the noise in released momentum or prefix sums, step by step, for "
+                      "independent noise\nand for trees, at the guarantee of a manifest. Trains "
+                      "nothing and releases nothing.",
+           .operands = {"MANIFEST"},
+           .options = {set_option(),
+                       {.name = "momentum",
+                        .value = "M",
+                        .doc = "In [0, 1); 1 is prefix sums. Default: that of the manifest's "
+                               "aggregator tree."},
+                       {.name = "restart-every",
+                        .value = "N",
+                        .doc = "Compares trees that are restarted after N steps too. Default: that "
+                               "of the manifest's aggregator tree."},
+                       {.name = "json",
+                        .value = "",
+                        .doc = "Print one JSON document, with every step of every mechanism."},
+                       plugin_dir_option()},
+           .details = "Noise is in the units of the released gradient: the clip norm over the "
+                      "batch size. A mechanism\nthat nothing is proved for under the manifest's "
+                      "sampler is listed with the reason: trees need\na sampler whose order is "
+                      "public (shuffle, sequential, full_batch).",
+           .examples = {"privgrad noise-error m.yaml --momentum 0.99",
+                        "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json"}},
+      .run = run};
+}
+
+}  // namespace privgrad::tool
