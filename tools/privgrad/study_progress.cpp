@@ -1,38 +1,11 @@
 #include "study_progress.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdio>
-
 #include "output.hpp"
 
 namespace privgrad::tool {
-namespace {
-
-constexpr auto kRedrawInterval = std::chrono::milliseconds(200);
-
-std::size_t terminal_width() {
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
-
-void write(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
-}
-
-}  // namespace
 
 StudyProgress::StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet)
-    : runs_(runs), done_(done), work_(work), quiet_(quiet), rewrites_(is_terminal(STDERR_FILENO)) {}
-
-StudyProgress::~StudyProgress() {
-  if (drawn_) write("\r\033[K");
-}
+    : runs_(runs), done_(done), work_(work), status_(quiet) {}
 
 void StudyProgress::started(const std::string& run) {
   running_.insert(run);
@@ -43,9 +16,9 @@ void StudyProgress::ended(const std::string& run, const std::string& outcome, do
   running_.erase(run);
   work_done_ += work;
   ++done_;
-  if (!quiet_ && !rewrites_) {
-    write("[" + std::to_string(done_) + "/" + std::to_string(runs_) + "] " + run + ": " + outcome +
-          "\n");
+  if (!status_.rewrites()) {
+    status_.print("[" + std::to_string(done_) + "/" + std::to_string(runs_) + "] " + run + ": " +
+                  outcome);
   }
   draw(true);
 }
@@ -57,23 +30,17 @@ std::string StudyProgress::remaining() const {
   return ", about " + duration_text(elapsed * (work_ - work_done_) / work_done_) + " left";
 }
 
-std::string StudyProgress::line(std::size_t room) const {
+std::string StudyProgress::line() const {
   std::string text = std::to_string(done_) + "/" + std::to_string(runs_) + " runs done, " +
                      std::to_string(running_.size()) + " running" + remaining();
   std::string names;
   for (const std::string& run : running_) names += (names.empty() ? ": " : ", ") + run;
-  if (text.size() + names.size() <= room) text += names;
-  text.resize(std::min(text.size(), room));
+  if (text.size() + names.size() <= status_.room()) text += names;
   return text;
 }
 
 void StudyProgress::draw(bool at_once) {
-  if (quiet_ || !rewrites_) return;
-  const auto now = Clock::now();
-  if (drawn_ && !at_once && now - drawn_at_ < kRedrawInterval) return;
-  write("\r" + line(terminal_width() - 1) + "\033[K");
-  drawn_ = true;
-  drawn_at_ = now;
+  if (status_.rewrites() && (at_once || status_.is_due())) status_.rewrite(line());
 }
 
 }  // namespace privgrad::tool

@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "status_line.hpp"
+
 namespace privgrad::tool {
 
 /// Shows on standard error how a study gets on: one line that is rewritten in place on a terminal,
@@ -13,11 +15,6 @@ class StudyProgress {
   /// \param runs  in all; `done` of them before this call. \param work  seconds of computing that
   ///   the others were estimated to take.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
-  /// Takes the rewritten line away.
-  ~StudyProgress();
-  StudyProgress(const StudyProgress&) = delete;
-  StudyProgress& operator=(const StudyProgress&) = delete;
-
   void started(const std::string& run);
   /// \param outcome  "test_accuracy 0.9512 in 1.2 s". \param work  as estimated.
   void ended(const std::string& run, const std::string& outcome, double work);
@@ -25,16 +22,14 @@ class StudyProgress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string line(std::size_t room) const;
+  std::string line() const;
   std::string remaining() const;
 
   std::size_t runs_, done_;
   double work_, work_done_ = 0.0;
-  bool quiet_, rewrites_;
-  bool drawn_ = false;
+  StatusLine status_;
   std::set<std::string> running_;
   Clock::time_point began_ = Clock::now();
-  Clock::time_point drawn_at_;
 };
 
 }  // namespace privgrad::tool

@@ -208,7 +208,7 @@ std::string assumptions(const Json& statement) {
                   ? "All randomness follows from a seed. "
                   : "Noise and samples come from a 256-bit key that the operating system drew and "
                     "that was never written down; the guarantee is against whoever cannot break "
-                    "the ciphers and the hash that make numbers of it (AES-256, ChaCha20, "
+                    "the ciphers and the hash that make numbers of it (AES-128, ChaCha20, "
                     "BLAKE2b). ";
   if (statement.at("arithmetic") == "integer_grid") {
     return sentence +
@@ -216,9 +216,10 @@ std::string assumptions(const Json& statement) {
            "says what of it is exact.";
   }
   return sentence +
-         "The proof is for Gaussian noise in real numbers; the noise was computed in double "
-         "precision and the releases were rounded to single precision, which does not rule out "
-         "attacks on low-order digits by somebody who sees the single noised sums (Mironov 2012). "
+         "The proof is for Gaussian noise in real numbers; the noise was made in single precision, "
+         "added in double precision, and the releases were rounded to single precision, which does "
+         "not rule out attacks on low-order digits by somebody who sees the single noised sums "
+         "(Mironov 2012). "
          "The accountant's own rounding errs upwards.";
 }
 
