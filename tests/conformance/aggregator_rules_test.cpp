@@ -171,7 +171,7 @@ TEST_CASE("each rule of aggregators can fail") {
        {"grids_can_be_run", "levels, allowed", findings<TooFine>()},
        {"grids_can_be_run", "changes at step 1 of 2", findings<ChangesGrid>()},
        {"grids_can_be_run", "the recipe names 2", findings<TwoNodes>()},
-       {"grids_can_be_run", "keeps something", findings<KeepsOnGrid>()},
+       {"grids_can_be_run", "keeps, continues or scales something", findings<KeepsOnGrid>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
 }
 

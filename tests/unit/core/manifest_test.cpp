@@ -45,6 +45,7 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
         "mode: research\n"
         "steps: 100\n"
         "evaluate_every: 5\n"
+        "output: last\n"
         "data:\n"
         "  kind: test:memory\n"
         "  rows: 20\n"
