@@ -45,6 +45,7 @@ TEST_CASE("discrete noise costs what its closed form says, and the ledger shows 
       CHECK_THAT(release.event.at("rho").get<double>(), WithinRel(rho, 1e-14));
     }
     CHECK(ledger.facts.at("aggregator") == "privgrad.discrete_gaussian:discrete_gaussian");
+    CHECK(result.statement.at("arithmetic") == "integer_grid");
   }
 }
 

@@ -53,7 +53,7 @@ TEST_CASE("a statement has all that a reader needs to judge a guarantee") {
                            "delta)-differentially private",
                            "an upper bound, by the accountant zcdp", "For the 12 planned steps",
                            "one training example", "whose contribution is replaced by zero",
-                           "all iterates at once", "this run alone", "double precision",
+                           "all iterates at once", "this run alone", "single precision",
                            "the sampler that ran is the one that was accounted"}) {
     CHECK_THAT(all, ContainsSubstring(text));
   }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <span>
 #include <unordered_set>
 #include <utility>
@@ -53,6 +54,54 @@ void for_each_part(std::size_t size, Executor& executor,
   });
 }
 
+bool is_finite(float value) {
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
+}
+
+/// x = inverse x + round(stddev normal), rounded once, after the noise is in: what is rounded then
+/// is a released value. \returns whether all results are finite.
+__attribute__((always_inline)) inline bool add_in_float(std::span<float> values,
+                                                        const float* normal, float stddev,
+                                                        float inverse) {
+  float* x = values.data();
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    x[i] = __builtin_fmaf(x[i], inverse, stddev * normal[i]);
+    bad |= is_finite(x[i]) ? 0u : 1u;
+  }
+  return bad == 0;
+}
+
+bool add_in_float_plain(std::span<float> values, const float* normal, float stddev, float inverse) {
+  return add_in_float(values, normal, stddev, inverse);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] bool add_in_float_fma(std::span<float> values, const float* normal,
+                                                  float stddev, float inverse) {
+  return add_in_float(values, normal, stddev, inverse);
+}
+#endif
+
+using AddInFloat = bool (*)(std::span<float>, const float*, float, float);
+
+/// The same bits from both: the C library's fmaf is exact where the processor has none.
+AddInFloat find_add_in_float() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_in_float_fma;
+#endif
+  return add_in_float_plain;
+}
+
+/// The smallest float that is no smaller: noise is never less than what was paid for.
+float rounded_up(double value) {
+  const auto rounded = static_cast<float>(value);
+  return static_cast<double>(rounded) < value
+             ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
+             : rounded;
+}
+
 /// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, a chunk of its
 /// elements at a time. One per task.
 class NoisePart {
@@ -66,6 +115,24 @@ class NoisePart {
   /// \returns whether all results are finite.
   bool add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
     const std::size_t size = values.size();
+    if (terms_.size() == 1) {
+      // The noise is scaled by the inverse that the sum is scaled by, not by the exact one.
+      const auto inverse = static_cast<float>(1.0 / divisor);
+      const float stddev =
+          rounded_up(l2_bound * terms_[0].multiplier * static_cast<double>(inverse));
+      if (std::isnormal(inverse) && std::isnormal(stddev)) {
+        static const AddInFloat add_in_float = find_add_in_float();
+        nodes_[0].fill(begin, std::span(normals_).first(size));
+        return add_in_float(values, normals_.data(), stddev, inverse);
+      }
+    }
+    return add_in_double(begin, l2_bound, divisor, values);
+  }
+
+ private:
+  /// Several terms, or numbers beyond a float's full precision.
+  bool add_in_double(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
+    const std::size_t size = values.size();
     const double inverse = 1.0 / divisor;
     float* x = values.data();
     const float* normal = normals_.data();
@@ -78,35 +145,14 @@ class NoisePart {
       });
     }
     const double stddev = draw(terms_.size() - 1, begin, size, l2_bound);
-    bool all_finite = true;
-    bool* is_finite = &all_finite;
-    if (terms_.size() == 1) {
-      in_wide_registers([=] {
-        *is_finite = write(size, x, [=](std::size_t i) {
-          return static_cast<float>((x[i] + stddev * normal[i]) * inverse);
-        });
-      });
-    } else {
-      in_wide_registers([=] {
-        *is_finite = write(size, x, [=](std::size_t i) {
-          return static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
-        });
-      });
-    }
-    return all_finite;
-  }
-
- private:
-  /// Writes value(i) to x[i]. \returns whether all of them are finite: on the way, while they are
-  /// in registers.
-  template <class Value>
-  static bool write(std::size_t size, float* x, const Value& value) {
-    constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
     std::uint32_t bad = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      x[i] = value(i);
-      bad |= (std::bit_cast<std::uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
-    }
+    std::uint32_t* any_bad = &bad;
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) {
+        x[i] = static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
+        *any_bad |= is_finite(x[i]) ? 0u : 1u;
+      }
+    });
     return bad == 0;
   }
 
@@ -120,7 +166,7 @@ class NoisePart {
   const std::vector<NoiseTerm>& terms_;
   std::vector<NormalStream> nodes_;  // one per term
   std::array<float, kNormalsPerChunk> normals_{};
-  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last
+  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last: 0 of one
 };
 
 }  // namespace

@@ -129,15 +129,8 @@ Json unaccounted(const Plan& plan) {
 
 /// What kind of numbers the noise is made of: an attack on low-order digits needs the second kind.
 std::string_view arithmetic(const Plan& plan) {
-  const auto on_grid = [](const Charge& charge) {
-    const auto parts = flatten(charge.release);
-    return std::all_of(parts.begin(), parts.end(), [](const CountedEvent& part) {
-      return std::holds_alternative<DiscreteGaussianEvent>(part.event.kind());
-    });
-  };
   if (plan.charges.empty()) return "no_noise";
-  return std::all_of(plan.charges.begin(), plan.charges.end(), on_grid) ? "integer_grid"
-                                                                        : "floating_point";
+  return plan.grid_levels != 0 ? "integer_grid" : "floating_point";
 }
 
 Json plugins(const Manifest& manifest) {

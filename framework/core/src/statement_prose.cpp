@@ -216,10 +216,9 @@ std::string assumptions(const Json& statement) {
            "says what of it is exact.";
   }
   return sentence +
-         "The proof is for Gaussian noise in real numbers; the noise was made in single precision, "
-         "added in double precision, and the releases were rounded to single precision, which does "
-         "not rule out attacks on low-order digits by somebody who sees the single noised sums "
-         "(Mironov 2012). "
+         "The proof is for Gaussian noise in real numbers; noise, sums and releases are numbers "
+         "of single precision, which does not rule out attacks on low-order digits by somebody who "
+         "sees the single noised sums (Mironov 2012). "
          "The accountant's own rounding errs upwards.";
 }
 

@@ -96,6 +96,62 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
   }
 }
 
+TEST_CASE("float32 arithmetic never makes a release's noise smaller than what was paid for",
+          "[mechanism][privacy]") {
+  // The sum x and the noise are both scaled by about 1 / divisor; what counts is their proportion.
+  // Expected, from the definition: the smallest float s with s / inverse >= bound * multiplier, and
+  // one rounding, after noise is in, so that x is never rounded without it.
+  constexpr std::size_t kSize = 50;
+  const RandomKey key = RandomKey::from_seed(11);
+  std::vector<float> normals(kSize);
+  core::fill_normals(key, 0, 0, normals);
+  const EchoProgram program(kSize);
+  int rounded_up = 0;
+  for (int i = 1; i <= 40; ++i) {
+    const double multiplier = 0.7 + 0.013 * i;
+    const double bound = 3.0 / i;
+    const double divisor = 10.0 + 7.0 * i;
+    std::vector<float> example(kSize);
+    for (std::size_t j = 0; j < kSize; ++j)
+      example[j] = static_cast<float>(bound * std::sin(static_cast<double>(j)) / 8.0);
+    const Dataset data(ExampleShape{{kSize}, 0}, example, {0.0f});
+    const std::vector<std::uint32_t> batch{0};
+
+    const auto aggregator = independent_noise(multiplier);
+    Mechanism mechanism(aggregator, key, serial);
+    Payments payments(1, multiplier);
+    const auto released = values(mechanism.release(clipped_sum(program, data, batch, bound, serial),
+                                                   payments.take(0), divisor));
+
+    const auto inverse = static_cast<float>(1.0 / divisor);
+    const double exact = bound * multiplier * static_cast<double>(inverse);
+    auto stddev = static_cast<float>(exact);
+    if (static_cast<double>(stddev) < exact) {
+      stddev = std::nextafter(stddev, 1e30f);
+      ++rounded_up;
+    }
+    for (std::size_t j = 0; j < kSize; ++j) {
+      CHECK(released[j] == std::fma(example[j], inverse, stddev * normals[j]));
+    }
+  }
+  CHECK(rounded_up > 5);
+}
+
+TEST_CASE("noise too small for a normal float keeps its precision until it is added",
+          "[mechanism][privacy]") {
+  const auto aggregator = independent_noise(1.0);
+  constexpr std::size_t kSize = 50;
+  const RandomKey key = RandomKey::from_seed(12);
+  std::vector<float> normals(kSize);
+  core::fill_normals(key, 0, 0, normals);
+  Mechanism mechanism(aggregator, key, serial);
+  Payments payments(1, 1.0);
+  const auto released = values(mechanism.release(zeros(kSize, 1e-36), payments.take(0), 1e4));
+  for (std::size_t j = 0; j < kSize; ++j) {
+    CHECK(released[j] == static_cast<float>(1e-36 * static_cast<double>(normals[j]) * 1e-4));
+  }
+}
+
 TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
   const auto aggregator = independent_noise(1.0);
   Mechanism mechanism(aggregator, RandomKey::from_seed(6), serial);
