@@ -497,8 +497,8 @@ int main(int argc, char** argv) {
     host.load(plugins / "aggregators" / "gaussian.privgrad.so");
     host.load(plugins / "clippings" / "flat.privgrad.so");
     host.load(plugins / "accountants" / "zcdp.privgrad.so");
-    const Case dense{"784-1000-10", dense_network(), 256, 25};
-    const Case wide{"784-1000-10", dense_network(), 1024, 12};
+    const Case dense{"784-1000-10", dense_network(), 256, 80};
+    const Case wide{"784-1000-10", dense_network(), 1024, 25};
     const Case conv{"conv 5x5x32, pool, conv 5x5x64, pool, 512, 10", conv_network(), 256, 8};
     if (what == "plain") {
       std::cout << plain_report(host.catalog(), {dense, conv}).dump(2) << '\n';

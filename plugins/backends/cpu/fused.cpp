@@ -254,7 +254,7 @@ void FusedEngine::for_each_tile(
 
 // --- Forwards.
 
-const float* FusedEngine::forward(const Batch& batch, FusedPass& pass) const {
+const float* FusedEngine::forward(const Batch& batch, FusedPass& pass, const Norms& norms) const {
   use_one_blas_thread();
   pass.batch_ = batch;
   pass.entering_[0] = batch.features.data();
@@ -263,12 +263,25 @@ const float* FusedEngine::forward(const Batch& batch, FusedPass& pass) const {
   }
   for (const Stage& stage : stages_) {
     if (stage.is_dense) {
+      if (!norms.squared.empty()) square_inputs(stage, pass, norms);
       dense_forward(stage, pass);
     } else {
       block_forward(stage, pass);
     }
   }
   return pass.entering_.back();
+}
+
+/// The half of the norm that is known before the errors are, while the inputs are in the cache.
+void FusedEngine::square_inputs(const Stage& stage, const FusedPass& pass,
+                                const Norms& norms) const {
+  const std::size_t inputs = steps_[stage.first]->inputs();
+  for_each_block(pass.rows(), 32, [&](std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i) {
+      norms.at(i, group_of_[stage.first]) =
+          sum_of_squares(pass.entering_[stage.first] + i * inputs, inputs);
+    }
+  });
 }
 
 void FusedEngine::dense_forward(const Stage& stage, FusedPass& pass) const {
@@ -344,7 +357,8 @@ void FusedEngine::backward(const Batch& batch, FusedPass& pass,
                            std::span<double> squared_norms) const {
   pass.has_norms_ = !squared_norms.empty();
   pass.clean_features_.clear();
-  const float* outputs = forward(batch, pass);
+  const Norms norms{squared_norms, groups()};
+  const float* outputs = forward(batch, pass, norms);
   const std::size_t width = steps_.back()->outputs();
   for_each_block(pass.rows(), 32, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
@@ -352,7 +366,6 @@ void FusedEngine::backward(const Batch& batch, FusedPass& pass,
                     {pass.deltas_.back().get() + i * width, width});
     }
   });
-  const Norms norms{squared_norms, groups()};
   for (std::size_t k = stages_.size(); k-- > 0 && stages_[k].last > first_with_parameters_;) {
     if (stages_[k].is_dense) {
       dense_backward(k, pass, norms);
@@ -379,10 +392,9 @@ void FusedEngine::dense_backward(std::size_t k, FusedPass& pass, const Norms& no
         }
         if (norms.squared.empty()) continue;
         // || delta a^T ||^2 + || delta ||^2: the weights and the biases.
-        norms.at(i, group_of_[s]) =
-            enlarged((sum_of_squares(pass.entering_[s] + i * inputs, inputs) + 1.0) *
-                         sum_of_squares(delta + i * units, units),
-                     inputs + units);
+        double& squared = norms.at(i, group_of_[s]);
+        squared =
+            enlarged((squared + 1.0) * sum_of_squares(delta + i * units, units), inputs + units);
       }
     });
   }

@@ -71,7 +71,9 @@ class FusedEngine {
   std::unique_ptr<FusedPass> make_forward_pass(std::size_t most_rows) const;
 
   /// \returns the outputs, [rows, outputs]; valid until the pass is used again.
-  const float* forward(const Batch& batch, FusedPass& pass) const;
+  const float* forward(const Batch& batch, FusedPass& pass) const {
+    return forward(batch, pass, Norms{});
+  }
   void backward(const Batch& batch, FusedPass& pass, std::span<double> squared_norms) const;
   void add_scaled(FusedPass& pass, std::span<const float> factors, std::span<float> sum) const;
 
@@ -108,6 +110,8 @@ class FusedEngine {
       std::size_t rows, std::size_t columns,
       const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& body) const;
 
+  const float* forward(const Batch& batch, FusedPass& pass, const Norms& norms) const;
+  void square_inputs(const Stage& stage, const FusedPass& pass, const Norms& norms) const;
   void dense_forward(const Stage& stage, FusedPass& pass) const;
   void block_forward(const Stage& stage, FusedPass& pass) const;
   void conv_forward(const ConvStep& step, std::size_t count, const float* in, float* out,

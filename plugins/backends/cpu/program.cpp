@@ -34,7 +34,8 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
 
 }  // namespace
 
-CpuProgram::CpuProgram(Network network, Executor& executor) : network_(std::move(network)) {
+CpuProgram::CpuProgram(Network network, Executor& executor)
+    : network_(std::move(network)), executor_(executor) {
   const std::vector<Shape> shapes = layer_shapes(network_);
   std::size_t parameters = 0;
   inputs_ = widest_ = element_count(shapes.front());
@@ -59,7 +60,12 @@ CpuProgram::CpuProgram(Network network, Executor& executor) : network_(std::move
 
 void CpuProgram::load_parameters(std::span<const float> parameters) {
   check_size("the parameter vector", parameters.size(), parameters_.size());
-  std::copy(parameters.begin(), parameters.end(), parameters_.begin());
+  constexpr std::size_t kPiece = 65536;
+  executor_.for_each_chunk((parameters.size() + kPiece - 1) / kPiece, [&](std::size_t i) {
+    const auto piece =
+        parameters.subspan(i * kPiece, std::min(kPiece, parameters.size() - i * kPiece));
+    std::copy(piece.begin(), piece.end(), parameters_.data() + i * kPiece);
+  });
   exact_ready_ = false;
 }
 

@@ -60,6 +60,7 @@ class CpuProgram final : public Program, public FusedClipping {
   void backward(const Batch& batch, const Block& block, std::span<float> rows) const;
 
   Network network_;
+  Executor& executor_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;

@@ -86,3 +86,30 @@ TEST_CASE("a single run costs what it costs", "[choice][privacy]") {
   const double one = epsilon_of_one(0.6, 1e-5);
   CHECK_THAT(bound(RunCount::geometric, 1, 0.6, 1e-5), WithinRel(one, 1e-9));
 }
+
+// Liu and Talwar 2019, Theorem 3.1: releasing the best of a geometric number of epsilon-DP runs is
+// 3 epsilon-DP. The profile here is the largest that pure DP allows, and the number of runs is so
+// large that nothing better than epsilon bounds it.
+TEST_CASE("the best of a geometric number of purely private runs costs three times one",
+          "[choice][privacy]") {
+  const double one = 0.7;
+  const double bound = random_number_epsilon([&](double) { return one; },
+                                             [&](double e) { return e < one ? 1.0 : 0.0; },
+                                             RunCount::geometric, 1e9, 1e-5);
+  CHECK(bound >= 3.0 * one);
+  CHECK_THAT(bound, WithinRel(3.0 * one, 1e-9));
+}
+
+// Papernot and Steinke 2022, Theorem 6, at its simplest: epsilon(delta / m) + m delta(0).
+TEST_CASE("the best of a Poisson number of runs costs one and the expected number's share",
+          "[choice][privacy]") {
+  const double bound = random_number_epsilon([](double d) { return d == 0.25e-5 ? 0.5 : 0.4; },
+                                             [](double e) { return e == 0.0 ? 0.03 : 0.0; },
+                                             RunCount::poisson, 4.0, 1e-5);
+  CHECK(bound >= 0.4 + 0.12);
+  CHECK(bound <= 0.5 + 0.12 + 1e-9);
+  const double delta_is_shared =
+      random_number_epsilon([](double d) { return d < 0.26e-5 ? 0.5 : 0.4; },
+                            [](double) { return 0.0; }, RunCount::poisson, 4.0, 1e-5);
+  CHECK_THAT(delta_is_shared, WithinRel(0.5, 1e-9));
+}

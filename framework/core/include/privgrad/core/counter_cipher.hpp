@@ -15,17 +15,20 @@ namespace privgrad::core {
 /// Block b of domain d is AES-128(key, d || b), both numbers big-endian: 2^64 domains of 2^64
 /// blocks of 16 bytes, all different inputs, so no block tells anything about another to whoever
 /// lacks the key (up to the distance between a permutation and a function, n^2 / 2^129 for n
-/// blocks: 2^-58 for the noise of a vector of 10^11 numbers). OpenSSL computes it, with the
-/// processor's AES instructions where it has them and in constant time without them from SSSE3 on;
-/// the bytes are the same everywhere.
+/// blocks: 2^-58 for the noise of a vector of 10^11 numbers). The processor's AES instructions
+/// compute it (aes_instructions.hpp) where it has them, OpenSSL elsewhere, in constant time from
+/// SSSE3 on; the bytes are the same everywhere.
 ///
 /// Threads: one object must not be shared.
 class CounterCipher {
  public:
   static constexpr std::size_t kBlockBytes = 16;
 
-  /// \throws NumericError if OpenSSL cannot be used.
-  explicit CounterCipher(const RandomKey& key);
+  enum class Use { fastest = 1, openssl };
+
+  /// \param use  openssl: what runs where there are no AES instructions, for comparison.
+  /// \throws NumericError if OpenSSL is used and does not work.
+  explicit CounterCipher(const RandomKey& key, Use use = Use::fastest);
   CounterCipher(CounterCipher&&) noexcept;
   CounterCipher& operator=(CounterCipher&&) noexcept;
   ~CounterCipher();
