@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "privgrad/accountant.hpp"
+#include "privgrad/core/utility_bound.hpp"
+#include "privgrad/influence.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -159,4 +161,67 @@ TEST_CASE("samplers that do not follow a schedule of batch sizes say so", "[sche
   CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size=1001"}),
              ContainsSubstring("schedules.batch_size: is 1001 at step 0, allowed are at most the "
                                "1000"));
+}
+
+TEST_CASE("dynamic noise: under zCDP the budget is met with equality", "[schedules]") {
+  for (const char* influence :
+       {"{kind: exponential, gamma: 0.9}", "{kind: momentum, gamma: 0.95, beta: 0.9}",
+        "{kind: two_exponential, gamma: 0.9, share: 0.3}"}) {
+    INFO(influence);
+    Experiment experiment(
+        kBase,
+        {"sampler=full_batch", "privacy.adjacency=zero_out", "data.size=null",
+         "privacy.accountant={kind: zcdp, conversion: classic}",
+         std::string("schedules.noise_multiplier={kind: dynamic, influence: ") + influence + "}"});
+    const core::Plan& plan = plan_of(experiment);
+    const double rho = core::rho_for(2.0, 1e-5);
+    CHECK_THAT(budget_of_noise(plan.noise_multiplier), WithinRel(2.0 * rho, 1e-9));
+    CHECK(plan.epsilon().value <= 2.0);
+    // The plan reports the minimum of Lemma 4.3, and is at it.
+    const nlohmann::json json = core::to_json(plan).at("influence");
+    CHECK_THAT(json.at("weighted_noise").get<double>(),
+               WithinRel(json.at("least").get<double>(), 1e-9));
+    CHECK(json.at("uniform") > json.at("least"));
+    CHECK_THAT(json.at("least").get<double>(),
+               WithinRel(least_weighted_noise(plan.influence, 2.0 * rho), 1e-9));
+  }
+}
+
+TEST_CASE("dynamic noise with sampling is scaled by calibration, its proportions kept",
+          "[schedules]") {
+  Experiment experiment(kBase, {"schedules.noise_multiplier={kind: dynamic, influence: {kind: "
+                                "exponential, gamma: 0.9}}"});
+  const core::Plan& plan = plan_of(experiment);
+  CHECK(plan.epsilon().value <= 2.0);
+  CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
+  CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
+  for (std::size_t t = 1; t < 50; ++t) {
+    CHECK_THAT(plan.noise_multiplier[t] / plan.noise_multiplier[t - 1],
+               WithinRel(std::pow(0.9, 0.25), 1e-12));
+  }
+}
+
+TEST_CASE("snowball batches grow to the largest that the target allows", "[schedules]") {
+  Experiment experiment(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=4",
+                                "schedules.batch_size=snowball"});
+  const core::Plan& plan = plan_of(experiment);
+  CHECK(plan.epsilon().value <= 2.0);
+  CHECK_THAT(plan.batch_size.back() / plan.batch_size.front(), WithinRel(std::sqrt(50.0), 1e-9));
+}
+
+TEST_CASE("steps: auto is the number with the least bound for the noise in use", "[schedules]") {
+  const Overrides automatic{"steps=auto", "utility={kappa: 10, alpha: 0.001}"};
+  Experiment uniform(kBase, automatic);
+  CHECK(plan_of(uniform).steps() == 21);
+  Overrides more = automatic;
+  more.push_back(
+      "schedules.noise_multiplier={kind: dynamic, influence: {kind: exponential, kappa: 10}}");
+  Experiment dynamic(kBase, more);
+  CHECK(plan_of(dynamic).steps() == 24);
+  CHECK_THAT(refusal({"steps=auto"}), ContainsSubstring("which needs utility: {kappa, alpha}"));
+  CHECK_THAT(refusal({"steps=auto", "utility={kappa: 10, alpha: 5}"}),
+             ContainsSubstring("promises any progress"));
+  CHECK_THAT(refusal({"steps=auto", "utility={kappa: 0.5, alpha: 5}"}),
+             ContainsSubstring("utility.kappa is 0.5, allowed is [1, inf)"));
+  CHECK_THAT(refusal({"steps=otto"}), ContainsSubstring("steps is a text"));
 }

@@ -19,6 +19,12 @@ int run(const Arguments& arguments) {
     print(report::statement(directory));
     return 0;
   }
+  if (arguments.has("markdown")) {
+    if (arguments.has("out")) throw UsageError("--markdown names its file; --out is the page's");
+    report::write_markdown(directory, arguments.text("markdown"));
+    print(arguments.text("markdown") + "\n");
+    return 0;
+  }
   const fs::path file =
       arguments.has("out") ? fs::path(arguments.text("out")) : directory / "report.html";
   core::write_atomically(file, report::page(directory));
@@ -38,6 +44,11 @@ Command report_command() {
            .options = {{.name = "out",
                         .value = "FILE",
                         .doc = "Where the page goes; default report.html in the directory."},
+                       {.name = "markdown",
+                        .value = "FILE",
+                        .doc =
+                            "Write tables in Markdown and charts as SVG, of a finished study, an "
+                            "estimate of influence, or a folder of such."},
                        {.name = "statement",
                         .value = "",
                         .doc = "Print the privacy statement of a run as text, and write no page."}},

@@ -21,6 +21,8 @@ Command validate_command();
 Command account_command();
 Command calibrate_command();
 Command noise_error_command();
+Command bound_command();
+Command influence_command();
 Command plugins_list_command();
 Command plugins_describe_command();
 Command plugins_new_command();

@@ -8,6 +8,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/core/event_words.hpp"
+#include "privgrad/influence.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
 
@@ -33,6 +34,20 @@ std::string components_section(const core::Manifest& manifest) {
   return section("components", table);
 }
 
+/// How good the noise is by the influence that it was made from.
+std::string influence_text(const core::Plan& plan) {
+  if (plan.influence.empty() || plan.manifest->noise_off) return "";
+  const double budget = budget_of_noise(plan.noise_multiplier);
+  const double least = least_weighted_noise(plan.influence, budget);
+  double uniform = 0.0;
+  for (const double q : plan.influence) uniform += q;
+  uniform *= static_cast<double>(plan.influence.size()) / budget;
+  return "  noise by its influence: sum of q sigma^2 " +
+         short_number(weighted_noise(plan.influence, plan.noise_multiplier), 5) + ", at least " +
+         short_number(least, 5) + ", uniform " + short_number(uniform, 5) + " (sum of 1/sigma^2 " +
+         short_number(budget, 5) + ")\n";
+}
+
 std::string schedules_section(const core::Plan& plan) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::left});
   table.add({"", "first", "min", "max", "last", ""});
@@ -49,7 +64,7 @@ std::string schedules_section(const core::Plan& plan) {
   add(plan.adaptive != nullptr ? "first clip norm" : "clip norm", plan.clip_norm);
   add("learning rate", plan.learning_rate);
   add("expected batch size", plan.batch_size);
-  return section("schedules", table);
+  return section("schedules", table) + influence_text(plan);
 }
 
 std::string training_section(const core::Plan& plan) {

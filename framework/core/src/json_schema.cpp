@@ -56,6 +56,9 @@ class Builder {
     Json schema = section(root_section());
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
     schema["title"] = "PrivGrad manifest";
+    // The one key of the manifest's own that is a number or a word.
+    Json& steps = schema["properties"]["steps"];
+    steps = {{"anyOf", {steps, {{"const", "auto"}}}}, {"description", steps["description"]}};
     for (const Section* part : {&schedules_section(), &privacy_section()}) {
       schema["properties"][part->key] = section(*part);
       schema["required"].push_back(part->key);

@@ -13,6 +13,7 @@
 #include "manifest_paths.hpp"
 #include "manifest_problems.hpp"
 #include "privgrad/core/certified_accountant.hpp"
+#include "privgrad/core/utility_bound.hpp"
 #include "privgrad/core/yaml.hpp"
 
 namespace privgrad::core {
@@ -70,7 +71,7 @@ class Loader {
   }
 
   void read_root(Manifest& manifest) {
-    const Params params = own_params(root_section(), root_);
+    const Params params = own_params(root_section(), with_steps(root_));
     manifest.name = params.has("name") ? params.text("name") : default_name(file_);
     if (!is_name(manifest.name)) {
       problems_.add(root_.find("name")->mark, "name",
@@ -86,7 +87,7 @@ class Loader {
                                   : std::max<std::uint64_t>(1, manifest.steps / 20);
     keep(manifest.resolved, params, {"privgrad"});
     manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
-    keep(manifest.resolved, params, {"mode", "seed", "steps"});
+    keep(manifest.resolved, params, {"mode", "seed", "steps", "utility"});
     manifest.resolved.set(
         "evaluate_every",
         marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
@@ -108,6 +109,50 @@ class Loader {
       const Slot& slot = root_section().slots[i];
       manifest.resolved.set(slot.key, read_slot(slot, "", root_, *uses[i]));
     }
+  }
+
+  /// The manifest with a number for steps: auto, the one with the least utility bound: that of
+  /// dynamic noise if the schedule is that one, else of uniform noise. Known before any data is.
+  Value with_steps(const Value& root) {
+    const Value* steps = root.find("steps");
+    const auto* text = steps == nullptr ? nullptr : std::get_if<std::string>(&steps->data());
+    if (text == nullptr || *text != "auto") return root;
+    Value changed = root;
+    const auto with = [&](std::uint64_t count) {
+      changed.set("steps", marked(static_cast<std::int64_t>(count), steps));
+      return changed;
+    };
+    const Value* utility = root.find("utility");
+    if (utility == nullptr) {
+      problems_.add(steps->mark, "steps",
+                    "is auto, which needs utility: {kappa, alpha}; see privgrad bound --help");
+      return with(1);
+    }
+    std::vector<Problem> found;
+    const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
+                                   [](const ParamSpec& one) { return one.name == "utility"; });
+    const Params facts = Params::check(spec->fields, *utility, found);
+    if (!found.empty()) return with(1);  // reported with the manifest's other keys
+    const BestSteps best =
+        best_steps(Descent{.kappa = facts.real("kappa"), .alpha = facts.real("alpha")},
+                   has_dynamic_noise() ? BudgetSplit::dynamic : BudgetSplit::uniform);
+    if (best.bound >= 1.0) {
+      problems_.add(steps->mark, "steps",
+                    "is auto, but by utility no number of steps promises any progress: the least "
+                    "bound is " +
+                        format_number(best.bound) + ", at " + std::to_string(best.steps) +
+                        " step(s); give a number");
+    }
+    return with(best.steps);
+  }
+
+  bool has_dynamic_noise() const {
+    const Value* schedules = root_.find("schedules");
+    const Value* noise = schedules == nullptr ? nullptr : schedules->find("noise_multiplier");
+    const Value* kind = noise == nullptr ? nullptr : noise->find("kind");
+    const Value* name = kind == nullptr ? noise : kind;
+    const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->data());
+    return text != nullptr && (*text == "dynamic" || text->ends_with(":dynamic"));
   }
 
   void read_data(Manifest& manifest) {

@@ -68,7 +68,20 @@ const Section& root_section() {
                          "operating system.")
               .at_least(0)
               .optional(),
-          param::integer("steps", "Number of training steps.").at_least(1).at_most(1e8),
+          param::integer("steps",
+                         "Number of training steps; auto: the number with the least utility bound, "
+                         "by utility.")
+              .at_least(1)
+              .at_most(1e8),
+          param::object(
+              "utility",
+              "What is known of the loss, for steps: auto; as privgrad bound descent takes it.",
+              {param::real("kappa", "Smoothness over the Polyak-Lojasiewicz constant.").at_least(1),
+               param::real("alpha",
+                           "D G^2 / (2 R M N^2 gap): parameters, clip norm, budget, smoothness, "
+                           "examples, and how far the initial loss is above the least.")
+                   .above(0)})
+              .optional(),
           param::integer("evaluate_every",
                          "Steps between the measurements of the progress line; by default chosen "
                          "so that there are about 20.")

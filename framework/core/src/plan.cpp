@@ -14,6 +14,7 @@
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/normals.hpp"
 #include "privgrad/core/random_key.hpp"
+#include "privgrad/influence.hpp"
 #include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
@@ -23,6 +24,8 @@ namespace {
 struct Values {
   std::vector<double> at;
   bool is_shape = false;
+  std::vector<double> influence;  ///< Of FromInfluence, else empty.
+  bool is_unaccounted = false;    ///< Of FromInfluence.
 };
 
 Values schedule_values(const ComponentUse& use, const std::string& slot, std::uint64_t steps,
@@ -32,6 +35,10 @@ Values schedule_values(const ComponentUse& use, const std::string& slot, std::ui
     schedule->start({.steps = steps, .slot = slot});
     Values values;
     values.is_shape = schedule->is_shape();
+    if (const auto* made = dynamic_cast<const FromInfluence*>(schedule.get())) {
+      values.influence.assign(made->influence().begin(), made->influence().end());
+      values.is_unaccounted = made->is_unaccounted();
+    }
     values.at.reserve(steps);
     for (std::uint64_t step = 0; step < steps; ++step) {
       const double value = schedule->value(step);
@@ -138,6 +145,7 @@ class Planner {
     };
     noise_ = has_noise_std() ? values(manifest_.noise_std, "noise_std", true)
                              : values(manifest_.noise_multiplier, "noise_multiplier", true);
+    if (!has_noise_std()) plan_.influence = noise_.influence;
     clip_norm_ = values(manifest_.clip_norm, "clip_norm", true);
     batch_size_ = values(manifest_.batch_size, "batch_size", true);
     // Another schedule's open scale meets the target already.
@@ -543,6 +551,8 @@ class Planner {
     if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size) {
       add("number of training examples", manifest_.data.position);
     }
+    if (noise_.is_unaccounted)
+      add("influence of steps, behind the noise schedule", noise_use().position);
     list_choice_of_rows(add);
     for (std::size_t i = 0; i < plan_.transforms.size(); ++i) {
       const std::string& name = manifest_.transforms[i].component->factory.info.name;

@@ -11,6 +11,7 @@
 #include "privgrad/core/schedule_record.hpp"
 #include "privgrad/core/statement.hpp"
 #include "privgrad/core/trainer.hpp"
+#include "privgrad/influence.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -274,6 +275,19 @@ class Training {
   RunResult result_;
 };
 
+/// What the noise does at the end, by the influence that it was made from: as the plan has it, the
+/// least that its budget allows, and what uniform noise of that budget would do.
+Json influence_json(const Plan& plan) {
+  const double budget = budget_of_noise(plan.noise_multiplier);
+  const std::vector<double> uniform(plan.influence.size(),
+                                    std::sqrt(static_cast<double>(plan.influence.size()) / budget));
+  return {{"values", plan.influence},
+          {"budget", budget},
+          {"weighted_noise", weighted_noise(plan.influence, plan.noise_multiplier)},
+          {"least", least_weighted_noise(plan.influence, budget)},
+          {"uniform", weighted_noise(plan.influence, uniform)}};
+}
+
 }  // namespace
 
 nlohmann::json to_json(const Metrics& metrics) {
@@ -327,6 +341,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
+  if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);
   if (plan.correlated && !manifest.noise_off) {
     json["participation"] =
         to_json(plan.correlated->rho(plan.order(), plan.dataset_size, manifest.adjacency));

@@ -1,5 +1,10 @@
 #include "privgrad/report/report.hpp"
 
+#include <algorithm>
+#include <vector>
+
+#include "influence_page.hpp"
+#include "markdown.hpp"
 #include "privgrad/core/files.hpp"
 #include "privgrad/core/statement.hpp"
 #include "privgrad/error.hpp"
@@ -16,6 +21,7 @@ std::string page(const fs::path& directory) {
   if (!fs::is_directory(directory, failure)) {
     throw IoError(directory.string() + ": is no directory that can be read");
   }
+  if (is_influence(directory)) return influence_page(directory);
   if (is_study(directory)) return study_page(directory);
   if (is_run(directory)) return run_page(read_run(directory));
   throw ConfigError(directory.string() +
@@ -40,6 +46,36 @@ std::string statement(const fs::path& directory) {
 
 void write_report(const fs::path& directory) {
   core::write_atomically(directory / "report.html", page(directory));
+}
+
+void write_markdown(const fs::path& directory, const fs::path& file) {
+  std::error_code failure;
+  if (!fs::is_directory(directory, failure))
+    throw IoError(directory.string() + ": is no directory that can be read");
+  std::vector<fs::path> parts;
+  if (is_study(directory) || is_influence(directory)) {
+    parts.push_back(directory);
+  } else {
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      if (is_study(entry.path()) || is_influence(entry.path())) parts.push_back(entry.path());
+    }
+    std::sort(parts.begin(), parts.end());
+  }
+  if (parts.empty())
+    throw ConfigError(directory.string() + ": holds neither studies nor estimates of influence");
+  const std::string folder = file.stem().string();
+  std::string text;
+  std::vector<Picture> pictures;
+  for (const fs::path& part : parts) {
+    MarkdownSection section = markdown_section(part, folder);
+    text += section.text;
+    for (Picture& picture : section.pictures) pictures.push_back(std::move(picture));
+  }
+  fs::create_directories(file.parent_path() / folder, failure);
+  if (failure) throw IoError(folder + ": cannot be made: " + failure.message());
+  for (const Picture& picture : pictures)
+    core::write_atomically(file.parent_path() / folder / picture.name, picture.svg);
+  core::write_atomically(file, text);
 }
 
 }  // namespace privgrad::report

@@ -66,6 +66,8 @@ struct Plan {
   /// target (privacy.calibrate: all).
   bool noise_is_rescaled = false;
   double noise_factor = 1.0;
+  /// Of a noise schedule that was made from one (FromInfluence), else empty; one per step.
+  std::vector<double> influence;
   /// Of adaptive clipping, else empty; one per step. The noise of the count, in examples, and what
   /// the sum's bound leaves for it; noise_multiplier is then that of both releases together, and
   /// clip_norm that of the first step.

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace privgrad::core {
+
+/// What private training can be promised to reach: the bounds of Hong, Wang and Zhou 2022 for
+/// concrete numbers. docs/algorithms/dynamic-budget.md lists where the printed ones are wrong.
+///
+/// f is M-smooth, its examples are G-Lipschitz (clipping to G sees to that, and changes f), and it
+/// satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa =
+/// M/mu
+/// >= 1 and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which is twice the
+/// rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the expected
+/// excess risk after the last step, over that before the first: 1 is no progress.
+
+/// How a budget is divided over the steps.
+enum class BudgetSplit {
+  uniform = 1,  ///< sigma_t^2 = T/R.
+  dynamic,      ///< By the influence of each step: Lemma 4.3.
+};
+
+/// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: about what a non-private
+/// descent would leave.
+struct AlphaFacts {
+  double parameters = 0.0;   ///< D, > 0.
+  double clip_norm = 0.0;    ///< G, > 0.
+  double budget = 0.0;       ///< R, > 0.
+  double smoothness = 0.0;   ///< M, > 0.
+  double examples = 0.0;     ///< N, > 0; for stochastic gradients the batch size.
+  double initial_gap = 0.0;  ///< f(theta_1) - f*, > 0.
+};
+double alpha_of(const AlphaFacts& facts);
+
+/// The rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon, epsilon + 2L - 2 sqrt(L (L + epsilon))
+/// with L = ln(1/delta); printed with a plus. \param epsilon  > 0. \param delta  in (0, 1).
+double rho_for(double epsilon, double delta);
+
+/// Gradient descent with learning rate 1/M.
+struct Descent {
+  double kappa = 1.0;  ///< >= 1.
+  double alpha = 0.0;  ///< > 0.
+
+  double gamma() const { return 1.0 - 1.0 / kappa; }
+  /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2: Theorem 4.1, for any noise multipliers; alpha
+  /// is that of their budget.
+  double bound(std::span<const double> noise_multiplier) const;
+  /// uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha ((1 -
+  /// gamma^(T/2))/(1 - sqrt(gamma)))^2. 1 for no steps.
+  double bound(std::uint64_t steps, BudgetSplit split) const;
+};
+
+/// Gradient descent with bias-corrected momentum and learning rate eta0/(2M): Theorem 4.5, without
+/// its negative last term.
+struct MomentumDescent {
+  double kappa = 1.0;  ///< >= 1.
+  double alpha = 0.0;  ///< > 0.
+  double beta = 0.9;   ///< In (0, 1).
+  double eta0 = 0.0;   ///< In (0, most_eta0()].
+
+  double gamma() const { return 1.0 - eta0 / kappa; }
+  /// zeta = 1 - eta0/4 - eta0^2 beta gamma / ((gamma - beta)^2 (1 - beta)^3): the proof needs it to
+  /// be >= 0, and gamma > beta. (The theorem prints another zeta than its proof has.)
+  double zeta() const;
+  /// The largest eta0 that the proof allows; gamma depends on it, so that it is solved for.
+  static double most_eta0(double kappa, double beta);
+  /// gamma^T + 2 eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence().
+  double bound(std::span<const double> noise_multiplier) const;
+  double bound(std::uint64_t steps, BudgetSplit split) const;
+};
+
+/// What the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 / G^2 (1 -
+/// gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the batches
+/// (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which its own choice of n makes equal).
+/// The privacy of the sampled steps is not this formula's business: no zCDP guarantee is amplified.
+/// \param gradient_noise  sigma_g, >= 0.
+double sampling_term(double parameters, double gradient_noise, double pl_constant,
+                     double batch_size, double initial_gap);
+
+/// The integer T >= 1 with the least bound.
+struct BestSteps {
+  std::uint64_t steps = 0;
+  double bound = 1.0;  ///< May be above 1: then no step is better than none.
+};
+BestSteps best_steps(const Descent& descent, BudgetSplit split);
+BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split);
+
+/// What the paper prints for the best T of gradient descent, for comparison: ln(1 + ln(1/gamma) /
+/// alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa alpha)) for dynamic
+/// noise (its Theorem 4.4); rounded, at least 1. Both are far off.
+std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
+
+/// What true_risk functions need beside a bound.
+struct RiskFacts {
+  double clip_norm = 0.0;    ///< G.
+  double smoothness = 0.0;   ///< M.
+  double pl_constant = 0.0;  ///< mu; of strong convexity here.
+  double examples = 0.0;     ///< N.
+  double initial_gap = 0.0;  ///< f(theta_1) - f*.
+};
+
+/// In expectation, by uniform stability: bound * gap + G^2 eta T / N with eta = 1/M (Theorems 4.11
+/// and 4.12).
+double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
+
+/// With high probability: sqrt(2 G^2 / (mu N)) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk
+/// of the best of k = ceil(log2(1/p)) runs of a budget of R/k each (Eq. 15). By Markov's inequality
+/// x
+/// <= 2 gap bound(R/k) but for a probability of 2^-k <= p; the factor 2 is missing in print. The
+/// total failure probability is 2p, not p, and finding the best of the k runs is not paid for.
+/// \param bound_of_one  of one run with a budget of R/k. \param p  in (0, 1).
+double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
+/// k. \param p  in (0, 1).
+std::uint64_t repetitions_for(double p);
+
+/// A row of the paper's tables of asymptotic bounds, with every constant taken as 1 and N, D, R put
+/// in: good for comparing how rows grow, not for predicting a risk.
+struct TableRow {
+  std::string table;      ///< "1" (empirical risk) or "2" (true risk).
+  std::string algorithm;  ///< As printed.
+  std::string formula;
+  double value = 0.0;
+};
+/// \param budget  R. \param epsilon, delta  for the rows in R_{epsilon,delta} = epsilon^2 /
+/// ln(1/delta). \param pl_constant  mu. \param clip_norm  G. \param p  failure probability.
+std::vector<TableRow> table_rows(double examples, double parameters, double budget, double epsilon,
+                                 double delta, double pl_constant, double clip_norm, double p);
+
+}  // namespace privgrad::core

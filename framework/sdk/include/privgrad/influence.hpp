@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// How much the noise of each step still matters when training ends, and how a budget is divided by
+/// it: the mathematics of Hong, Wang and Zhou 2022, for schedules and for whoever predicts them.
+///
+/// The influence q_t > 0 of step t is by how much the expected loss at the end grows with
+/// sigma_t^2, the square of that step's noise multiplier. Its unit does not matter: multiplying all
+/// q_t by one number changes no schedule. A budget R is what noise multipliers may add up to,
+/// sum_t 1/sigma_t^2 <= R; full-batch Gaussian steps then cost R/2 in rho of zCDP.
+///
+/// Here steps count from 0 to T-1, where the paper counts from 1 to T.
+
+/// Optional ability of a schedule for the noise, found with dynamic_cast: it was made from an
+/// influence, so that a plan can say how good it is by that.
+/// Threads: const functions may run concurrently.
+class PRIVGRAD_API FromInfluence {
+ public:
+  virtual ~FromInfluence();
+  FromInfluence(const FromInfluence&) = delete;
+  FromInfluence& operator=(const FromInfluence&) = delete;
+
+  /// \returns one value > 0 for each step of the horizon; after start().
+  virtual std::span<const double> influence() const = 0;
+
+  /// True if it was measured on private rows that nothing was charged for; plans then list it.
+  virtual bool is_unaccounted() const { return false; }
+
+ protected:
+  FromInfluence() = default;
+};
+
+/// Gradient descent on a loss that shrinks by gamma in each step: q_t = gamma^(T-1-t).
+/// Hong et al., Theorem 4.1. \param steps  > 0. \param gamma  in (0, 1].
+/// \throws ConfigError if a value is too small for a double.
+PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, double gamma);
+
+/// Gradient descent with bias-corrected momentum: the exact weights of the noise in U_3 of Theorem
+/// 4.5. With the paper's counting,
+///     w_i = sum_{t >= i} gamma^(T-t) ((1-beta)/(1-beta^t))^2 beta^(2(t-i)),
+/// by the backward recursion w_i = a_i + beta^2 w_{i+1}, a_t = gamma^(T-t) ((1-beta)/(1-beta^t))^2.
+/// Theorem 4.7 bounds these weights before it allocates by them, and loses by it.
+/// \param gamma  in (0, 1]. \param beta  in [0, 1). \throws ConfigError as above.
+PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
+
+/// One exponential that rises to 1 at the last step and one that falls from 1 at the first:
+///     q_t = share * falling^t + (1 - share) * rising^(T-1-t)
+/// (Hong et al.'s experiments with momentum, there called momexpinfl.)
+/// \param rising, falling  in (0, 1]. \param share  in [0, 1]. \throws ConfigError as above.
+PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, double rising,
+                                                           double falling, double share);
+
+/// The noise multipliers that minimise sum_t q_t sigma_t^2 among those that cost `budget`:
+///     sigma_t^2 = (1/R) sum_i sqrt(q_i / q_t)        (Hong et al., Lemma 4.3; Cauchy-Schwarz)
+/// \param influence  at least one, each > 0 and finite. \param budget  R, > 0.
+/// \throws ConfigError naming the step whose influence is not, or whose noise overflows.
+PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influence, double budget);
+
+/// The same for exponential_influence(steps, gamma), in closed form (Hong et al., Theorem 4.4);
+/// gamma = 1 gives sigma_t^2 = T/R:
+///     sigma_t^2 = (1/R) (gamma^(-T/2) - 1)/(1 - sqrt(gamma)) gamma^(t/2),   t = 1 ... T.
+/// \throws ConfigError if the first step's noise overflows.
+PRIVGRAD_API std::vector<double> exponentially_allocated_noise(std::uint64_t steps, double gamma,
+                                                               double budget);
+
+/// The minimum that allocated_noise() reaches: (sum_t sqrt(q_t))^2 / R. Uniform noise of the same
+/// budget gives T sum_t q_t / R, which is more by T^2 Var[sqrt(q_t)] / R.
+PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, double budget);
+
+/// sum_t q_t sigma_t^2. \param noise_multiplier  one per step.
+PRIVGRAD_API double weighted_noise(std::span<const double> influence,
+                                   std::span<const double> noise_multiplier);
+
+/// What noise multipliers cost: R = sum_t 1/sigma_t^2.
+PRIVGRAD_API double budget_of_noise(std::span<const double> noise_multiplier);
+
+/// initial * exp(-rate * t), t = 0, 1, ...
+struct ExponentialDecay {
+  double initial = 0.0;
+  double rate = 0.0;
+};
+
+/// The exponential decay nearest to the values by least squares.
+/// \param values  at least one, finite and > 0.
+PRIVGRAD_API ExponentialDecay fit_exponential_decay(std::span<const double> values);
+
+/// What a measurement said of one step's influence.
+struct InfluenceEstimate {
+  std::uint64_t step = 0;       ///< From 0.
+  double influence = 0.0;       ///< May be negative: it is an estimate.
+  double standard_error = 0.0;  ///< >= 0; 0: not known.
+};
+
+/// The exponential c gamma^(T-1-t) nearest to the estimates by least squares, each weighed by
+/// 1/standard_error^2 if all are known, and alike otherwise.
+/// \param estimates  of at least two different steps.
+/// \returns gamma > 0, above 1 if the influence falls.
+/// \throws ConfigError if there are too few, or if none of them suggests an influence above 0.
+PRIVGRAD_API double fit_exponential_influence(std::span<const InfluenceEstimate> estimates);
+
+}  // namespace privgrad

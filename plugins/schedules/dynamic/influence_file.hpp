@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "privgrad/influence.hpp"
+
+/// The influence of steps as a table, the file that `privgrad influence` writes:
+///
+///     step,influence,standard_error
+///     0,0.00031,0.00002
+///     10,0.00052,0.00003
+///
+/// Steps count from 0 and rise; the third column may be missing. Lines that begin with '#' and
+/// empty lines say nothing, but for "# unaccounted": it was measured on private rows that nothing
+/// was charged for.
+struct InfluenceFile {
+  std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one.
+  bool is_unaccounted = false;
+};
+
+/// \throws IoError "FILE:LINE: what is wrong".
+InfluenceFile read_influence_file(const std::filesystem::path& file);

@@ -1,0 +1,36 @@
+#include <cmath>
+
+#include "../decay.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// initial * sqrt(T / (T - t)), t = 0 .. T-1: batches that grow to sqrt(T) times the first one.
+///
+/// With noise of one size, the mean of a batch B has noise in proportion to 1/B: late steps are the
+/// precise ones, as in a noise schedule that falls, and the last iterate is the good one.
+class Snowball final : public Decay {
+ public:
+  explicit Snowball(const privgrad::Params& params) : Decay("snowball", params) {}
+
+  double value(std::uint64_t step) const override {
+    const auto left = static_cast<double>(steps() - step);
+    return initial() * std::sqrt(static_cast<double>(steps()) / left);
+  }
+
+  static std::vector<privgrad::ParamSpec> params() { return {initial_param()}; }
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Schedule, Snowball>({
+      .name = "snowball",
+      .summary = "Batch sizes that grow like 1/sqrt(steps that are left), for batch_size.",
+      .reference = "Feldman, Koren and Talwar 2020, Snowball-SGD: batch sizes in proportion to "
+                   "1/sqrt(T - t + 1)",
+      .params = Snowball::params(),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.snowball", "0.1.0", register_components)

@@ -1,0 +1,80 @@
+#include <cmath>
+
+#include "cli.hpp"
+
+namespace {
+
+Json bound(Words words) {
+  const Cli cli;
+  words.insert(words.begin(), "bound");
+  words.push_back("--json");
+  const Outcome outcome = cli(words);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
+}  // namespace
+
+// Figures of the bound itself, minimised by looking at all T in an independent computation.
+TEST_CASE("bound descent: the best T for kappa 10, alpha 1e-3") {
+  const Json json = bound({"descent", "--kappa", "10", "--alpha", "1e-3"});
+  CHECK(json.at("schedules").at("dynamic").at("steps") == 24);
+  CHECK_THAT(json.at("schedules").at("dynamic").at("bound").get<double>(), WithinAbs(0.2753, 5e-5));
+  CHECK(json.at("schedules").at("uniform").at("steps") == 21);
+  CHECK_THAT(json.at("schedules").at("uniform").at("bound").get<double>(), WithinAbs(0.2964, 5e-5));
+  CHECK(json.at("printed").at("dynamic").at("steps") == 92);
+  const Json at = bound({"descent", "--kappa", "10", "--alpha", "1e-3", "--steps", "92"});
+  CHECK(at.at("schedules").at("dynamic").at("bound") ==
+        json.at("printed").at("dynamic").at("bound"));
+  CHECK(at.at("schedules").at("dynamic").at("best") == false);
+}
+
+TEST_CASE("bound: alpha and kappa from what they are made of") {
+  const Words facts{"--parameters",     "60",   "--clip-norm",    "4",   "--smoothness",  "2",
+                    "--examples",       "1000", "--initial-gap",  "0.7", "--pl-constant", "0.2",
+                    "--target-epsilon", "4",    "--target-delta", "1e-8"};
+  Words descent{"descent"};
+  descent.insert(descent.end(), facts.begin(), facts.end());
+  const Json json = bound(descent);
+  CHECK_THAT(json.at("kappa").get<double>(), WithinRel(10.0, 1e-14));
+  // D G^2 / (2 R M N^2 gap), R = 0.3927.
+  CHECK_THAT(json.at("alpha").get<double>(),
+             WithinRel(60.0 * 16.0 / (2.0 * 0.39266 * 2.0 * 1e6 * 0.7), 1e-4));
+  for (const char* kind : {"risk-stability", "sgd", "risk-probability", "momentum"}) {
+    Words words{kind};
+    words.insert(words.end(), facts.begin(), facts.end());
+    if (std::string(kind) == "sgd")
+      words.insert(words.end(), {"--batch-size", "100", "--gradient-noise", "1"});
+    if (std::string(kind) == "risk-probability")
+      words.insert(words.end(), {"--probability", "0.1"});
+    const Json answer = bound(words);
+    CHECK(answer.at("kind") == kind);
+    CHECK(answer.at("schedules").at("dynamic").at("bound") <=
+          answer.at("schedules").at("uniform").at("bound"));
+  }
+}
+
+TEST_CASE("bound tables: every row has its number") {
+  const Json json = bound({"tables", "--examples", "1000", "--parameters", "60", "--target-epsilon",
+                           "4", "--target-delta", "1e-8"});
+  CHECK(json.at("rows").size() == 23);
+  for (const Json& row : json.at("rows")) CHECK(row.at("value").get<double>() > 0.0);
+}
+
+TEST_CASE("bound refuses what it cannot compute, in one line") {
+  const Cli cli;
+  const auto refused = [&](Words words, const char* why) {
+    words.insert(words.begin(), "bound");
+    const Outcome outcome = cli(words);
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(why));
+  };
+  refused({"decent"}, "did you mean 'descent'?");
+  refused({"descent"}, "needs --smoothness");
+  refused({"descent", "--kappa", "0.5", "--alpha", "1"}, "kappa is 0.5, allowed is at least 1");
+  refused({"descent", "--kappa", "10"}, "bound descent needs --parameters");
+  refused({"descent", "--kappa", "x", "--alpha", "1"}, "--kappa is 'x'");
+  refused({"momentum", "--kappa", "10", "--alpha", "1e-3", "--eta0", "0.98"}, "zeta >= 0");
+  refused({"tables", "--examples", "10", "--parameters", "6"}, "needs --budget, or");
+}

@@ -1,0 +1,161 @@
+#include "study_runs.hpp"
+
+#include <csignal>
+#include <cstring>
+
+#include "child_runs.hpp"
+#include "output.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/run_estimate.hpp"
+#include "stop_signals.hpp"
+#include "study_progress.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+constexpr int kMostJobs = 4096;
+
+/// A run that is still to be made.
+struct Open {
+  std::size_t arm = 0;
+  std::uint64_t seed = 0;
+};
+
+std::string run_name(const core::StudyPlan& plan, const Open& run) {
+  return plan.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
+}
+
+/// By seed, then arm: whoever looks at a study half-way has compared all arms.
+std::vector<Open> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  std::vector<Open> runs;
+  for (const std::uint64_t seed : plan.study->seeds) {
+    for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+      if (!directory.finished(plan.arms[a].arm->name, seed)) runs.push_back({a, seed});
+    }
+  }
+  return runs;
+}
+
+ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                   const Open& run, const Arguments& arguments) {
+  const std::string& arm = plan.arms[run.arm].arm->name;
+  ChildCall call{{"run", directory.arm_manifest(arm).string(), "--set",
+                  "seed=" + std::to_string(run.seed), "--out",
+                  directory.run(arm, run.seed).string(), "--threads", "1", "--quiet",
+                  "--locked=" + directory.lock_file().string()}};
+  for (const std::string& folder : arguments.texts("plugin-dir")) {
+    call.words.insert(call.words.end(), {"--plugin-dir", folder});
+  }
+  return call;
+}
+
+std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record) {
+  const std::string& metric = plan.study->metrics.front().name;
+  const auto& value = record.metrics.at(metric);
+  return (record.status == "completed" ? "" : record.status + ", ") + metric + " " +
+         (value ? short_number(*value) : "-") + " in " + duration_text(record.seconds);
+}
+
+/// The line that says why a run failed.
+std::string reason(const ChildEnd& end) {
+  if (end.by_signal) {
+    const char* name = ::sigabbrev_np(end.code);
+    return "ended by signal " + std::to_string(end.code) +
+           (name != nullptr ? " (SIG" + std::string(name) + ")" : "");
+  }
+  std::string last = end.error;
+  while (!last.empty() && last.back() == '\n') last.pop_back();
+  last.erase(0, last.rfind('\n') == last.npos ? 0 : last.rfind('\n') + 1);
+  const std::string code = "exit code " + std::to_string(end.code);
+  return last.empty() ? code : last + " (" + code + ")";
+}
+
+/// Makes the runs that are left. \returns the failed ones, each as a line.
+std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                                 const std::vector<Open>& open, const std::vector<double>& seconds,
+                                 int jobs, const Arguments& arguments, const StopSignals& signals) {
+  std::vector<ChildCall> calls;
+  double work = 0.0;
+  for (const Open& run : open) {
+    directory.clear(plan.arms[run.arm].arm->name, run.seed);
+    calls.push_back(call_for(plan, directory, run, arguments));
+    work += seconds[run.arm];
+  }
+  const std::size_t all = plan.arms.size() * plan.study->seeds.size();
+  StudyProgress progress(all, all - open.size(), work, arguments.has("quiet"));
+  std::vector<std::string> failed;
+  const ChildObserver observer{
+      .started = [&](std::size_t i) { progress.started(run_name(plan, open[i])); },
+      .ended =
+          [&](std::size_t i, const ChildEnd& end) {
+            const auto record = directory.finished(plan.arms[open[i].arm].arm->name, open[i].seed);
+            if (!record) failed.push_back(run_name(plan, open[i]) + ": " + reason(end));
+            progress.ended(run_name(plan, open[i]),
+                           record ? outcome_text(plan, *record) : "FAILED, " + reason(end),
+                           seconds[open[i].arm]);
+          },
+      .waiting = [&] { progress.draw(); }};
+  run_children(calls, jobs, signals.flag(), observer);
+  return failed;
+}
+
+}  // namespace
+
+Option jobs_option() {
+  return {.name = "jobs",
+          .value = "N",
+          .doc =
+              "Runs at a time, each on one thread; default all cores. The results do not depend "
+              "on it."};
+}
+
+int jobs_of(const Arguments& arguments) {
+  return arguments.has("jobs") ? whole_number("jobs", arguments.text("jobs"), 1, kMostJobs)
+                               : core::available_threads();
+}
+
+std::vector<double> run_seconds(const core::StudyPlan& plan) {
+  std::vector<double> seconds;
+  for (const core::PlannedArm& arm : plan.arms) seconds.push_back(estimated_seconds(arm.plan));
+  return seconds;
+}
+
+bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+               const std::vector<double>& seconds, int jobs, const Arguments& arguments) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const StopSignals signals;
+  const std::vector<std::string> failed =
+      run_all(plan, directory, left_runs(plan, directory), seconds, jobs, arguments, signals);
+  const std::size_t left = open_runs(plan, directory);
+  const std::size_t all = plan.arms.size() * plan.study->seeds.size();
+  const std::string done =
+      std::to_string(all - left) + " of " + std::to_string(all) + " runs are done";
+  for (const std::string& line : failed) complain("error", line);
+  if (left > failed.size()) {
+    complain("error", "interrupted: " + done + "; the same call continues the study");
+  } else if (left > 0) {
+    complain("error", done + "; the same call tries the others again");
+  }
+  return left == 0;
+}
+
+std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  return left_runs(plan, directory).size();
+}
+
+core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  core::StudyRuns runs;
+  for (const core::PlannedArm& arm : plan.arms) {
+    auto& row = runs.emplace_back();
+    for (const std::uint64_t seed : plan.study->seeds) {
+      const auto record = directory.finished(arm.arm->name, seed);
+      if (!record) {
+        throw IoError(directory.run(arm.arm->name, seed).string() + ": has lost its summary.json");
+      }
+      row.push_back(*record);
+    }
+  }
+  return runs;
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "arguments.hpp"
+#include "privgrad/core/study_directory.hpp"
+#include "privgrad/core/study_plan.hpp"
+#include "privgrad/core/study_results.hpp"
+
+namespace privgrad::tool {
+
+/// --jobs, for every subcommand that makes the runs of a study.
+Option jobs_option();
+/// \throws UsageError
+int jobs_of(const Arguments& arguments);
+
+/// Seconds that a run of each arm is estimated to take.
+std::vector<double> run_seconds(const core::StudyPlan& plan);
+
+/// Makes the runs that are left in a prepared directory, each a process of its own, and tells on
+/// standard error of those that failed. Options read: --plugin-dir, --quiet.
+/// \param seconds  as run_seconds().
+/// \returns whether all runs of the study are done.
+bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+               const std::vector<double>& seconds, int jobs, const Arguments& arguments);
+
+/// How many runs are left.
+std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+/// \throws IoError if a run is not finished.
+core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+}  // namespace privgrad::tool
