@@ -40,7 +40,7 @@ TEST_CASE("bound: alpha and kappa from what they are made of") {
   CHECK_THAT(json.at("kappa").get<double>(), WithinRel(10.0, 1e-14));
   // D G^2 / (2 R M N^2 gap), R = 0.3927.
   CHECK_THAT(json.at("alpha").get<double>(),
-             WithinRel(60.0 * 16.0 / (2.0 * 0.39266 * 2.0 * 1e6 * 0.7), 1e-4));
+             WithinRel(60.0 * 16.0 / (2.0 * 0.392704 * 2.0 * 1e6 * 0.7), 1e-4));
   for (const char* kind : {"risk-stability", "sgd", "risk-probability", "momentum"}) {
     Words words{kind};
     words.insert(words.end(), facts.begin(), facts.end());
@@ -76,5 +76,7 @@ TEST_CASE("bound refuses what it cannot compute, in one line") {
   refused({"descent", "--kappa", "10"}, "bound descent needs --parameters");
   refused({"descent", "--kappa", "x", "--alpha", "1"}, "--kappa is 'x'");
   refused({"momentum", "--kappa", "10", "--alpha", "1e-3", "--eta0", "0.98"}, "zeta >= 0");
-  refused({"tables", "--examples", "10", "--parameters", "6"}, "needs --budget, or");
+  refused({"descent", "--kappa", "2", "--parameters", "6", "--clip-norm", "1", "--smoothness", "1",
+           "--examples", "9", "--initial-gap", "1"},
+          "needs --budget, or --target-epsilon");
 }

@@ -5,7 +5,8 @@
 
 namespace {
 
-/// Squared loss, and a clip norm that nothing reaches: the influence is known exactly.
+/// Squared loss, and a clip norm that nothing reaches, for which the noise is small: the influence
+/// is known exactly.
 constexpr const char* kQuadratic = R"(privgrad: 1
 name: quadratic
 data: {kind: synthetic, target: linear, rows: 40, test_rows: 0, dimensions: 3}
@@ -13,7 +14,7 @@ model: {kind: linear, loss: squared}
 sampler: full_batch
 optimizer: sgd
 schedules: {noise_multiplier: uniform, clip_norm: 1000, learning_rate: 0.2}
-privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
 steps: 12
 )";
 

@@ -188,6 +188,33 @@ TEST_CASE("the example studies are right, and short", "[study]") {
   CHECK(std::count(text.begin(), text.end(), '\n') <= 30);
 }
 
+TEST_CASE("the studies of Hong et al. are right, and can run in an hour", "[study]") {
+  std::size_t runs = 0;
+  std::size_t studies = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kSource / "examples/studies/hong2022")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const core::Study study = core::read_study(entry.path());
+    INFO(study.name);
+    CHECK(study.equal_privacy);
+    CHECK(study.arms[study.baseline].name.find("uniform") != std::string::npos);
+    CHECK(study.metrics.front().name == "train_loss");
+    runs += study.arms.size() * study.seeds.size();
+    ++studies;
+  }
+  CHECK(studies == 9);
+  CHECK(runs < 1000);
+  // The script runs each of them.
+  const std::string script = read_file(kSource / "scripts/hong2022.sh");
+  for (const auto& entry :
+       std::filesystem::directory_iterator(kSource / "examples/studies/hong2022")) {
+    if (entry.path().extension() == ".yaml")
+      CHECK_THAT(script, ContainsSubstring(entry.path().stem().string()));
+  }
+  const core::Study mnist35 = core::read_study(kSource / "examples/studies/hong2022/mnist35.yaml");
+  CHECK(mnist35.seeds.size() == 20);
+}
+
 // ---- the same randomness
 
 namespace {

@@ -443,8 +443,9 @@ class Loader {
 
   static Value stand_ins(const Section& section, Value given, const std::vector<Problem>& found) {
     for (const Problem& problem : found) {
+      const std::string key = problem.where.substr(0, problem.where.find('.'));
       std::erase_if(std::get<Value::Object>(given.data()),
-                    [&](const Value::Member& member) { return member.key == problem.where; });
+                    [&](const Value::Member& member) { return member.key == key; });
     }
     for (const ParamSpec& spec : section.params) {
       if (!spec.required || given.find(spec.name) != nullptr) continue;

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Runs every study of examples/studies/hong2022 and writes docs/experiments/hong2022.md.
+#
+#   PRIVGRAD_DATA_DIR=~/data scripts/hong2022.sh [PROGRAM [FOLDER]]
+#
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/hong2022 by default; what
+# is finished there is kept, so that an interrupted call is continued by the same call.
+set -eu
+cd "$(dirname "$0")/.."
+program=${1:-build/bin/privgrad}
+folder=${2:-studies/hong2022}
+manifest=examples/manifests/mnist35-uniform.yaml
+began=$(date +%s)
+
+# Influence by step, on auxiliary data: nothing private is looked at.
+"$program" influence $manifest --method hessian --quiet --out "$folder/influence-squared" \
+  --set 'model={kind: linear, loss: squared}'
+"$program" influence $manifest --quiet --out "$folder/influence-logistic" --points 6 --repeats 6 \
+  --set 'model={kind: linear, loss: cross_entropy}'
+"$program" influence $manifest --quiet --out "$folder/influence-network" --points 6 --repeats 6 \
+  --set 'model.hidden=[100]'
+
+for study in mnist35 data-efficiency mnist momentum baselines steps synthetic data-scale \
+             data-scale-squared; do
+  "$program" ablate examples/studies/hong2022/$study.yaml --quiet --out "$folder/$study" >/dev/null
+  echo "$study: done after $(($(date +%s) - began)) s"
+done
+
+page=docs/experiments/hong2022.md
+"$program" report "$folder" --markdown $page
+{ cat examples/studies/hong2022/preface.md; cat $page; } >$page.new
+mv $page.new $page
+echo "$page: written after $(($(date +%s) - began)) s"
