@@ -183,6 +183,21 @@ TEST_CASE("a finished study is printed again and nothing is run", "[ablate]") {
   CHECK(run_times(work.out("s")) == before);
 }
 
+TEST_CASE("a run that was stopped before its end does not count, and is made again", "[ablate]") {
+  const Workplace work;
+  REQUIRE(work.ablate({"--out", "whole", "--quiet"}).exit_code == 0);
+  REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
+  const fs::path summary = work.out("s") / "runs/exponential+momentum/seed-3/summary.json";
+  Json stopped = Json::parse(read_file(summary));
+  REQUIRE(stopped.at("status") == "completed");
+  stopped["status"] = "interrupted";  // what a run writes that SIGINT reached in time
+  stopped["metrics"]["test_accuracy"] = 1.0;
+  write_file(summary, stopped.dump());
+  REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
+  CHECK(Json::parse(read_file(summary)).at("status") == "completed");
+  CHECK(work.json("s") == work.json("whole"));
+}
+
 TEST_CASE("SIGINT ends a study with what is done kept", "[ablate]") {
   const Workplace work;
   Process process(work.prepare(

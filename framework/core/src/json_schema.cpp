@@ -58,7 +58,7 @@ class Builder {
     schema["title"] = "PrivGrad manifest";
     // The one key of the manifest's own that is a number or a word.
     Json& steps = schema["properties"]["steps"];
-    steps = {{"anyOf", {steps, {{"const", "auto"}}}}, {"description", steps["description"]}};
+    steps = {{"anyOf", {steps, {{"enum", {"auto"}}}}}, {"description", steps["description"]}};
     for (const Section* part : {&schedules_section(), &privacy_section()}) {
       schema["properties"][part->key] = section(*part);
       schema["required"].push_back(part->key);
