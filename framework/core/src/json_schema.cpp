@@ -81,6 +81,7 @@ class Builder {
     Json schema = reference;
     if (slot.is_list) schema = {{"type", "array"}, {"items", reference}};
     if (slot.takes_number) schema = {{"anyOf", {number_schema(slot), reference}}};
+    if (slot.takes_auto) schema["anyOf"].push_back({{"enum", {"auto"}}});
     schema["description"] = slot.doc;
     if (!slot.default_name.empty()) schema["default"] = slot.default_name;
     return schema;
@@ -183,6 +184,7 @@ Json param_schema(const ParamSpec& spec) {
     case ParamType::real:
       schema = {{"type", spec.type == ParamType::integer ? "integer" : "number"}};
       add_bounds(spec, schema);
+      if (spec.takes_auto) schema = {{"anyOf", {schema, {{"enum", {"auto"}}}}}};
       break;
     case ParamType::text:
       schema = {{"type", "string"}};

@@ -64,7 +64,7 @@ class Training {
         mechanism_(*plan.aggregator, key_.derive("noise"), *executor_),
         clip_norm_(plan.clip_norm.front()) {
     if (plan.correlated)
-      correlated_.emplace(plan.correlated->recipes, key_.derive("noise"), *executor_);
+      correlated_.emplace(plan.correlated->parts, key_.derive("noise"), *executor_);
   }
 
   RunResult run() {
@@ -105,19 +105,29 @@ class Training {
     const auto random = source->stream(0);
     manifest_.model.with_position(
         [&] { plan_.model->initialise(plan_.network, *random, parameters_); });
-    if (auto* own = dynamic_cast<SelfExecuting*>(plan_.model.get())) {
-      program_ = own->make_program(plan_.network, *executor_);
-    } else {
-      backend_ = manifest_.backend.make<Backend>();
-      program_ = manifest_.backend.with_position(
-          [&] { return backend_->compile(plan_.network, *executor_); });
-    }
-    if (program_->parameter_count() != plan_.parameters) {
-      throw PluginError("the backend's program has " + std::to_string(program_->parameter_count()) +
-                        " parameters, the model describes " + std::to_string(plan_.parameters));
-    }
+    program_ = make_program();
     program_->load_parameters(parameters_);
     plan_.optimizer->start(plan_.parameters);
+    if (plan_.differences == nullptr) return;
+    anchor_ = make_program();
+    last_anchor_ = make_program();
+    if (!manifest_.noise_off) combined_noise_ = plan_.differences->combined_noise();
+  }
+
+  std::unique_ptr<Program> make_program() {
+    std::unique_ptr<Program> program;
+    if (auto* own = dynamic_cast<SelfExecuting*>(plan_.model.get())) {
+      program = own->make_program(plan_.network, *executor_);
+    } else {
+      if (backend_ == nullptr) backend_ = manifest_.backend.make<Backend>();
+      program = manifest_.backend.with_position(
+          [&] { return backend_->compile(plan_.network, *executor_); });
+    }
+    if (program->parameter_count() != plan_.parameters) {
+      throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
+                        " parameters, the model describes " + std::to_string(plan_.parameters));
+    }
+    return program;
   }
 
   void open_directory() {
@@ -131,19 +141,20 @@ class Training {
     if (manifest_.noise_off) return;
     accountant_ = make_accountant(manifest_.accountant);
     accountant_->start(manifest_.adjacency);
-    ledger_.emplace(options_.directory / "ledger.jsonl",
-                    Budget{manifest_.target_epsilon, manifest_.target_delta}, *accountant_,
-                    manifest_.accountant.component->full_name(),
-                    Json{{"privgrad", version()},
-                         {"name", manifest_.name},
-                         {"mode", mode_name(manifest_)},
-                         {"reproducible", manifest_.seed.has_value()},
-                         {"adjacency", to_text(manifest_.adjacency)},
-                         {"unit", to_text(PrivacyUnit::example)},
-                         {"sampler", manifest_.sampler.component->full_name()},
-                         {"clipping", manifest_.clipping.component->full_name()},
-                         {"aggregator", manifest_.aggregator.component->full_name()},
-                         {"planned_steps", plan_.steps()}});
+    ledger_.emplace(
+        options_.directory / "ledger.jsonl",
+        Budget{manifest_.target_epsilon, manifest_.target_delta, charges_are_bounds(plan_)},
+        *accountant_, manifest_.accountant.component->full_name(),
+        Json{{"privgrad", version()},
+             {"name", manifest_.name},
+             {"mode", mode_name(manifest_)},
+             {"reproducible", manifest_.seed.has_value()},
+             {"adjacency", to_text(manifest_.adjacency)},
+             {"unit", to_text(PrivacyUnit::example)},
+             {"sampler", manifest_.sampler.component->full_name()},
+             {"clipping", manifest_.clipping.component->full_name()},
+             {"aggregator", manifest_.aggregator.component->full_name()},
+             {"planned_steps", plan_.steps()}});
   }
 
   void write_statement(const Json& statement) const {
@@ -175,7 +186,7 @@ class Training {
         break;
       }
       result_.steps = step + 1;
-      if (result_.steps % manifest_.evaluate_every == 0 || result_.steps == plan_.steps())
+      if (result_.steps % plan_.evaluate_every() == 0 || result_.steps == plan_.steps())
         report_progress();
     }
     has_random_iterate_ = !output.empty();
@@ -228,6 +239,7 @@ class Training {
                     .clip_norm = clip_norm_,
                     .count_share = share};
     if (plan_.grid_levels != 0) return release_on_grid(step, clip);
+    if (plan_.differences != nullptr) return release_differences(step, clip);
     Bounded sum = clipped_sum(*program_, train_, batch_, clip, *executor_,
                               manifest_.microbatch_size, &sum_memory_);
     Released released = release(std::move(sum), plan_.batch_size[step]);
@@ -253,6 +265,35 @@ class Training {
     if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
     if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
     return mechanism_.release(std::move(sum), take_receipt(), divisor);
+  }
+
+  /// See UsesGradientDifferences. The bounds come from the plan, never from the iterates.
+  Released release_differences(std::uint64_t step, const Clip& clip) {
+    UsesGradientDifferences& aggregator = *plan_.differences;
+    const std::uint64_t epoch = aggregator.epoch_steps();
+    const bool is_anchor = step % epoch == 0;
+    if (is_anchor) {
+      std::swap(anchor_, last_anchor_);
+      anchor_->load_parameters(parameters_);
+    }
+    const std::span<const CorrelatedPart> parts = plan_.correlated->parts;
+    const bool has_last = step >= epoch;
+    std::vector<Bounded> sums = anchored_sums(
+        {.anchor = *anchor_,
+         .current = is_anchor ? nullptr : program_.get(),
+         .last_anchor = has_last ? last_anchor_.get() : nullptr},
+        train_, batch_, clip,
+        {.since_anchor = parts[1].bound(step) * clip.clip_norm,
+         .between_anchors = has_last ? parts[2].bound(step - epoch) * clip.clip_norm : 0.0},
+        *executor_);
+    const double divisor = plan_.batch_size[step];
+    if (!ledger_) {
+      return combined(aggregator, step,
+                      correlated_->release_without_noise(std::move(sums), divisor), 0.0);
+    }
+    return combined(aggregator, step,
+                    correlated_->release(std::move(sums), take_receipt(), divisor),
+                    combined_noise_[step] * clip.clip_norm / divisor);
   }
 
   Released release_on_grid(std::uint64_t step, const Clip& clip) {
@@ -291,6 +332,8 @@ class Training {
     Metrics metrics;
     if (manifest_.mode == Mode::research) {
       measure_split(train_, metrics.train_loss, metrics.train_accuracy);
+      if (manifest_.gradient_norm)
+        metrics.gradient_norm = mean_gradient_norm(*program_, train_, *executor_);
     }
     if (manifest_.mode == Mode::research || manifest_.test_is_public) {
       measure_split(test_, metrics.test_loss, metrics.test_accuracy);
@@ -381,6 +424,9 @@ class Training {
   Dataset train_, test_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;
+  // With gradient differences: hold the first iterates of this epoch and of the last one.
+  std::unique_ptr<Program> anchor_, last_anchor_;
+  std::vector<double> combined_noise_;  // per step, over clip norm and divisor
   SumMemory sum_memory_;
   std::vector<float> parameters_, previous_;
   std::vector<std::uint32_t> batch_;
@@ -400,10 +446,12 @@ class Training {
 }  // namespace
 
 nlohmann::json to_json(const Metrics& metrics) {
-  return {{"train_loss", optional_json(metrics.train_loss)},
-          {"train_accuracy", optional_json(metrics.train_accuracy)},
-          {"test_loss", optional_json(metrics.test_loss)},
-          {"test_accuracy", optional_json(metrics.test_accuracy)}};
+  Json json{{"train_loss", optional_json(metrics.train_loss)},
+            {"train_accuracy", optional_json(metrics.train_accuracy)},
+            {"test_loss", optional_json(metrics.test_loss)},
+            {"test_accuracy", optional_json(metrics.test_accuracy)}};
+  if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
+  return json;
 }
 
 std::string_view to_text(RunStatus status) {
@@ -449,6 +497,11 @@ nlohmann::json to_json(const Plan& plan) {
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
+  if (!plan.auto_values.empty()) {
+    json["auto"] = Json::object();
+    for (const PlannedAuto& chosen : plan.auto_values)
+      json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
+  }
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (plan.correlated && !manifest.noise_off) {
     json["participation"] =
