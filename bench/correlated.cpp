@@ -1,5 +1,6 @@
 // What correlated noise costs: a step of a tree beside a step with independent noise, the memory
-// that a long tree holds, and the accounting of a long run. See README.md.
+// that a long tree holds, the accounting of a long run, and a late step of the reduced variant
+// beside an early one. See README.md.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -111,6 +112,50 @@ class Bench {
     return result;
   }
 
+  /// The releases of tree_reduced and what it makes of them, over sums of zeros, in epochs of 100
+  /// steps: medians over 200 steps around an early one and a late one.
+  Json reduced(std::size_t size, std::uint64_t early, std::uint64_t late) const {
+    const std::uint64_t steps = late + 100;
+    const auto executor = core::make_executor(1);
+    const auto aggregator = started(
+        "tree_reduced", {{"momentum", Value(0.99), {}}, {"smoothness", Value(1.0), {}}}, steps);
+    auto& differences = dynamic_cast<UsesGradientDifferences&>(*aggregator);
+    const auto parts = core::parts_of(*aggregator, differences, steps);
+    core::CorrelatedMechanism mechanism(parts, core::RandomKey::from_seed(1), *executor);
+    std::vector<Event> releases;
+    for (std::uint64_t t = 0; t < steps; ++t) releases.push_back(core::release_of(parts, t));
+    Receipts receipts(catalog_, releases);
+    const NoProgram program(size);
+    const NoClipping clipping;
+    const std::vector<ParameterGroup> groups{{.name = "all", .offset = 0, .size = size}};
+    const Dataset data(ExampleShape{{1}, 0}, {0.0f}, {0.0f});
+    std::vector<double> seconds;
+    for (std::uint64_t t = 0; t < steps; ++t) {
+      const bool has_last = t >= parts[2].first_step;
+      std::vector<Bounded> sums = core::anchored_sums(
+          {.anchor = program, .current = nullptr, .last_anchor = has_last ? &program : nullptr},
+          data, {}, {.rule = clipping, .groups = groups, .clip_norm = 1.0},
+          {.since_anchor = parts[1].bound(t),
+           .between_anchors = has_last ? parts[2].bound(t - parts[2].first_step) : 0.0},
+          *executor);
+      seconds.push_back(seconds_of([&] {
+        const auto released = mechanism.release(std::move(sums), receipts.take(t), 1.0);
+        core::combined(differences, t, released, 1.0);
+      }));
+    }
+    const auto around = [&](std::uint64_t t) {
+      const auto begin = seconds.begin() + static_cast<std::ptrdiff_t>(t - 100);
+      return median({begin, begin + 200});
+    };
+    return {{"parameters", size},
+            {"epoch_steps", differences.epoch_steps()},
+            {"early_step", early},
+            {"late_step", late},
+            {"early_ms", 1e3 * around(early)},
+            {"late_ms", 1e3 * around(late)},
+            {"late_over_early", around(late) / around(early)}};
+  }
+
   /// Recipes, order and cost of a long run, in one pass and in ten epochs of fresh permutations.
   Json accounting(std::uint64_t steps, std::uint64_t rows, Value::Object options) const {
     std::optional<core::CorrelatedRecipes> recipes;
@@ -145,6 +190,8 @@ class Bench {
   class Receipts {
    public:
     Receipts(const Catalog& catalog, const std::vector<double>& multipliers)
+        : Receipts(catalog, gaussians(multipliers)) {}
+    Receipts(const Catalog& catalog, const std::vector<Event>& releases)
         : folder_(
               std::filesystem::temp_directory_path() /
               ("privgrad-bench-" + std::to_string(::getpid()) + "-" + std::to_string(count_++))),
@@ -154,10 +201,8 @@ class Bench {
       core::Ledger ledger(folder_ / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
                           *accountant_, "zcdp", nlohmann::json::object());
       std::vector<core::Charge> charges;
-      for (std::uint64_t step = 0; step < multipliers.size(); ++step) {
-        const Event event = Event::gaussian(multipliers[step]);
-        charges.push_back({step, event, event});
-      }
+      for (std::uint64_t step = 0; step < releases.size(); ++step)
+        charges.push_back({step, releases[step], releases[step]});
       receipts_ = ledger.charge(charges);
     }
     ~Receipts() { std::filesystem::remove_all(folder_); }
@@ -166,6 +211,11 @@ class Bench {
     core::Receipt take(std::uint64_t step) { return std::move(receipts_.at(step)); }
 
    private:
+    static std::vector<Event> gaussians(const std::vector<double>& multipliers) {
+      std::vector<Event> events;
+      for (const double multiplier : multipliers) events.push_back(Event::gaussian(multiplier));
+      return events;
+    }
     inline static int count_ = 0;
     std::filesystem::path folder_;
     ComponentPtr<Accountant> accountant_;
@@ -175,8 +225,17 @@ class Bench {
   ComponentPtr<Aggregator> started(const char* name, Value::Object options,
                                    std::uint64_t steps) const {
     auto made = catalog_.create<Aggregator>(name, std::move(options));
-    const std::vector<double> multipliers(steps, 1.0);
-    made->start({.steps = steps, .noise_multipliers = multipliers});
+    const std::vector<double> ones(steps, 1.0), rates(steps, 1e-3);
+    made->start({.steps = steps,
+                 .noise_multipliers = ones,
+                 .clip_norms = ones,
+                 .learning_rates = rates,
+                 .facts = {.steps = steps,
+                           .dataset_size = 10'000,
+                           .parameters = 1'000'000,
+                           .batch_size = 100.0,
+                           .target_epsilon = 1.0,
+                           .target_delta = 1e-5}});
     return made;
   }
 
@@ -201,6 +260,7 @@ int main() try {
   host.load(plugins / "accountants" / "zcdp.privgrad.so");
   host.load(plugins / "aggregators" / "gaussian.privgrad.so");
   host.load(plugins / "aggregators" / "tree.privgrad.so");
+  host.load(plugins / "aggregators" / "tree_reduced.privgrad.so");
   host.load(plugins / "samplers" / "shuffle.privgrad.so");
   const Bench bench(host.catalog());
   constexpr std::uint64_t kMillion = 1'000'000;
@@ -212,6 +272,7 @@ int main() try {
       bench.accounting(kMillion, kMillion / 10,
                        {{"variance_reduction", Value(true), {}}, {"momentum", Value(0.999), {}}})};
   result["steps"] = {bench.steps(1'000'000, 128, 1), bench.steps(1'000'000, 128, 2)};
+  result["reduced"] = bench.reduced(2'000, 1'000, 100'000);
   std::cout << result.dump(2) << '\n';
   return EXIT_SUCCESS;
 } catch (const std::exception& problem) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@
 #include "plugins.hpp"
 #include "privgrad/core/correlated_recipes.hpp"
 #include "privgrad/core/event_json.hpp"
+#include "privgrad/core/files.hpp"
 #include "privgrad/core/plan.hpp"
+#include "privgrad/report/noise_error.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
@@ -24,6 +27,8 @@ constexpr std::size_t kCurveWidth = 40;
 struct Question {
   double momentum = 1.0;
   std::uint64_t restart_every = 0;  ///< 0: never.
+  double smoothness = 0.0;          ///< Of tree_reduced; 0: not given.
+  std::optional<double> gamma;      ///< Of tree_reduced; nothing: auto.
 };
 
 /// The answer for one way to add noise.
@@ -33,6 +38,7 @@ struct Arm {
   std::string refused = {};         ///< Why there are no numbers; empty if there are.
   double noise_multiplier = 0;      ///< Of the first step's own noise.
   std::vector<double> stddev = {};  ///< Of each coordinate of the release, per step.
+  bool needs_order = false;  ///< Each epoch in the same order: other manifests are no mistake.
 
   double root_mean_square() const {
     double squares = 0.0;
@@ -40,6 +46,18 @@ struct Arm {
     return std::sqrt(squares / static_cast<double>(stddev.size()));
   }
 };
+
+Arm reduced_arm(const Question& question, const std::string& momentum) {
+  Arm arm{.name = "tree, reduced", .aggregator = "", .needs_order = true};
+  if (question.smoothness == 0.0) {
+    arm.refused = "which smoothness of the loss? give --smoothness";
+    return arm;
+  }
+  arm.aggregator = "{kind: tree_reduced" + momentum +
+                   ", smoothness: " + format_number(question.smoothness) +
+                   (question.gamma ? ", gamma: " + format_number(*question.gamma) : "") + "}";
+  return arm;
+}
 
 std::vector<Arm> arms_for(const Question& question) {
   const std::string momentum =
@@ -58,6 +76,7 @@ std::vector<Arm> arms_for(const Question& question) {
     add("tree, restarts, completion", restarts + ", completion: true");
     add("tree, restarts, both", restarts + ", completion: true, variance_reduction: true");
   }
+  if (question.momentum < 1.0) arms.push_back(reduced_arm(question, momentum));
   return arms;
 }
 
@@ -74,7 +93,13 @@ std::vector<double> summed_independent_noise(const core::Plan& plan, double mome
 }
 
 std::vector<double> correlated_noise(const core::Plan& plan) {
-  const core::CorrelatedRecipes& recipes = plan.correlated->recipes;
+  if (plan.differences != nullptr) {
+    std::vector<double> stddev = plan.differences->combined_noise();
+    for (std::uint64_t step = 0; step < plan.steps(); ++step)
+      stddev[step] *= plan.clip_norm[step] / plan.batch_size[step];
+    return stddev;
+  }
+  const core::CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
   core::NoiseVariance variance(recipes);
   std::vector<double> stddev;
   for (std::uint64_t step = 0; step < plan.steps(); ++step) {
@@ -85,6 +110,7 @@ std::vector<double> correlated_noise(const core::Plan& plan) {
 }
 
 void answer(Arm& arm, const Arguments& arguments, const Catalog& catalog, double momentum) {
+  if (!arm.refused.empty()) return;
   std::vector<std::string> overrides = arguments.texts("set");
   overrides.push_back("aggregator=" + arm.aggregator);
   const core::Manifest manifest = core::load_manifest(arguments.operand(0), overrides, catalog);
@@ -101,14 +127,34 @@ void answer(Arm& arm, const Arguments& arguments, const Catalog& catalog, double
         plan.correlated ? correlated_noise(plan) : summed_independent_noise(plan, momentum);
   } catch (const PrivacyError& problem) {
     arm.refused = problem.what();
+  } catch (const core::ManifestError& problem) {
+    if (!arm.needs_order) throw;
+    arm.refused = problem.what();
   }
+}
+
+double momentum_of(const core::Manifest& manifest) {
+  const Params& params = manifest.aggregator.params;
+  if (!params.is_auto("momentum")) return params.real("momentum");
+  const core::Plan plan = core::make_plan(manifest);
+  const auto found =
+      std::find_if(plan.auto_values.begin(), plan.auto_values.end(),
+                   [](const auto& chosen) { return chosen.where == "aggregator.momentum"; });
+  if (found == plan.auto_values.end()) throw PluginError("the aggregator hides its auto momentum");
+  return found->value;
 }
 
 Question question_of(const Arguments& arguments, const core::Manifest& manifest) {
   Question question;
   const Params& params = manifest.aggregator.params;
-  if (manifest.aggregator.component->factory.info.name == "tree") {
-    if (params.has("momentum")) question.momentum = params.real("momentum");
+  const std::string& name = manifest.aggregator.component->factory.info.name;
+  if (name == "tree_reduced") {
+    if (!arguments.has("momentum")) question.momentum = momentum_of(manifest);
+    question.smoothness = params.real("smoothness");
+    if (!params.is_auto("gamma")) question.gamma = params.real("gamma");
+  } else if (name == "tree") {
+    if (params.has("momentum") && !arguments.has("momentum"))
+      question.momentum = momentum_of(manifest);
     if (params.has("restart_every"))
       question.restart_every = static_cast<std::uint64_t>(params.integer("restart_every"));
   } else if (!arguments.has("momentum")) {
@@ -120,11 +166,20 @@ Question question_of(const Arguments& arguments, const core::Manifest& manifest)
     question.momentum =
         number_in("momentum", arguments.text("momentum"), 0.0, std::nextafter(1.0, 2.0));
   }
+  if (arguments.has("smoothness")) {
+    question.smoothness = number_in("smoothness", arguments.text("smoothness"), 0.0, 1e300);
+  }
   if (arguments.has("restart-every")) {
     question.restart_every = static_cast<std::uint64_t>(
         whole_number("restart-every", arguments.text("restart-every"), 1, 1'000'000'000));
   }
   return question;
+}
+
+std::uint64_t steps_of(const std::vector<Arm>& arms) {
+  std::size_t steps = 0;
+  for (const Arm& arm : arms) steps = std::max(steps, arm.stddev.size());
+  return steps;
 }
 
 nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manifest,
@@ -143,7 +198,7 @@ nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manif
     mechanisms.push_back(std::move(one));
   }
   return {{"name", manifest.name},
-          {"steps", manifest.steps},
+          {"steps", steps_of(arms)},
           {"momentum", question.momentum},
           {"target_epsilon", *manifest.target_epsilon},
           {"target_delta", manifest.target_delta},
@@ -156,7 +211,8 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
   using Align = Table::Align;
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
                Align::left});
-  const std::uint64_t last = manifest.steps - 1;
+  const std::uint64_t steps = steps_of(arms);
+  const std::uint64_t last = steps - 1;
   const auto at = [&](const Arm& arm, std::uint64_t step) {
     return short_number(arm.stddev[std::min(step, last)]);
   };
@@ -167,8 +223,8 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
       refusals += "\n" + arm.name + ": refused\n  " + arm.refused + "\n";
       continue;
     }
-    table.add({arm.name, short_number(arm.noise_multiplier), at(arm, 0),
-               at(arm, manifest.steps / 2), at(arm, last), short_number(arm.root_mean_square()),
+    table.add({arm.name, short_number(arm.noise_multiplier), at(arm, 0), at(arm, steps / 2),
+               at(arm, last), short_number(arm.root_mean_square()),
                sparkline(arm.stddev, kCurveWidth, speaks_utf8())});
   }
   return manifest.name + ": standard deviation of the noise in each coordinate of the " +
@@ -176,7 +232,7 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
                                   : std::string("prefix sums")) +
          ",\nat epsilon " + format_number(*manifest.target_epsilon) + ", delta " +
          format_number(manifest.target_delta) + ", " + std::string(to_text(manifest.adjacency)) +
-         ", over " + std::to_string(manifest.steps) + " steps\n\n" + table.text(2) + refusals;
+         ", over " + std::to_string(steps) + " steps\n\n" + table.text(2) + refusals;
 }
 
 int run(const Arguments& arguments) {
@@ -191,8 +247,11 @@ int run(const Arguments& arguments) {
   for (Arm& arm : arms) answer(arm, arguments, host.catalog(), question.momentum);
   if (std::all_of(arms.begin(), arms.end(), [](const Arm& arm) { return !arm.refused.empty(); }))
     throw PrivacyError(arms.front().refused);
+  const nlohmann::json json = json_of(arms, manifest, question);
+  if (arguments.has("report"))
+    core::write_atomically(arguments.text("report"), report::noise_error_page(json));
   if (arguments.has("json")) {
-    print_json(json_of(arms, manifest, question));
+    print_json(json);
   } else {
     print(page_of(arms, manifest, question));
   }
@@ -218,6 +277,13 @@ Command noise_error_command() {
                         .value = "N",
                         .doc = "Compares trees that are restarted after N steps too. Default: that "
                                "of the manifest's aggregator tree."},
+                       {.name = "smoothness",
+                        .value = "L",
+                        .doc = "Of the loss, for tree_reduced. Default: that of the manifest's "
+                               "aggregator tree_reduced; without any, the mechanism is left out."},
+                       {.name = "report",
+                        .value = "FILE",
+                        .doc = "Write the table and a chart of every step as one HTML page."},
                        {.name = "json",
                         .value = "",
                         .doc = "Print one JSON document, with every step of every mechanism."},
@@ -225,7 +291,8 @@ Command noise_error_command() {
            .details = "Noise is in the units of the released gradient: the clip norm over the "
                       "batch size. A mechanism\nthat nothing is proved for under the manifest's "
                       "sampler is listed with the reason: trees need\na sampler whose order is "
-                      "public (shuffle, sequential, full_batch).",
+                      "public (shuffle, sequential, full_batch), and tree_reduced one whose "
+                      "epochs are\nall in the same order.",
            .examples = {"privgrad noise-error m.yaml --momentum 0.99",
                         "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json"}},
       .run = run};

@@ -78,6 +78,8 @@ std::string training_section(const core::Plan& plan) {
   table.add({"parameters (d)", std::to_string(plan.parameters)});
   table.add({"examples (N)", std::to_string(plan.dataset_size)});
   table.add({"steps", steps});
+  for (const core::PlannedAuto& chosen : plan.auto_values)
+    table.add({chosen.where + ", auto", short_number(chosen.value, 6) + ": " + chosen.reason});
   table.add(
       {"reproducible",
        manifest.seed ? "yes, seed " + std::to_string(*manifest.seed) + ": not for release" : "no"});

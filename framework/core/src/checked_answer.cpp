@@ -29,4 +29,11 @@ PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name) {
   return checked(std::move(answer), name);
 }
 
+PrivacyAnswer of_charges_that_are_bounds(PrivacyAnswer answer) {
+  if (answer.bound == BoundKind::exact) answer.bound = BoundKind::upper;
+  answer.lower.reset();
+  answer.note += std::string(answer.note.empty() ? "" : "; ") + "of charges that are upper bounds";
+  return answer;
+}
+
 }  // namespace privgrad::core

@@ -48,6 +48,20 @@ double squared_norm_at_most(std::span<const float> row) {
   return sum_of_squares(row) * (1.0 + (static_cast<double>(row.size()) + 8.0) * kUnit);
 }
 
+double factor_to_bound(std::span<const double> vector, double bound) {
+  if (!(bound > 0.0)) return 0.0;
+  double squares = 0.0;
+  for (const double x : vector) {
+    const double relative = x / bound;  // squares that underflow are then too small to matter
+    squares += relative * relative;
+  }
+  // Of n quotients, squares and sums, of the root and of the products; 2 kUnit covers each element.
+  const double at_most =
+      std::sqrt(squares) * (1.0 + (static_cast<double>(vector.size()) + 8.0) * kUnit);
+  if (!std::isfinite(at_most)) return 0.0;
+  return at_most <= 1.0 ? 1.0 : 1.0 / at_most;
+}
+
 bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
                   std::span<double> factors, double slack) {
   double whole = 0.0;

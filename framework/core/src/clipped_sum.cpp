@@ -1,6 +1,8 @@
 #include "privgrad/core/clipped_sum.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -267,6 +269,121 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
   return TrustBase::bounded_on_grid(std::move(total), levels, clip.clip_norm, PrivacyUnit::example);
 }
 
+namespace {
+
+/// An example's clipped gradients and their differences, added to the sums of a lane.
+class AnchoredAdder {
+ public:
+  AnchoredAdder(const Clip& clip, const DifferenceBounds& bounds, std::size_t parameters)
+      : clip_(clip),
+        bounds_(bounds),
+        squared_norms_(clip.groups.size()),
+        factors_(clip.groups.size()),
+        at_anchor_(parameters),
+        other_(parameters) {}
+
+  /// \param sums  of a lane: of the anchor, since the anchor, between anchors (empty: not wanted).
+  /// \param current, last_anchor  rows; empty: not wanted.
+  void add(std::span<const float> anchor, std::span<const float> current,
+           std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
+    clipped(anchor, at_anchor_);
+    for (std::size_t i = 0; i < at_anchor_.size(); ++i) sums[0][i] += at_anchor_[i];
+    if (!current.empty()) {
+      clipped(current, other_);
+      for (std::size_t i = 0; i < other_.size(); ++i) other_[i] -= at_anchor_[i];
+      add_clipped(bounds_.since_anchor, sums[1]);
+    }
+    if (!last_anchor.empty()) {
+      clipped(last_anchor, other_);
+      for (std::size_t i = 0; i < other_.size(); ++i) other_[i] = at_anchor_[i] - other_[i];
+      add_clipped(bounds_.between_anchors, sums[2]);
+    }
+  }
+
+ private:
+  void clipped(std::span<const float> row, std::span<double> out) {
+    squared_norms(clip_, row, squared_norms_);
+    clip_factors(clip_, squared_norms_, factors_);
+    for (std::size_t group = 0; group < factors_.size(); ++group) {
+      const double factor = factors_[group];
+      const std::span<const float> gradient = part(clip_, row, group);
+      const std::span<double> to = out.subspan(clip_.groups[group].offset, gradient.size());
+      for (std::size_t i = 0; i < gradient.size(); ++i)
+        to[i] = factor == 0.0 ? 0.0 : factor * static_cast<double>(gradient[i]);
+    }
+  }
+
+  /// other_, made no longer than the bound.
+  void add_clipped(double bound, std::vector<double>& sum) {
+    const double factor = factor_to_bound(other_, bound);
+    if (factor == 0.0) return;
+    for (std::size_t i = 0; i < other_.size(); ++i) sum[i] += factor * other_[i];
+  }
+
+  const Clip& clip_;
+  const DifferenceBounds& bounds_;
+  std::vector<double> squared_norms_, factors_;
+  std::vector<double> at_anchor_, other_;
+};
+
+}  // namespace
+
+std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
+                                   std::span<const std::uint32_t> batch, const Clip& clip,
+                                   const DifferenceBounds& bounds, Executor& executor) {
+  if (clip.count_share != 0.0) throw ConfigError("a count has no place beside differences");
+  check_batch(batch, data.rows());
+  const std::array<const Program*, 3> programs{&iterates.anchor, iterates.current,
+                                               iterates.last_anchor};
+  for (const Program* program : programs) {
+    if (program != nullptr) check_groups(clip, *program);
+  }
+  const std::size_t parameters = iterates.anchor.parameter_count();
+  const std::size_t chunk_rows = rows_per_chunk(parameters);
+  const std::size_t chunks = (batch.size() + chunk_rows - 1) / chunk_rows;
+  const std::size_t lanes = lanes_of(iterates.anchor, batch.size());
+  std::vector<std::array<std::vector<double>, 3>> totals(lanes);
+  executor.for_each_chunk(lanes, [&](std::size_t lane) {
+    for (std::vector<double>& sum : totals[lane]) sum.assign(parameters, 0.0);
+    AnchoredAdder adder(clip, bounds, parameters);
+    Chunk scratch(data, chunk_rows);
+    std::array<std::vector<float>, 3> gradients;
+    for (std::size_t p = 0; p < programs.size(); ++p) {
+      if (programs[p] != nullptr) gradients[p].resize(chunk_rows * parameters);
+    }
+    for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
+      const std::size_t begin = chunk * chunk_rows;
+      const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
+      const Batch examples = scratch.gather(data, rows);
+      for (std::size_t p = 0; p < programs.size(); ++p) {
+        if (programs[p] == nullptr) continue;
+        const auto some = std::span(gradients[p]).first(rows.size() * parameters);
+        poison(some, parameters);
+        programs[p]->gradient_rows(examples, some);
+      }
+      const auto row = [&](std::size_t p, std::size_t i) {
+        return programs[p] == nullptr
+                   ? std::span<const float>{}
+                   : std::span<const float>(gradients[p]).subspan(i * parameters, parameters);
+      };
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        adder.add(row(0, i), row(1, i), row(2, i), totals[lane]);
+    }
+  });
+  const std::array<double, 3> norms{clip.clip_norm, bounds.since_anchor, bounds.between_anchors};
+  std::vector<Bounded> sums;
+  for (std::size_t p = 0; p < (iterates.last_anchor == nullptr ? 2U : 3U); ++p) {
+    std::vector<float> total(parameters);
+    for (std::size_t i = 0; i < parameters; ++i) {
+      double sum = 0.0;
+      for (const auto& lane : totals) sum += lane[p][i];
+      total[i] = static_cast<float>(sum);
+    }
+    sums.push_back(TrustBase::bounded(std::move(total), norms[p], PrivacyUnit::example));
+  }
+  return sums;
+}
+
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor) {
   constexpr std::size_t kRows = 256;
   const std::size_t chunks = (data.rows() + kRows - 1) / kRows;
@@ -284,6 +401,61 @@ Evaluation evaluate(const Program& program, const Dataset& data, Executor& execu
     total.correct += part.correct;
   }
   return total;
+}
+
+namespace {
+
+/// Adds whole gradients.
+class PlainAdder {
+ public:
+  explicit PlainAdder(std::vector<double>& sum) : sum_(sum) {}
+  void add(std::span<const float> row) {
+    for (std::size_t i = 0; i < row.size(); ++i) sum_[i] += static_cast<double>(row[i]);
+  }
+
+ private:
+  std::vector<double>& sum_;
+};
+
+/// A few thousand rows at a time, so that float32 sums lose nothing that matters.
+std::vector<double> plain_sum(const Program& program, const Dataset& data, Executor& executor) {
+  constexpr std::size_t kRows = 4096;
+  const std::size_t parameters = program.parameter_count();
+  std::vector<double> total(parameters, 0.0);
+  std::vector<std::uint32_t> rows(data.rows());
+  std::iota(rows.begin(), rows.end(), 0U);
+  const auto* fused = dynamic_cast<const FusedClipping*>(&program);
+  SumMemory memory;
+  const auto whole = [](std::span<const double>, std::span<double> factors) {
+    std::fill(factors.begin(), factors.end(), 1.0);
+  };
+  for (std::size_t begin = 0; begin < rows.size(); begin += kRows) {
+    const auto batch =
+        std::span<const std::uint32_t>(rows).subspan(begin, std::min(kRows, rows.size() - begin));
+    if (fused != nullptr) {
+      const auto sum = fused_sum(*fused, parameters, data, batch, whole, executor, 0, memory);
+      for (std::size_t i = 0; i < parameters; ++i) total[i] += static_cast<double>(sum[i]);
+      continue;
+    }
+    std::vector<std::vector<double>> lanes(lanes_of(program, batch.size()));
+    add_rows(program, data, batch, executor, [&](std::size_t lane) {
+      lanes[lane].assign(parameters, 0.0);
+      return PlainAdder(lanes[lane]);
+    });
+    for (const std::vector<double>& lane : lanes) {
+      for (std::size_t i = 0; i < parameters; ++i) total[i] += lane[i];
+    }
+  }
+  return total;
+}
+
+}  // namespace
+
+double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor) {
+  if (data.rows() == 0) return 0.0;
+  double squares = 0.0;
+  for (const double value : plain_sum(program, data, executor)) squares += value * value;
+  return std::sqrt(squares) / static_cast<double>(data.rows());
 }
 
 }  // namespace privgrad::core

@@ -138,6 +138,7 @@ std::string type_text(const ParamSpec& spec) {
     return text;
   }
   std::string text(type_word(spec.type, false));
+  if (spec.takes_auto) text += " or auto";
   if (spec.type == ParamType::list) {
     text += " of " + std::string(type_word(spec.element.front().type, true));
     if (spec.min_items > 0) text += ", at least " + std::to_string(spec.min_items);

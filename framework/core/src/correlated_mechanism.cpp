@@ -30,76 +30,137 @@ constexpr std::size_t kPart = 32 * kNormalsPerChunk;
 
 CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
                                          Executor& executor)
-    : recipes_(recipes), noise_key_(noise_key), executor_(executor), variance_(recipes) {}
+    : executor_(executor), steps_(recipes.steps()) {
+  parts_.emplace_back(recipes, 0, std::span<const double>{}, noise_key);
+}
+
+CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
+                                         Executor& executor)
+    : executor_(executor), steps_(parts.front().recipes.steps()) {
+  for (const CorrelatedPart& part : parts) {
+    // Keys of their own: the same node of two parts is not the same noise.
+    const RandomKey key =
+        parts_.empty() ? noise_key : noise_key.derive("part " + std::to_string(parts_.size()));
+    parts_.emplace_back(part.recipes, part.first_step, part.bounds, key);
+  }
+}
 
 /// Before anything changes.
-void CorrelatedMechanism::check(const Bounded& sum, double divisor) {
+void CorrelatedMechanism::check(std::span<const Bounded> sums, double divisor) const {
   if (!(divisor > 0.0) || !std::isfinite(divisor)) {
     throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
                       ", expected a finite number above 0");
   }
-  if (next_step_ == recipes_.steps()) {
+  if (next_step_ == steps_) {
     throw PrivacyError("all " + std::to_string(next_step_) + " planned steps were released");
   }
-  if (next_step_ == 0) {
-    l2_bound_ = sum.l2_bound();
-    sum_.assign(sum.size(), 0.0);
+  const auto active =
+      static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
+        return part.first_step <= next_step_;
+      }));
+  if (sums.size() != active) {
+    throw PrivacyError("step " + std::to_string(next_step_) + " has " +
+                       std::to_string(sums.size()) + " sums, its recipes ask for " +
+                       std::to_string(active));
   }
-  if (sum.l2_bound() != l2_bound_ || sum.size() != sum_.size()) {
-    throw PrivacyError("step " + std::to_string(next_step_) + " has " + std::to_string(sum.size()) +
-                       " values of bound " + format_number(sum.l2_bound()) + ", the first had " +
-                       std::to_string(sum_.size()) + " of bound " + format_number(l2_bound_) +
-                       "; correlated noise needs the same in every step");
+  const double unit = next_step_ == 0 ? sums.front().l2_bound() : unit_;
+  const std::size_t size = next_step_ == 0 ? sums.front().size() : size_;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double bound = parts_[i].bound(next_step_ - parts_[i].first_step) * unit;
+    // The first sum says what the unit is; another one may be shorter than was planned.
+    const bool fits = i == 0 ? sums[i].l2_bound() == unit : sums[i].l2_bound() <= bound;
+    if (fits && sums[i].size() == size) continue;
+    throw PrivacyError(
+        "step " + std::to_string(next_step_) + " has " + std::to_string(sums[i].size()) +
+        " values of bound " + format_number(sums[i].l2_bound()) +
+        (i == 0 ? ", the first had " : ", planned are ") + std::to_string(size) + " of bound " +
+        format_number(bound) + "; correlated noise needs the same in every step");
   }
 }
 
-std::vector<float> CorrelatedMechanism::take_buffer(std::size_t size) {
-  if (spare_.empty()) return std::vector<float>(size);
-  std::vector<float> buffer = std::move(spare_.back());
-  spare_.pop_back();
+void CorrelatedMechanism::begin(std::span<const Bounded> sums) {
+  if (next_step_ == 0) {
+    unit_ = sums.front().l2_bound();
+    size_ = sums.front().size();
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (parts_[i].sum.empty()) parts_[i].sum.assign(size_, 0.0);
+  }
+}
+
+std::vector<float> CorrelatedMechanism::Part::take_buffer() {
+  if (spare.empty()) return std::vector<float>(sum.size());
+  std::vector<float> buffer = std::move(spare.back());
+  spare.pop_back();
   return buffer;
 }
 
-Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divisor) {
-  check(sum, divisor);
+bool CorrelatedMechanism::pays_for(const Event& paid, std::uint64_t step) const {
+  std::vector<Event> releases;
+  for (const Part& part : parts_) {
+    if (step < part.first_step) continue;
+    releases.push_back(Event::gaussian(part.recipes.own_multiplier(step - part.first_step)));
+  }
+  return paid == (releases.size() == 1 ? releases.front() : Event::composed(std::move(releases)));
+}
+
+std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Receipt receipt,
+                                                   double divisor) {
+  check(sums, divisor);
   const std::uint64_t step = receipt.step();
   if (step != next_step_) {
     // An older step's noise on other data would give itself away; a newer one lacks data between.
     throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
                        std::to_string(next_step_));
   }
-  if (!(receipt.release() == Event::gaussian(recipes_.own_multiplier(step)))) {
+  if (!pays_for(receipt.release(), step)) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
+  begin(sums);
   ++next_step_;
+  std::vector<Released> released;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    released.push_back(noised(parts_[i], step, std::move(sums[i]), divisor));
+  return released;
+}
 
-  const double keep = recipes_.keep(step);
-  for (KeptNoise& kept : kept_) kept.carried *= keep;
+Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  std::vector<Bounded> sums;
+  sums.push_back(std::move(sum));
+  return std::move(release(std::move(sums), std::move(receipt), divisor).front());
+}
+
+Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Bounded sum,
+                                     double divisor) {
+  const CorrelatedRecipes& recipes = part.recipes;
+  const std::uint64_t step = step_of_run - part.first_step;
+  const double keep = recipes.keep(step);
+  for (KeptNoise& kept : part.kept) kept.carried *= keep;
   std::vector<Weighted> continued;
-  for (const auto& [from, share] : recipes_.earlier(step)) {
-    const auto found = std::find_if(kept_.begin(), kept_.end(),
+  for (const auto& [from, share] : recipes.earlier(step)) {
+    const auto found = std::find_if(part.kept.begin(), part.kept.end(),
                                     [from = from](const auto& kept) { return kept.step == from; });
     continued.push_back({found->z.data(), share * found->carried});
   }
-  const bool is_kept = recipes_.last_use(step) > step;
-  std::vector<float> z = is_kept ? take_buffer(sum_.size()) : std::vector<float>{};
+  const bool is_kept = recipes.last_use(step) > step;
+  std::vector<float> z = is_kept ? part.take_buffer() : std::vector<float>{};
 
   std::vector<float> values = TrustBase::take(std::move(sum));  // and then what is released
   std::atomic<bool> is_finite = true;
-  const double scale = recipes_.scale(step);
-  executor_.for_each_chunk((values.size() + kPart - 1) / kPart, [&](std::size_t part) {
+  const double scale = recipes.scale(step);
+  executor_.for_each_chunk((values.size() + kPart - 1) / kPart, [&](std::size_t chunk) {
     std::vector<NormalStream> nodes;
-    for (const NoiseTerm& term : recipes_.noise(step)) nodes.emplace_back(noise_key_, term.node);
+    for (const NoiseTerm& term : recipes.noise(step)) nodes.emplace_back(part.key, term.node);
     std::array<float, kNormalsPerChunk> normals{};
     std::array<double, kNormalsPerChunk> noise{};
-    const std::size_t end = std::min(values.size(), (part + 1) * kPart);
-    for (std::size_t begin = part * kPart; begin < end; begin += kNormalsPerChunk) {
+    const std::size_t end = std::min(values.size(), (chunk + 1) * kPart);
+    for (std::size_t begin = chunk * kPart; begin < end; begin += kNormalsPerChunk) {
       const std::size_t size = std::min(kNormalsPerChunk, end - begin);
       noise.fill(0.0);
       for (std::size_t j = 0; j < nodes.size(); ++j) {
         nodes[j].fill(begin, std::span(normals).first(size));
-        const double multiplier = recipes_.noise(step)[j].multiplier;
+        const double multiplier = recipes.noise(step)[j].multiplier;
         for (std::size_t i = 0; i < size; ++i)
           noise[i] += multiplier * static_cast<double>(normals[i]);
       }
@@ -115,45 +176,74 @@ Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divis
         for (std::size_t i = 0; i < size; ++i) z[begin + i] = static_cast<float>(noise[i]);
       }
       for (std::size_t i = 0; i < size; ++i) {
-        double& s = sum_[begin + i];
+        double& s = part.sum[begin + i];
         s = keep * s + static_cast<double>(values[begin + i]);
-        values[begin + i] = static_cast<float>(scale * (s + l2_bound_ * noise[i]) / divisor);
+        values[begin + i] = static_cast<float>(scale * (s + unit_ * noise[i]) / divisor);
       }
       if (!all_finite(std::span(values).subspan(begin, size))) is_finite = false;
     }
   });
 
-  if (is_kept) kept_.push_back({.step = step, .carried = 1.0, .z = std::move(z)});
-  forget(step);
-  const double stddev = std::fabs(scale) * l2_bound_ * std::sqrt(variance_.next()) / divisor;
+  if (is_kept) part.kept.push_back({.step = step, .carried = 1.0, .z = std::move(z)});
+  part.forget(step);
+  const double stddev = std::fabs(scale) * unit_ * std::sqrt(part.variance.next()) / divisor;
   return TrustBase::released(std::move(values), stddev, is_finite);
 }
 
 /// What no step after this one continues.
-void CorrelatedMechanism::forget(std::uint64_t step) {
-  for (std::size_t i = kept_.size(); i-- > 0;) {
-    if (recipes_.last_use(kept_[i].step) > step) continue;
-    spare_.push_back(std::move(kept_[i].z));
-    kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));
+void CorrelatedMechanism::Part::forget(std::uint64_t step) {
+  for (std::size_t i = kept.size(); i-- > 0;) {
+    if (recipes.last_use(kept[i].step) > step) continue;
+    spare.push_back(std::move(kept[i].z));
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
 std::size_t CorrelatedMechanism::memory_bytes() const {
   std::size_t floats = 0;
-  for (const KeptNoise& kept : kept_) floats += kept.z.capacity();
-  for (const std::vector<float>& buffer : spare_) floats += buffer.capacity();
-  return floats * sizeof(float) + sum_.capacity() * sizeof(double);
+  std::size_t doubles = 0;
+  for (const Part& part : parts_) {
+    for (const KeptNoise& kept : part.kept) floats += kept.z.capacity();
+    for (const std::vector<float>& buffer : part.spare) floats += buffer.capacity();
+    doubles += part.sum.capacity();
+  }
+  return floats * sizeof(float) + doubles * sizeof(double);
+}
+
+std::vector<Released> CorrelatedMechanism::release_without_noise(std::vector<Bounded> sums,
+                                                                 double divisor) {
+  check(sums, divisor);
+  begin(sums);
+  const std::uint64_t step = next_step_++;
+  std::vector<Released> released;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    released.push_back(exact(parts_[i], step, std::move(sums[i]), divisor));
+  return released;
 }
 
 Released CorrelatedMechanism::release_without_noise(Bounded sum, double divisor) {
-  check(sum, divisor);
-  const std::uint64_t step = next_step_++;
+  std::vector<Bounded> sums;
+  sums.push_back(std::move(sum));
+  return std::move(release_without_noise(std::move(sums), divisor).front());
+}
+
+Released CorrelatedMechanism::exact(Part& part, std::uint64_t step_of_run, Bounded sum,
+                                    double divisor) {
+  const std::uint64_t step = step_of_run - part.first_step;
   std::vector<float> values = TrustBase::take(std::move(sum));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    sum_[i] = recipes_.keep(step) * sum_[i] + static_cast<double>(values[i]);
-    values[i] = static_cast<float>(recipes_.scale(step) * sum_[i] / divisor);
+    part.sum[i] = part.recipes.keep(step) * part.sum[i] + static_cast<double>(values[i]);
+    values[i] = static_cast<float>(part.recipes.scale(step) * part.sum[i] / divisor);
   }
   return TrustBase::released(std::move(values), 0.0);
+}
+
+Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,
+                  std::span<const Released> parts, double noise_stddev) {
+  std::vector<float> values(parts.front().values().size());
+  aggregator.combine(step, parts[0].values(), parts[1].values(),
+                     parts.size() > 2 ? parts[2].values() : std::span<const float>{}, values);
+  return TrustBase::released(std::move(values), noise_stddev);
 }
 
 }  // namespace privgrad::core

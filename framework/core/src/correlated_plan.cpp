@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad::core {
 
 std::vector<Charge> CorrelatedPlan::charges() const {
-  const std::uint64_t steps = recipes.steps();
+  const std::uint64_t steps = this->steps();
   const std::uint64_t block = std::max<std::uint64_t>(1, (steps + 63) / 64);
   std::vector<Charge> charges;
   charges.reserve(steps);
@@ -20,7 +25,7 @@ std::vector<Charge> CorrelatedPlan::charges() const {
       if (due > paid) price = Event::gaussian((1.0 - 0x1p-50) / std::sqrt(due - paid));
       paid = due;
     }
-    charges.push_back({step, Event::gaussian(recipes.own_multiplier(step)), std::move(price)});
+    charges.push_back({step, release_of(parts, step), std::move(price)});
   }
   return charges;
 }
@@ -32,7 +37,7 @@ RhoOfExamples CorrelatedPlan::rho(const PublicOrder& order, std::uint64_t rows,
   std::vector<double> values;
   values.reserve(rows);
   RhoOfExamples result;
-  result.fewest_steps = recipes.steps();
+  result.fewest_steps = steps();
   double sum = 0.0;
   for (std::uint64_t row = 0; row < rows; ++row) {
     const std::uint32_t group = order.group_of(static_cast<std::uint32_t>(row));
@@ -65,23 +70,89 @@ nlohmann::json to_json(const RhoOfExamples& rho) {
             {"max", rho.most}}}};
 }
 
-CorrelatedPlan CorrelatedPlanner::plan(CorrelatedRecipes recipes, PublicOrder& order,
+Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step) {
+  std::vector<Event> releases;
+  for (const CorrelatedPart& part : parts) {
+    if (step < part.first_step) continue;
+    releases.push_back(Event::gaussian(part.recipes.own_multiplier(step - part.first_step)));
+  }
+  return releases.size() == 1 ? releases.front() : Event::composed(std::move(releases));
+}
+
+namespace {
+
+CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDifference kind,
+                       std::uint64_t first_step, std::uint64_t steps) {
+  CorrelatedPart part{
+      CorrelatedRecipes::of(
+          [&](std::uint64_t step) { return differences.difference_recipe(kind, step); },
+          steps - first_step),
+      first_step};
+  for (std::uint64_t step = first_step; step < steps; ++step) {
+    const double bound = differences.difference_bound(kind, step);
+    // Clipped to the clip norm each, two gradients are no further apart.
+    if (!(bound >= 0.0 && bound <= 2.0)) {
+      throw PluginError("the aggregator bounds differences of gradients of step " +
+                        std::to_string(step) + " by " + format_number(bound) +
+                        " clip norms, expected a number in [0, 2]");
+    }
+    part.bounds.push_back(bound);
+  }
+  return part;
+}
+
+/// The smallest factor of any part, if all of them, which have the same bounds, are changed by one.
+std::optional<double> noise_relative_to(std::span<const CorrelatedPart> parts,
+                                        std::span<const CorrelatedPart> others) {
+  if (parts.size() != others.size()) return std::nullopt;
+  std::optional<double> least;
+  double most = 0.0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].first_step != others[i].first_step || parts[i].bounds != others[i].bounds)
+      return std::nullopt;
+    const auto factor = parts[i].recipes.noise_relative_to(others[i].recipes);
+    if (!factor) return std::nullopt;
+    least = std::min(least.value_or(*factor), *factor);
+    most = std::max(most, *factor);
+  }
+  if (most > *least * (1.0 + 1e-12)) return std::nullopt;
+  return least;
+}
+
+}  // namespace
+
+std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
+                                     const UsesGradientDifferences& differences,
+                                     std::uint64_t steps) {
+  const std::uint64_t epoch = differences.epoch_steps();
+  if (epoch == 0) throw PluginError("the aggregator has epochs of 0 steps, expected at least 1");
+  std::vector<CorrelatedPart> parts;
+  parts.push_back(
+      {CorrelatedRecipes::of([&](std::uint64_t step) { return aggregator.recipe(step); }, steps)});
+  parts.push_back(part_of(differences, GradientDifference::since_anchor, 0, steps));
+  if (epoch < steps)
+    parts.push_back(part_of(differences, GradientDifference::between_anchors, epoch, steps));
+  return parts;
+}
+
+CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                                        const std::vector<double>& batch_sizes) {
+  const std::uint64_t steps = parts.front().recipes.steps();
   const bool same_order =
-      participation_ && batch_sizes == batch_sizes_ && participation_->steps() == recipes.steps();
+      participation_ && batch_sizes == batch_sizes_ && participation_->steps() == steps;
   if (!same_order) {
-    participation_ = std::make_shared<const Participation>(
-        Participation::drawn(order, recipes.steps(), *random_));
+    participation_ =
+        std::make_shared<const Participation>(Participation::drawn(order, steps, *random_));
     batch_sizes_ = batch_sizes;
-    recipes_.reset();
+    parts_.clear();
   }
-  const auto factor = recipes_ ? recipes.noise_relative_to(*recipes_) : std::nullopt;
+  const auto factor = noise_relative_to(parts, parts_);
   if (factor) {
-    return {std::move(recipes), random_, participation_, with_noise_times(cost_, *factor)};
+    return {std::move(parts), random_, participation_, with_noise_times(cost_, *factor)};
   }
-  cost_ = cost_of(recipes, *participation_);
-  recipes_ = recipes;
-  return {std::move(recipes), random_, participation_, cost_};
+  cost_ = cost_of(parts, *participation_);
+  parts_ = parts;
+  return {std::move(parts), random_, participation_, cost_};
 }
 
 }  // namespace privgrad::core

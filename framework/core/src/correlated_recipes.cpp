@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
@@ -34,10 +35,15 @@ void check_number(std::uint64_t step, const char* what, double value) {
 std::optional<CorrelatedRecipes> CorrelatedRecipes::of(const Aggregator& aggregator,
                                                        std::uint64_t steps) {
   if (all_independent(aggregator, steps)) return std::nullopt;
+  return of([&](std::uint64_t step) { return aggregator.recipe(step); }, steps);
+}
+
+CorrelatedRecipes CorrelatedRecipes::of(
+    const std::function<ReleaseRecipe(std::uint64_t)>& recipe_of_step, std::uint64_t steps) {
   CorrelatedRecipes result;
   std::optional<std::uint64_t> on_grid;  // the first such step
   for (std::uint64_t step = 0; step < steps; ++step) {
-    ReleaseRecipe recipe = aggregator.recipe(step);
+    ReleaseRecipe recipe = recipe_of_step(step);
     if (recipe.grid_levels != 0 && !on_grid) on_grid = step;
     result.add(step, std::move(recipe));
   }
@@ -134,19 +140,23 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
   return least;
 }
 
-CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation) {
-  SquaredSensitivity sensitivity(participation);
-  CorrelatedCost cost;
-  cost.worst_after.reserve(recipes.steps());
-  // Shares that add up to 1 but for their rounding: what is left of it is an error, and bounded.
-  constexpr double kNothing = 0x1p-40;
-  double most_held = 0.0;  // of K(u, t) over all u <= t: of a row in every step
-  double rounding_squares = 0.0;
-  // Products K and sums of at most as many terms as there are steps, three deep, and squares.
-  const double room = 1.0 + static_cast<double>(recipes.steps() + 4) * 0x1p-50;
-  for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
-    most_held = std::fabs(recipes.keep(step)) * most_held + 1.0;
-    const auto earlier = recipes.earlier(step);
+namespace {
+
+/// Writes the rows R of one part, and what they are off by.
+class RowWriter {
+ public:
+  RowWriter(const CorrelatedRecipes& recipes, std::uint64_t first_step,
+            std::span<const double> bounds)
+      : recipes_(recipes), first_step_(first_step), bounds_(bounds) {}
+
+  /// Adds the release of a step of the run, if the part has one.
+  void add(std::uint64_t step_of_run, SquaredSensitivity& sensitivity) {
+    if (step_of_run < first_step_) return;
+    // Shares that add up to 1 but for their rounding: what is left of it is an error, and bounded.
+    constexpr double kNothing = 0x1p-40;
+    const std::uint64_t step = step_of_run - first_step_;
+    most_held_ = std::fabs(recipes_.keep(step)) * most_held_ + bound(step);
+    const auto earlier = recipes_.earlier(step);
     std::size_t continued = 0;
     double left = 1.0;      // 1 - sum of the shares that reach this far back
     double held = 1.0;      // K(u, step)
@@ -164,19 +174,66 @@ CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& pa
         rounding += std::fabs(left);
         break;
       }
-      sensitivity.add_entry(u, held * left);
-      held *= recipes.keep(u);
+      const double entry = held * left * bound(u);
+      if (entry < 0.0) takes_away_ = true;
+      sensitivity.add_entry(first_step_ + u, entry);
+      held *= recipes_.keep(u);
       if (u == 0 || held == 0.0) break;
     }
-    const double noise = recipes.own_multiplier(step);
+    const double noise = recipes_.own_multiplier(step);
     sensitivity.end_release(noise);
-    const double missed = rounding * most_held / noise;
-    rounding_squares += missed * missed;
+    const double missed = rounding * most_held_ / noise;
+    rounding_squares_ += missed * missed;
+  }
+
+  double rounding_squares() const { return rounding_squares_; }
+  bool takes_away() const { return takes_away_; }
+
+ private:
+  double bound(std::uint64_t step) const { return bounds_.empty() ? 1.0 : bounds_[step]; }
+
+  const CorrelatedRecipes& recipes_;
+  std::uint64_t first_step_;
+  std::span<const double> bounds_;
+  double most_held_ = 0.0;  // of a row in every step: its contributions, faded
+  double rounding_squares_ = 0.0;
+  bool takes_away_ = false;  // an entry below 0 was seen
+};
+
+CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& participation,
+                       std::uint64_t steps) {
+  SquaredSensitivity sensitivity(participation);
+  CorrelatedCost cost;
+  cost.worst_after.reserve(steps);
+  // Products K and sums of at most as many terms as there are steps, three deep, a bound, and
+  // squares, in each part.
+  const double room = 1.0 + static_cast<double>(parts.size() * (steps + 5)) * 0x1p-50;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    double rounding_squares = 0.0;
+    for (RowWriter& part : parts) {
+      part.add(step, sensitivity);
+      rounding_squares += part.rounding_squares();
+    }
     const double root = std::sqrt(sensitivity.worst()) + std::sqrt(rounding_squares);  // triangle
     cost.worst_after.push_back(root * root * room);
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());
+  cost.is_attained = parts.size() == 1 && !parts.front().takes_away();
   return cost;
+}
+
+}  // namespace
+
+CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation) {
+  std::vector<RowWriter> rows;
+  for (const CorrelatedPart& part : parts)
+    rows.emplace_back(part.recipes, part.first_step, part.bounds);
+  return cost_of(std::move(rows), participation,
+                 parts.front().first_step + parts.front().recipes.steps());
+}
+
+CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation) {
+  return cost_of({RowWriter(recipes, 0, {})}, participation, recipes.steps());
 }
 
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor) {

@@ -56,9 +56,6 @@ class Builder {
     Json schema = section(root_section());
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
     schema["title"] = "PrivGrad manifest";
-    // The one key of the manifest's own that is a number or a word.
-    Json& steps = schema["properties"]["steps"];
-    steps = {{"anyOf", {steps, {{"enum", {"auto"}}}}}, {"description", steps["description"]}};
     for (const Section* part : {&schedules_section(), &privacy_section()}) {
       schema["properties"][part->key] = section(*part);
       schema["required"].push_back(part->key);
@@ -84,6 +81,7 @@ class Builder {
     Json schema = reference;
     if (slot.is_list) schema = {{"type", "array"}, {"items", reference}};
     if (slot.takes_number) schema = {{"anyOf", {number_schema(slot), reference}}};
+    if (slot.takes_auto) schema["anyOf"].push_back({{"enum", {"auto"}}});
     schema["description"] = slot.doc;
     if (!slot.default_name.empty()) schema["default"] = slot.default_name;
     return schema;
@@ -186,6 +184,7 @@ Json param_schema(const ParamSpec& spec) {
     case ParamType::real:
       schema = {{"type", spec.type == ParamType::integer ? "integer" : "number"}};
       add_bounds(spec, schema);
+      if (spec.takes_auto) schema = {{"anyOf", {schema, {{"enum", {"auto"}}}}}};
       break;
     case ParamType::text:
       schema = {{"type", "string"}};

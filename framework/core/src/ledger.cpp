@@ -66,7 +66,8 @@ std::string Ledger::next_line(nlohmann::json line) {
 
 /// Without a target the answer is a statement all the same, and an estimate makes none.
 PrivacyAnswer Ledger::ask() const {
-  return checked_guard(accountant_.epsilon(budget_.target_delta), accountant_name_);
+  PrivacyAnswer answer = checked_guard(accountant_.epsilon(budget_.target_delta), accountant_name_);
+  return budget_.charges_are_bounds ? of_charges_that_are_bounds(std::move(answer)) : answer;
 }
 
 std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {

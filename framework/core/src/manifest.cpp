@@ -81,16 +81,23 @@ class Loader {
     }
     if (params.text("mode") == "release") manifest.mode = Mode::release;
     if (params.has("seed")) manifest.seed = static_cast<std::uint64_t>(params.integer("seed"));
-    manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
-    manifest.evaluate_every = params.has("evaluate_every")
-                                  ? static_cast<std::uint64_t>(params.integer("evaluate_every"))
-                                  : std::max<std::uint64_t>(1, manifest.steps / 20);
+    if (!params.is_auto("steps"))
+      manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
+    if (params.has("evaluate_every")) {
+      manifest.evaluate_every = static_cast<std::uint64_t>(params.integer("evaluate_every"));
+    } else if (manifest.steps > 0) {
+      manifest.evaluate_every = std::max<std::uint64_t>(1, manifest.steps / 20);
+    }
     keep(manifest.resolved, params, {"privgrad"});
     manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
     keep(manifest.resolved, params, {"mode", "seed", "steps", "utility"});
-    manifest.resolved.set(
-        "evaluate_every",
-        marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
+    if (manifest.evaluate_every > 0) {
+      manifest.resolved.set(
+          "evaluate_every",
+          marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
+    }
+    manifest.gradient_norm = params.has("gradient_norm") && params.boolean("gradient_norm");
+    keep(manifest.resolved, params, {"gradient_norm"});
     if (params.has("microbatch_size"))
       manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
     keep(manifest.resolved, params, {"microbatch_size"});
@@ -111,8 +118,9 @@ class Loader {
     }
   }
 
-  /// The manifest with a number for steps: auto, the one with the least utility bound: that of
-  /// dynamic noise if the schedule is that one, else of uniform noise. Known before any data is.
+  /// The manifest with a number for steps: auto where `utility` says enough, the one with the least
+  /// utility bound: that of dynamic noise if the schedule is that one, else of uniform noise. Known
+  /// before any data is.
   Value with_steps(const Value& root) {
     const Value* steps = root.find("steps");
     const auto* text = steps == nullptr ? nullptr : std::get_if<std::string>(&steps->data());
@@ -123,11 +131,7 @@ class Loader {
       return changed;
     };
     const Value* utility = root.find("utility");
-    if (utility == nullptr) {
-      problems_.add(steps->mark, "steps",
-                    "is auto, which needs utility: {kappa, alpha}; see privgrad bound --help");
-      return with(1);
-    }
+    if (utility == nullptr) return root;  // a theorem of the aggregator's, then
     std::vector<Problem> found;
     const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
                                    [](const ParamSpec& one) { return one.name == "utility"; });
@@ -195,9 +199,22 @@ class Loader {
       } else if (!slot.required && !is_given) {
         continue;
       }
+      if (slot.takes_auto && is_given && is_word(*node.find(slot.key), "auto")) {
+        const Value* given = node.find(slot.key);
+        uses[i]->where = dotted(section.key, slot.key);
+        uses[i]->position = problems_.position(given->mark);
+        manifest.auto_learning_rate = true;  // the only slot that takes it
+        resolved.set(slot.key, *given);
+        continue;
+      }
       resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
     }
     manifest.resolved.set(section.key, std::move(resolved));
+  }
+
+  static bool is_word(const Value& value, std::string_view word) {
+    const auto* text = std::get_if<std::string>(&value.data());
+    return text != nullptr && *text == word;
   }
 
   /// Without a target there is nothing that a default could be scaled to.
@@ -233,6 +250,11 @@ class Loader {
     if (manifest.seed) {
       problems_.add(root_.find("seed")->mark, "seed",
                     "is refused in release mode: who knows the seed can subtract the noise",
+                    Fault::privacy);
+    }
+    if (manifest.gradient_norm) {
+      problems_.add(root_.find("gradient_norm")->mark, "gradient_norm",
+                    "is refused in release mode: it is measured on private rows, without noise",
                     Fault::privacy);
     }
     if (manifest.noise_off) {

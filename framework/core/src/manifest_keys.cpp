@@ -37,6 +37,11 @@ Slot list_of(Slot made) {
   return made;
 }
 
+Slot or_auto(Slot made) {
+  made.takes_auto = true;
+  return made;
+}
+
 Slot number_or(Slot made, bool required) {
   made.takes_number = true;
   made.required = required;
@@ -70,9 +75,10 @@ const Section& root_section() {
               .optional(),
           param::integer("steps",
                          "Number of training steps; auto: the number with the least utility bound, "
-                         "by utility.")
+                         "by utility, or without it what the theorem of the aggregator says.")
               .at_least(1)
-              .at_most(1e8),
+              .at_most(1e8)
+              .or_auto(),
           param::object(
               "utility",
               "What is known of the loss, for steps: auto; as privgrad bound descent takes it.",
@@ -88,6 +94,10 @@ const Section& root_section() {
               .in_unit("steps")
               .at_least(1)
               .at_most(1e8)
+              .optional(),
+          param::boolean("gradient_norm",
+                         "Whether measurements include the norm of the gradient of the mean "
+                         "training loss, without clipping or noise; research mode only.")
               .optional(),
           param::integer("microbatch_size",
                          "Most examples whose layer outputs and gradients are in memory at once; "
@@ -155,7 +165,10 @@ const Section& schedules_section() {
           number_or(
               slot<Schedule>("clip_norm", "L2 norm to which each example's gradient is clipped."),
               true),
-          number_or(slot<Schedule>("learning_rate", "Learning rate of the optimizer."), true),
+          or_auto(number_or(slot<Schedule>("learning_rate",
+                                           "Learning rate of the optimizer; auto: what its theorem "
+                                           "says."),
+                            true)),
           number_or(
               slot<Schedule>("noise_std",
                              "Standard deviation of the noise itself, instead of noise_multiplier; "

@@ -17,6 +17,7 @@ struct Slot {
   bool required = true;           ///< If there is no default.
   bool is_list = false;
   bool takes_number = false;  ///< A bare number x means {kind: constant, value: x}.
+  bool takes_auto = false;    ///< The word `auto` may stand for the component.
   std::string_view doc;
 };
 

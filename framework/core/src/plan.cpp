@@ -91,6 +91,8 @@ class Planner {
     plan_model();
     plan_.sampler = manifest_.sampler.make<Sampler>();
     plan_.aggregator = manifest_.aggregator.make<Aggregator>();
+    plan_.differences = dynamic_cast<UsesGradientDifferences*>(plan_.aggregator.get());
+    plan_facts();
     plan_schedules();
     plan_clipping();
     if (manifest_.noise_off) {
@@ -100,6 +102,7 @@ class Planner {
       plan_grid();
       plan_budget();
     }
+    list_auto_values();
     plan_count();
     list_unaccounted();
     if (manifest_.mode == Mode::release) refuse_unaccounted();
@@ -138,10 +141,81 @@ class Planner {
     plan_.optimizer = manifest_.optimizer.make<Optimizer>();
   }
 
+  /// What is public, and the number of steps, which may follow from it.
+  void plan_facts() {
+    RunFacts& facts = plan_.facts;
+    facts = {.steps = manifest_.steps,
+             .dataset_size = plan_.dataset_size,
+             .parameters = plan_.parameters,
+             .target_epsilon = manifest_.target_epsilon,
+             .target_delta = manifest_.target_delta};
+    plan_.planned_steps = manifest_.steps;
+    const bool asked = manifest_.steps == 0 || manifest_.auto_learning_rate;
+    if (manifest_.batch_size.component == nullptr) {
+      // The sampler's own; of any number of steps.
+      plan_.planned_steps = std::max<std::uint64_t>(1, manifest_.steps);
+      facts.batch_size = start_sampler({}).front();
+    } else if (asked) {
+      throw ManifestError({manifest_.batch_size.position +
+                           ": error: schedules.batch_size: changes the batches, for which no "
+                           "theorem says an auto value; give the sampler's batch_size instead"});
+    }
+    if (manifest_.steps == 0) choose_steps();
+  }
+
+  void choose_steps() {
+    const std::string position = manifest_.position_of("steps");
+    const auto* chooser = dynamic_cast<const AutoSteps*>(plan_.aggregator.get());
+    const std::string& name = manifest_.aggregator.component->factory.info.name;
+    try {
+      if (chooser == nullptr) {
+        throw ConfigError("is auto, but no theorem says how many steps aggregator " + name +
+                          " is best used for; give a number, or utility: {kappa, alpha} (privgrad "
+                          "bound --help)");
+      }
+      const AutoValue chosen = chooser->auto_steps(plan_.facts);
+      constexpr double kMost = 1e8;
+      if (!(chosen.value >= 1.0 && chosen.value <= kMost)) {
+        throw ConfigError("is auto, which is " + format_number(chosen.value) + " (" +
+                          chosen.reason + "), allowed is [1, 1e+08]; give a number");
+      }
+      plan_.planned_steps = plan_.facts.steps = static_cast<std::uint64_t>(chosen.value);
+      plan_.auto_values.push_back({"steps", chosen.value, chosen.reason});
+    } catch (const ConfigError& problem) {
+      throw ManifestError({position + ": error: steps: " + problem.what()});
+    }
+  }
+
+  std::vector<double> chosen_learning_rate() {
+    return manifest_.learning_rate.with_position([&] {
+      const auto* chooser = dynamic_cast<const AutoLearningRate*>(plan_.optimizer.get());
+      if (chooser == nullptr) {
+        throw ConfigError("is auto, but no theorem says the learning rate of optimizer " +
+                          manifest_.optimizer.component->factory.info.name + "; give a number");
+      }
+      const AutoValue chosen = chooser->auto_learning_rate(plan_.facts);
+      plan_.auto_values.push_back({"schedules.learning_rate", chosen.value, chosen.reason});
+      return std::vector<double>(plan_.steps(), chosen.value);
+    });
+  }
+
+  void list_auto_values() {
+    const auto add = [&](const ComponentUse& use, const auto& component) {
+      const auto* chooser = dynamic_cast<const AutoValues*>(component.get());
+      if (chooser == nullptr) return;
+      for (AutoValue& chosen : chooser->auto_values()) {
+        plan_.auto_values.push_back(
+            {use.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
+      }
+    };
+    add(manifest_.aggregator, plan_.aggregator);
+    add(manifest_.optimizer, plan_.optimizer);
+  }
+
   void plan_schedules() {
     const auto values = [&](const ComponentUse& use, const char* slot, bool above_zero) {
       if (use.component == nullptr) return Values{};
-      return schedule_values(use, slot, manifest_.steps, above_zero);
+      return schedule_values(use, slot, plan_.steps(), above_zero);
     };
     noise_ = has_noise_std() ? values(manifest_.noise_std, "noise_std", true)
                              : values(manifest_.noise_multiplier, "noise_multiplier", true);
@@ -152,9 +226,13 @@ class Planner {
     plan_.noise_is_rescaled = manifest_.scale_all_noise && !manifest_.noise_off &&
                               !noise_.is_shape && !clip_norm_.is_shape && !batch_size_.is_shape;
     if (plan_.noise_is_rescaled) noise_.is_shape = true;
-    Values rate = values(manifest_.learning_rate, "learning_rate", false);
-    if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
-    plan_.learning_rate = std::move(rate.at);
+    if (manifest_.auto_learning_rate) {
+      plan_.learning_rate = chosen_learning_rate();
+    } else {
+      Values rate = values(manifest_.learning_rate, "learning_rate", false);
+      if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
+      plan_.learning_rate = std::move(rate.at);
+    }
     refuse_shapes_without_meaning();
   }
 
@@ -185,7 +263,7 @@ class Planner {
   void plan_count() {
     if (plan_.adaptive == nullptr) return;
     manifest_.clipping.with_position([&] {
-      for (std::uint64_t step = 0; step < manifest_.steps; ++step) {
+      for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
         const double multiplier = plan_.noise_multiplier[step];
         // Without noise the count is exact, and any share of the vector will do.
         plan_.count_noise.push_back(
@@ -285,11 +363,11 @@ class Planner {
     }
     return use.with_position([&] {
       plan_.sampler->start({.dataset_size = plan_.dataset_size,
-                            .steps = manifest_.steps,
+                            .steps = plan_.steps(),
                             .adjacency = manifest_.adjacency,
                             .batch_sizes = batch_sizes});
       std::vector<double> expected;
-      for (std::uint64_t step = 0; step < manifest_.steps; ++step) {
+      for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
         expected.push_back(plan_.sampler->expected_batch_size(step));
         if (batch_sizes.empty()) continue;
         // Whole numbers only: the next one below.
@@ -304,14 +382,14 @@ class Planner {
   }
 
   void plan_without_noise() {
-    plan_.noise_multiplier.assign(manifest_.steps, 0.0);
+    plan_.noise_multiplier.assign(plan_.steps(), 0.0);
     plan_.clip_norm = clip_norm_.at;
     plan_.batch_size = start_sampler(batch_size_.at);
     // The rule of the sums of data; the noise in the recipes is not made.
-    plan_correlated({.noise_multiplier = std::vector<double>(manifest_.steps, 1.0),
+    plan_correlated({.noise_multiplier = std::vector<double>(plan_.steps(), 1.0),
                      .clip_norm = clip_norm_.at,
                      .batch_size = plan_.batch_size});
-    plan_.affordable_steps = manifest_.steps;
+    plan_.affordable_steps = plan_.steps();
     plan_.event = Event::non_private();
     plan_.accountants.push_back({manifest_.accountant.component->factory.info.name,
                                  {.value = std::numeric_limits<double>::infinity(),
@@ -324,13 +402,21 @@ class Planner {
   /// which case they are accounted for the sampler's order; the sampler has been started.
   bool plan_correlated(const Setting& setting) {
     plan_.correlated.reset();
-    auto recipes = manifest_.aggregator.with_position([&] {
-      plan_.aggregator->start(
-          {.steps = manifest_.steps, .noise_multipliers = setting.noise_multiplier});
-      return CorrelatedRecipes::of(*plan_.aggregator, manifest_.steps);
+    auto parts = manifest_.aggregator.with_position([&] {
+      plan_.aggregator->start({.steps = plan_.steps(),
+                               .noise_multipliers = setting.noise_multiplier,
+                               .clip_norms = setting.clip_norm,
+                               .learning_rates = plan_.learning_rate,
+                               .facts = plan_.facts});
+      if (plan_.differences != nullptr)
+        return parts_of(*plan_.aggregator, *plan_.differences, plan_.steps());
+      std::vector<CorrelatedPart> one;
+      if (auto recipes = CorrelatedRecipes::of(*plan_.aggregator, plan_.steps()))
+        one.push_back({std::move(*recipes)});
+      return one;
     });
-    refuse_other_than_sums(recipes ? &*recipes : nullptr);
-    if (!recipes) return false;
+    refuse_other_than_sums(parts);
+    if (parts.empty()) return false;
     const std::string aggregator = manifest_.aggregator.component->factory.info.name;
     refuse_changing_sums(setting, aggregator);
     manifest_.sampler.with_position([&] {
@@ -344,17 +430,36 @@ class Planner {
                            ", which are accounted by who takes part in which step; use sampler "
                            "shuffle, sequential or full_batch");
       }
-      plan_.correlated = correlated_.plan(std::move(*recipes), *order, setting.batch_size);
+      plan_.correlated = correlated_.plan(std::move(parts), *order, setting.batch_size);
+      if (plan_.differences != nullptr) refuse_changing_order(name, aggregator);
     });
     return true;
   }
 
+  /// Gradients of one epoch are put together with differences to the next one's at the same place,
+  /// which are of the same examples only if they come back in the same order.
+  void refuse_changing_order(const std::string& sampler, const std::string& aggregator) const {
+    const Participation& order = *plan_.correlated->participation;
+    const std::uint64_t epoch = plan_.differences->epoch_steps();
+    for (std::uint64_t step = epoch; step < plan_.steps(); ++step) {
+      const auto now = order.at(step);
+      const auto before = order.at(step - epoch);
+      if (std::equal(now.begin(), now.end(), before.begin(), before.end())) continue;
+      throw ConfigError(sampler + " draws other batches in each epoch, but aggregator " +
+                        aggregator +
+                        " adds differences between epochs to gradients of the same "
+                        "examples; use {kind: shuffle, fresh: false}, sequential or full_batch");
+    }
+  }
+
   /// An optimizer of prefix sums would train nothing on anything else.
-  void refuse_other_than_sums(const CorrelatedRecipes* recipes) const {
+  void refuse_other_than_sums(std::span<const CorrelatedPart> parts) const {
     if (dynamic_cast<const OfPrefixSums*>(plan_.optimizer.get()) == nullptr) return;
-    bool sums = recipes != nullptr;
-    for (std::uint64_t step = 0; sums && step < manifest_.steps; ++step)
-      sums = recipes->scale(step) == 1.0 && (step == 0 || recipes->keep(step) == 1.0);
+    bool sums = parts.size() == 1;
+    for (std::uint64_t step = 0; sums && step < plan_.steps(); ++step) {
+      const CorrelatedRecipes& recipes = parts.front().recipes;
+      sums = recipes.scale(step) == 1.0 && (step == 0 || recipes.keep(step) == 1.0);
+    }
     if (sums) return;
     manifest_.optimizer.with_position([&] {
       throw ConfigError(manifest_.optimizer.component->factory.info.name +
@@ -391,7 +496,7 @@ class Planner {
     start_sampler(setting.batch_size);
     if (plan_correlated(setting)) return plan_.correlated->charges();
     const std::vector<Event> releases = manifest_.aggregator.with_position(
-        [&] { return release_events(*plan_.aggregator, manifest_.steps, manifest_.adjacency); });
+        [&] { return release_events(*plan_.aggregator, plan_.steps(), manifest_.adjacency); });
     std::vector<Event> costs =
         manifest_.sampler.with_position([&] { return plan_.sampler->charges(releases); });
     if (costs.size() != releases.size()) {
@@ -448,7 +553,7 @@ class Planner {
     const std::string& name = manifest_.aggregator.component->factory.info.name;
     manifest_.aggregator.with_position([&] {
       plan_.grid_levels = plan_.aggregator->recipe(0).grid_levels;
-      for (std::uint64_t step = 1; step < manifest_.steps; ++step) {
+      for (std::uint64_t step = 1; step < plan_.steps(); ++step) {
         if (plan_.aggregator->recipe(step).grid_levels == plan_.grid_levels) continue;
         throw PluginError(name + " changes its grid at step " + std::to_string(step));
       }
@@ -474,6 +579,10 @@ class Planner {
     if (manifest_.mode == Mode::release) refuse_infinite_epsilon();
     for (const ComponentUse& use : manifest_.also) report(use);
     refuse_contradictions();
+    if (charges_are_bounds(plan_)) {
+      for (AccountantReport& one : plan_.accountants)
+        one.epsilon = of_charges_that_are_bounds(std::move(one.epsilon));
+    }
 
     std::vector<Event> costs;
     for (std::uint64_t i = 0; i < plan_.affordable_steps; ++i)
@@ -635,6 +744,15 @@ std::vector<double> Plan::gradient_noise_multiplier() const {
     values[step] /= gradient_share(count_share[step]);
   }
   return values;
+}
+
+std::uint64_t Plan::evaluate_every() const {
+  return manifest->evaluate_every > 0 ? manifest->evaluate_every
+                                      : std::max<std::uint64_t>(1, steps() / 20);
+}
+
+bool charges_are_bounds(const Plan& plan) {
+  return plan.correlated && !plan.correlated->cost.is_attained;
 }
 
 std::string Plan::sampling_words() const {

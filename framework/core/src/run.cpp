@@ -136,7 +136,7 @@ class Training {
         break;
       }
       result_.steps = step + 1;
-      if (result_.steps % manifest_.evaluate_every == 0 || result_.steps == plan_.steps())
+      if (result_.steps % plan_.evaluate_every() == 0 || result_.steps == plan_.steps())
         report_progress();
     }
     has_random_iterate_ = !output.empty();
@@ -179,6 +179,8 @@ class Training {
     Metrics metrics;
     if (manifest_.mode == Mode::research) {
       measure_split(train_, metrics.train_loss, metrics.train_accuracy);
+      if (manifest_.gradient_norm)
+        metrics.gradient_norm = mean_gradient_norm(*bench_.program, train_, *executor_);
     }
     if (manifest_.mode == Mode::research || manifest_.test_is_public) {
       measure_split(test_, metrics.test_loss, metrics.test_accuracy);
@@ -291,10 +293,12 @@ Json influence_json(const Plan& plan) {
 }  // namespace
 
 nlohmann::json to_json(const Metrics& metrics) {
-  return {{"train_loss", optional_json(metrics.train_loss)},
-          {"train_accuracy", optional_json(metrics.train_accuracy)},
-          {"test_loss", optional_json(metrics.test_loss)},
-          {"test_accuracy", optional_json(metrics.test_accuracy)}};
+  Json json{{"train_loss", optional_json(metrics.train_loss)},
+            {"train_accuracy", optional_json(metrics.train_accuracy)},
+            {"test_loss", optional_json(metrics.test_loss)},
+            {"test_accuracy", optional_json(metrics.test_accuracy)}};
+  if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
+  return json;
 }
 
 std::string_view to_text(RunStatus status) {
@@ -340,6 +344,11 @@ nlohmann::json to_json(const Plan& plan) {
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
+  if (!plan.auto_values.empty()) {
+    json["auto"] = Json::object();
+    for (const PlannedAuto& chosen : plan.auto_values)
+      json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
+  }
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);
   if (plan.correlated && !manifest.noise_off) {

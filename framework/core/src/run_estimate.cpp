@@ -63,9 +63,8 @@ double estimated_seconds(const Plan& plan) {
   const double per_measured_row =
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);
 
-  const Manifest& manifest = *plan.manifest;
   const double measured =
-      std::ceil(static_cast<double>(plan.steps()) / static_cast<double>(manifest.evaluate_every)) *
+      std::ceil(static_cast<double>(plan.steps()) / static_cast<double>(plan.evaluate_every())) *
       static_cast<double>(plan.info.train_rows + plan.info.test_rows);
   return per_row * examples + per_measured_row * measured +
          kSecondsPerParameter * static_cast<double>(plan.parameters * plan.steps());

@@ -63,13 +63,16 @@ Event correlated_event(const Plan& plan, std::uint64_t steps) {
 /// Noise that steps share: of what is new in each release, and how often examples take part.
 Json correlated(const Plan& plan, std::uint64_t steps) {
   std::vector<double> own;
-  for (std::uint64_t step = 0; step < steps; ++step)
-    own.push_back(plan.correlated->recipes.own_multiplier(step));
+  for (const CorrelatedPart& part : plan.correlated->parts) {
+    for (std::uint64_t step = part.first_step; step < steps; ++step)
+      own.push_back(part.recipes.own_multiplier(step - part.first_step));
+  }
   const RhoOfExamples rho =
       plan.correlated->rho(plan.order(), plan.dataset_size, plan.manifest->adjacency);
   return {{"own_noise_multiplier", range(own)},
           {"planned_steps_of_an_example",
            {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
+          {"gradient_differences", plan.differences != nullptr},
           {"amplification", "none"}};
 }
 

@@ -136,7 +136,13 @@ std::string unit(const Json& statement) {
 /// Of the sums' noise where steps share it.
 std::string correlated_noise(const Json& mechanism) {
   const Json& correlated = mechanism.at("correlated");
-  return "; from their sums " + text(mechanism, "aggregator") +
+  const std::string differences =
+      correlated.at("gradient_differences").get<bool>()
+          ? "; gradients are those at the first iterate of each epoch, and beside them are the "
+            "differences of an example's clipped gradients to those at the current iterate and at "
+            "the first iterate of the epoch before, each clipped to a bound of the plan"
+          : "";
+  return differences + "; from their sums " + text(mechanism, "aggregator") +
          " made releases over many steps with correlated Gaussian noise: a release continues "
          "earlier ones, data and noise alike, and what is new in it has noise of its own, with a "
          "noise multiplier (standard deviation over clip norm) of " +

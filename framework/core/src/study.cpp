@@ -22,7 +22,8 @@ const std::vector<StudyMetric>& known_metrics() {
   static const std::vector<StudyMetric> metrics{{"test_accuracy", true},
                                                 {"test_loss", false},
                                                 {"train_accuracy", true},
-                                                {"train_loss", false}};
+                                                {"train_loss", false},
+                                                {"gradient_norm", false}};
   return metrics;
 }
 
@@ -202,7 +203,7 @@ class StudyReader {
                     (text ? "has '" + one_line(*text, 80) + "', which no run measures"
                           : "has an element that is no text") +
                         (nearest.empty() ? "; there are test_accuracy, test_loss, train_accuracy, "
-                                           "train_loss"
+                                           "train_loss, gradient_norm"
                                          : "; did you mean '" + nearest + "'?"));
     } else if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) {
       problems_.add(item.mark, "metrics", "has '" + *text + "' twice");

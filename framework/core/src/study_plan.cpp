@@ -189,6 +189,11 @@ void check_metrics(const Plan& plan, const Study& study) {
                            "examples, but the study asks for " +
                            metric.name});
     }
+    if (metric.name == "gradient_norm" && !plan.manifest->gradient_norm) {
+      throw ManifestError({plan.manifest->position_of("gradient_norm") +
+                           ": error: gradient_norm: is not measured, but the study asks for it; "
+                           "set gradient_norm: true"});
+    }
     if (metric.name.ends_with("accuracy") && plan.network.input.classes == 0) {
       throw ManifestError({plan.manifest->data.position +
                            ": error: data: has no classes, but the "

@@ -13,7 +13,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kMetrics[] = {"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
+/// What every run measures, and what this study asks for besides.
+std::vector<std::string> columns_of(const Study& study) {
+  std::vector<std::string> names{"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
+  for (const StudyMetric& metric : study.metrics) {
+    if (std::find(names.begin(), names.end(), metric.name) == names.end())
+      names.push_back(metric.name);
+  }
+  return names;
+}
 
 // ---- results.csv
 
@@ -301,7 +309,8 @@ std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
   std::vector<std::string> head{"arm", "seed"};
   head.insert(head.end(), keys.begin(), keys.end());
   head.insert(head.end(), {"status", "steps", "epsilon", "delta"});
-  head.insert(head.end(), std::begin(kMetrics), std::end(kMetrics));
+  const std::vector<std::string> metrics = columns_of(*plan.study);
+  head.insert(head.end(), metrics.begin(), metrics.end());
   std::string text = csv_line(head);
   for (std::size_t a = 0; a < runs.size(); ++a) {
     const Arm& arm = *plan.arms[a].arm;
@@ -315,7 +324,7 @@ std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
       cells.insert(cells.end(),
                    {run.status, std::to_string(run.steps),
                     run.epsilon ? format_number(*run.epsilon) : "inf", format_number(run.delta)});
-      for (const char* metric : kMetrics) cells.push_back(csv_number(run.metrics.at(metric)));
+      for (const std::string& metric : metrics) cells.push_back(csv_number(run.metrics.at(metric)));
       text += csv_line(cells);
     }
   }

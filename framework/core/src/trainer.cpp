@@ -25,21 +25,27 @@ void Workbench::load(std::vector<float> values) {
   program->load_parameters(parameters);
 }
 
-Workbench make_workbench(const Plan& plan, Executor& executor) {
+std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
+                                      Executor& executor) {
   const Manifest& manifest = *plan.manifest;
-  Workbench bench;
+  std::unique_ptr<Program> program;
   if (auto* own = dynamic_cast<SelfExecuting*>(plan.model.get())) {
-    bench.program = own->make_program(plan.network, executor);
+    program = own->make_program(plan.network, executor);
   } else {
-    bench.backend = manifest.backend.make<Backend>();
-    bench.program = manifest.backend.with_position(
-        [&] { return bench.backend->compile(plan.network, executor); });
+    if (backend == nullptr) backend = manifest.backend.make<Backend>();
+    program =
+        manifest.backend.with_position([&] { return backend->compile(plan.network, executor); });
   }
-  if (bench.program->parameter_count() != plan.parameters) {
-    throw PluginError("the backend's program has " +
-                      std::to_string(bench.program->parameter_count()) +
+  if (program->parameter_count() != plan.parameters) {
+    throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
                       " parameters, the model describes " + std::to_string(plan.parameters));
   }
+  return program;
+}
+
+Workbench make_workbench(const Plan& plan, Executor& executor) {
+  Workbench bench;
+  bench.program = make_program(plan, bench.backend, executor);
   return bench;
 }
 
@@ -63,15 +69,17 @@ Trainer::Trainer(const Plan& plan, const Dataset& data, std::span<const std::uin
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*plan.aggregator, key.derive("noise"), executor),
       clip_norm_(plan.clip_norm.front()) {
-  if (plan.correlated) correlated_.emplace(plan.correlated->recipes, key.derive("noise"), executor);
+  if (plan.correlated) correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor);
+  if (plan.differences != nullptr) differences_.emplace(plan, executor);
   plan_.optimizer->start(plan_.parameters);
 }
 
 void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
   accountant_ = make_accountant(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
-  ledger_.emplace(file, Budget{manifest_.target_epsilon, manifest_.target_delta}, *accountant_,
-                  manifest_.accountant.component->full_name(), facts);
+  ledger_.emplace(
+      file, Budget{manifest_.target_epsilon, manifest_.target_delta, charges_are_bounds(plan_)},
+      *accountant_, manifest_.accountant.component->full_name(), facts);
 }
 
 bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
@@ -127,6 +135,7 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
                   .clip_norm = clip_norm_,
                   .count_share = share};
   if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
+  if (differences_) return release_differences(step, clip, bench);
   Bounded sum = clipped_sum(*bench.program, data_, batch_, clip, executor_,
                             manifest_.microbatch_size, &bench.memory);
   Released released = release(std::move(sum), plan_.batch_size[step]);
@@ -159,6 +168,17 @@ Released Trainer::release_on_grid(std::uint64_t step, const Clip& clip, const Wo
       clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels, executor_);
   return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
                             plan_.batch_size[step]);
+}
+
+Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
+                                      const Workbench& bench) {
+  std::vector<Bounded> sums =
+      differences_->sums(step, bench.parameters, *bench.program, data_, batch_, clip);
+  const double divisor = plan_.batch_size[step];
+  const std::vector<Released> parts =
+      ledger_ ? correlated_->release(std::move(sums), take_receipt(), divisor)
+              : correlated_->release_without_noise(std::move(sums), divisor);
+  return differences_->combine(step, parts, clip.clip_norm, divisor, ledger_.has_value());
 }
 
 Receipt Trainer::take_receipt() {

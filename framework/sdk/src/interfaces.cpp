@@ -8,6 +8,7 @@
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/random.hpp"
+#include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/transform.hpp"
@@ -18,6 +19,9 @@ namespace privgrad {
 Accountant::~Accountant() = default;
 AdaptiveClipNorm::~AdaptiveClipNorm() = default;
 Aggregator::~Aggregator() = default;
+AutoLearningRate::~AutoLearningRate() = default;
+AutoSteps::~AutoSteps() = default;
+AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
@@ -37,6 +41,7 @@ Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
 Transform::~Transform() = default;
+UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 ParamSpec statistics_param() {
   return param::text("statistics",

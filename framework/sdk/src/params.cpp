@@ -66,6 +66,11 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+bool is_the_word_auto(const Value& value) {
+  const auto* text = std::get_if<std::string>(&value.data());
+  return text != nullptr && *text == "auto";
+}
+
 class Checker {
  public:
   explicit Checker(std::vector<Problem>& problems) : problems_(problems) {}
@@ -95,6 +100,7 @@ class Checker {
 
  private:
   Value one(const ParamSpec& spec, const Value& value, const std::string& where) {
+    if (spec.takes_auto && is_the_word_auto(value)) return value;
     switch (spec.type) {
       case ParamType::boolean:
         if (std::holds_alternative<bool>(value.data())) return value;
@@ -147,9 +153,9 @@ class Checker {
           return object(spec.fields, value, where, {});
         break;
     }
-    report(
-        value.mark, where,
-        "is " + std::string(value.type_name()) + ", expected " + std::string(type_name(spec.type)));
+    report(value.mark, where,
+           "is " + std::string(value.type_name()) + ", expected " +
+               std::string(type_name(spec.type)) + (spec.takes_auto ? " or auto" : ""));
     return value;
   }
 
@@ -246,6 +252,10 @@ ParamSpec&& ParamSpec::below(double value) && {
   numbers.max_exclusive = true;
   return std::move(*this);
 }
+ParamSpec&& ParamSpec::or_auto() && {
+  takes_auto = true;
+  return std::move(*this);
+}
 ParamSpec&& ParamSpec::one_of(std::vector<std::string> values) && {
   choices = std::move(values);
   return std::move(*this);
@@ -329,6 +339,10 @@ const Value& Params::at(std::string_view name) const {
 }
 
 bool Params::has(std::string_view name) const { return value_.find(name) != nullptr; }
+bool Params::is_auto(std::string_view name) const {
+  const Value* value = value_.find(name);
+  return value != nullptr && is_the_word_auto(*value);
+}
 double Params::real(std::string_view name) const { return as<double>(at(name), name); }
 std::int64_t Params::integer(std::string_view name) const {
   return as<std::int64_t>(at(name), name);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "../auto_momentum.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/value.hpp"
@@ -42,11 +43,15 @@ using privgrad::EarlierNoise;
 /// their common variance serves, and the release is accounted as what it is, which costs less than
 /// releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
 /// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
-class Tree final : public privgrad::Aggregator {
+///
+/// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.
+class Tree final : public privgrad::Aggregator,
+                   public privgrad::AutoValues,
+                   public privgrad::AutoSteps {
  public:
   explicit Tree(const privgrad::Params& params)
-      : keep_(params.has("momentum") ? params.real("momentum") : 1.0),
-        scale_(params.has("momentum") ? 1.0 - keep_ : 1.0),
+      : is_momentum_(params.has("momentum")),
+        is_auto_(params.is_auto("momentum")),
         completion_(params.boolean("completion")),
         reduced_(params.boolean("variance_reduction")) {
     if (params.has("restart_every"))
@@ -55,12 +60,7 @@ class Tree final : public privgrad::Aggregator {
       throw privgrad::ConfigError(
           "tree: completion is about trees that others follow; give restart_every");
     }
-    variances_.push_back(1.0);
-    while (variances_.size() < 64) {
-      const double halves =
-          variances_.back() * (1.0 + std::pow(keep_, std::ldexp(1.0, int(variances_.size()))));
-      variances_.push_back(halves / (1.0 + halves));
-    }
+    if (!is_auto_) set_keep(is_momentum_ ? params.real("momentum") : 1.0);
   }
 
   void start(const privgrad::AggregationPlan& plan) override {
@@ -75,7 +75,38 @@ class Tree final : public privgrad::Aggregator {
                                     " is not a finite number above 0");
       }
     }
+    if (is_auto_) set_keep(auto_momentum::momentum_of(alpha_of(plan.facts), "tree", kTheorem));
     noise_multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+  }
+
+  std::vector<privgrad::AutoValue> auto_values() const override {
+    if (!is_auto_) return {};
+    return {{"momentum", keep_,
+             std::string("1 - alpha, alpha = epsilon N / (T log2(T) sqrt(d ln(1/delta))): ") +
+                 kTheorem}};
+  }
+
+  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: where alpha is 1/n.
+  privgrad::AutoValue auto_steps(const privgrad::RunFacts& run) const override {
+    if (!is_momentum_) {
+      throw privgrad::ConfigError(
+          "is auto, but no theorem says how many steps prefix sums are best used for; give a "
+          "number, or aggregator.momentum");
+    }
+    const auto facts = auto_momentum::facts_of("steps", run);
+    const double product = facts.epsilon * facts.examples * facts.epoch_steps /
+                           std::sqrt(facts.parameters * facts.log_inverse_delta);
+    if (product < 2.0) {
+      throw privgrad::ConfigError(std::string("is auto, but ") + kTheorem +
+                                  " asks for less than 2 steps; give a number");
+    }
+    double low = 2.0, high = 2.0 + product;
+    for (int i = 0; i < 200; ++i) {
+      const double middle = 0.5 * (low + high);
+      (middle * std::log2(middle) <= product ? low : high) = middle;
+    }
+    return {"steps", std::floor(low),
+            std::string("T log2(T) = epsilon N n / sqrt(d ln(1/delta)), n = N/B: ") + kTheorem};
   }
 
   privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
@@ -102,6 +133,26 @@ class Tree final : public privgrad::Aggregator {
   }
 
  private:
+  static constexpr const char* kTheorem = "Tran and Cutkosky 2022, Theorem 6";
+
+  static double alpha_of(const privgrad::RunFacts& run) {
+    const auto facts = auto_momentum::facts_of("tree: momentum", run);
+    const double steps = static_cast<double>(std::max<std::uint64_t>(2, run.steps));
+    return facts.epsilon * facts.examples /
+           (steps * std::log2(steps) * std::sqrt(facts.parameters * facts.log_inverse_delta));
+  }
+
+  void set_keep(double keep) {
+    keep_ = keep;
+    scale_ = is_momentum_ ? 1.0 - keep : 1.0;
+    variances_.assign(1, 1.0);
+    while (variances_.size() < 64) {
+      const double halves =
+          variances_.back() * (1.0 + std::pow(keep_, std::ldexp(1.0, int(variances_.size()))));
+      variances_.push_back(halves / (1.0 + halves));
+    }
+  }
+
   /// An estimate of the release: that of the step before the block, and the block's node.
   struct Block {
     std::uint64_t length;
@@ -142,8 +193,9 @@ class Tree final : public privgrad::Aggregator {
 
   double weight(int level) const { return variances_[static_cast<std::size_t>(level)]; }
 
-  double keep_, scale_;
+  bool is_momentum_, is_auto_;
   bool completion_, reduced_;
+  double keep_ = 1.0, scale_ = 1.0;
   std::uint64_t tree_steps_ = 0;   // 0: one tree
   std::vector<double> variances_;  // of a block's estimate, and the weight of its node, by level
   std::vector<double> noise_multipliers_;  // one per step
@@ -160,10 +212,11 @@ void register_components(privgrad::Registrar& registrar) {
       .params =
           {real("momentum",
                 "Share of the momentum that is kept from step to step: the release is the sum of "
-                "(1-momentum) momentum^(t-u) x_u over the steps u up to t. Without it: the sum of "
-                "all x_u.")
+                "(1-momentum) momentum^(t-u) x_u over the steps u up to t. auto: 1 - alpha of "
+                "Theorem 6. Without it: the sum of all x_u.")
                .at_least(0)
                .below(1)
+               .or_auto()
                .optional(),
            integer("restart_every",
                    "Steps after which a new tree begins; by default never. Sums go on.")

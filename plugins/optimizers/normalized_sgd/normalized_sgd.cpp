@@ -4,6 +4,7 @@
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/run_facts.hpp"
 
 namespace {
 
@@ -11,9 +12,21 @@ namespace {
 /// rate, however large the noise. A release of zero points nowhere, and moves nothing.
 ///
 /// Momentum belongs before the norm, and so into the aggregator (`tree` with momentum: DP-NSGD).
-class NormalizedSgd final : public privgrad::Optimizer {
+///
+/// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
+/// Cutkosky's Theorems 6 and 9, of which batches of one are the printed case.
+class NormalizedSgd final : public privgrad::Optimizer, public privgrad::AutoLearningRate {
  public:
   explicit NormalizedSgd(const privgrad::Params&) {}
+
+  privgrad::AutoValue auto_learning_rate(const privgrad::RunFacts& facts) const override {
+    if (!(facts.batch_size > 0.0)) {
+      throw privgrad::ConfigError("is auto, which follows from the sampler's batch_size");
+    }
+    const double epoch_steps = static_cast<double>(facts.dataset_size) / facts.batch_size;
+    return {"learning_rate", 1.0 / std::sqrt(epoch_steps * static_cast<double>(facts.steps)),
+            "1/sqrt(n T), n = N/B: Tran and Cutkosky 2022, Theorems 6 and 9"};
+  }
 
   void start(std::size_t parameters) override { size_ = parameters; }
 

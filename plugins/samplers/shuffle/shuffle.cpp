@@ -12,9 +12,9 @@ namespace {
 
 using privgrad::Event;
 
-/// A fresh permutation per epoch, cut into batches: every example is in exactly one batch of each
-/// epoch. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
-/// smaller, and the divisor stays B.
+/// A fresh permutation per epoch, or one for all epochs, cut into batches: every example is in
+/// exactly one batch of each epoch. With N examples and batches of B an epoch has ceil(N/B) steps;
+/// the last batch may be smaller, and the divisor stays B.
 ///
 /// Accounting: no amplification is claimed, and shuffled batches are never passed off as Poisson.
 /// The first step of each epoch is charged with the epoch's most expensive release, the others with
@@ -34,7 +34,8 @@ using privgrad::Event;
 class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit Shuffle(const privgrad::Params& params)
-      : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))) {}
+      : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))),
+        fresh_(params.boolean("fresh")) {}
 
   void start(const privgrad::SamplingPlan& plan) override {
     epochs::check_sizes("shuffle", batch_size_, plan);
@@ -72,7 +73,7 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
   /// The rows of a step.
   void take(std::uint64_t step, const privgrad::RandomSource& random,
             std::vector<std::uint32_t>& batch) {
-    const std::uint64_t epoch = step / epoch_steps_;
+    const std::uint64_t epoch = fresh_ ? step / epoch_steps_ : 0;
     if (shuffled_epoch_ != std::pair{epoch, &random}) shuffle(epoch, random);
     const std::size_t begin = (step % epoch_steps_) * batch_size_;
     const std::size_t end = std::min<std::size_t>(begin + batch_size_, order_.size());
@@ -94,6 +95,7 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
   }
 
   std::uint64_t batch_size_;
+  bool fresh_;
   privgrad::SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
@@ -110,7 +112,11 @@ void register_components(privgrad::Registrar& registrar) {
                                           "Number of examples in a batch; the last one of an epoch "
                                           "may have fewer, the divisor stays.")
                      .at_least(1)
-                     .example(1)},
+                     .example(1),
+                 privgrad::param::boolean("fresh",
+                                          "Whether each epoch has a permutation of its own; false: "
+                                          "the first one's serves for all.")
+                     .defaults_to(true)},
   });
 }
 

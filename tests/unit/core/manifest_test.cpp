@@ -144,7 +144,7 @@ TEST_CASE("all problems are reported at once, in the order of the file", "[manif
             "m.yaml:8:17: error: privacy.target_delta is 1, allowed is (0, 1)",
             "m.yaml:9:14: error: privacy.adjacency is 'zero', allowed are add_or_remove_one, "
             "replace_one, zero_out",
-            "m.yaml:10:8: error: steps is a real, expected an integer",
+            "m.yaml:10:8: error: steps is a real, expected an integer or auto",
         });
 }
 
@@ -314,6 +314,17 @@ TEST_CASE("a run is named after its file by default, within the rules for names"
   CHECK(name_of("mnist35-dynamic.yaml") == "mnist35-dynamic");
   CHECK(name_of("my run.yaml") == "my-run");
   CHECK(name_of(".hidden") == "run.hidden");
+}
+
+TEST_CASE("manifest: auto stands for numbers that take it, and for nothing else") {
+  const core::Manifest manifest = load(kGood, {"steps=auto", "schedules.learning_rate=auto"});
+  CHECK(manifest.steps == 0);
+  CHECK(manifest.auto_learning_rate);
+  CHECK(manifest.learning_rate.component == nullptr);
+  CHECK_THROWS_WITH(load(kGood, {"schedules.clip_norm=auto"}),
+                    ContainsSubstring("no schedule 'auto' is loaded"));
+  CHECK_THROWS_WITH(load(kGood, {"seed=auto"}),
+                    ContainsSubstring("seed is a text, expected an integer"));
 }
 
 TEST_CASE("a component that declares a name of the manifest's own is a bug of its plugin",

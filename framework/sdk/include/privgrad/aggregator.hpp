@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "privgrad/export.hpp"
+#include "privgrad/run_facts.hpp"
 
 namespace privgrad {
 
@@ -57,7 +58,11 @@ struct ReleaseRecipe {
 /// What an aggregator may know: public facts of the plan.
 struct AggregationPlan {
   std::uint64_t steps = 0;
-  std::span<const double> noise_multipliers;  ///< One per step, > 0; valid during start() only.
+  // One per step; valid during start() only.
+  std::span<const double> noise_multipliers;    ///< > 0.
+  std::span<const double> clip_norms = {};      ///< > 0.
+  std::span<const double> learning_rates = {};  ///< >= 0.
+  RunFacts facts = {};
 };
 
 /// Says how bounded sums become releases.
@@ -71,7 +76,7 @@ struct AggregationPlan {
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 3;
+  static constexpr int kInterfaceVersion = 4;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Aggregator();
@@ -88,6 +93,51 @@ class PRIVGRAD_API Aggregator {
 
  protected:
   Aggregator() = default;
+};
+
+/// A difference of an example's gradients, each clipped to the clip norm first, at two iterates. An
+/// epoch's anchor is the iterate that its first step begins with.
+enum class GradientDifference {
+  since_anchor,     ///< At the iterate of the step, minus at the epoch's anchor.
+  between_anchors,  ///< At the epoch's anchor, minus at the anchor of the epoch before.
+};
+
+/// Optional ability of an aggregator, found with dynamic_cast: instead of gradients, the core sums
+/// up three vectors of each example of the batch, and releases each by a recipe of its own.
+///
+/// The first is the gradient at the epoch's anchor, clipped as the manifest says: x_t of recipe().
+/// The others are differences of clipped gradients, clipped once more, to difference_bound(): that
+/// they are short is enforced, whatever the model, and charged as enforced. All three are accounted
+/// together, as one mechanism.
+class PRIVGRAD_API UsesGradientDifferences {
+ public:
+  virtual ~UsesGradientDifferences();
+
+  /// Steps of an epoch, > 0: anchors are set at the steps 0, epoch_steps(), 2 epoch_steps(), ...
+  virtual std::uint64_t epoch_steps() const = 0;
+
+  /// The longest difference that is let through in this step, in units of the clip norm.
+  /// \returns in [0, 2]; 0 in a step whose differences are 0 anyway.
+  virtual double difference_bound(GradientDifference difference, std::uint64_t step) const = 0;
+
+  /// As Aggregator::recipe(), with the differences of this kind for x; multipliers are in units of
+  /// the clip norm. \param step  of between_anchors, counted from the first step of the second
+  /// epoch.
+  virtual ReleaseRecipe difference_recipe(GradientDifference difference,
+                                          std::uint64_t step) const = 0;
+
+  /// Makes what the optimizer gets from what was released: post-processing. Steps come in order.
+  /// \param at_anchor        released by recipe().
+  /// \param since_anchor     released by difference_recipe().
+  /// \param between_anchors  the same; empty in the first epoch.
+  /// \param out              of the same size.
+  virtual void combine(std::uint64_t step, std::span<const float> at_anchor,
+                       std::span<const float> since_anchor, std::span<const float> between_anchors,
+                       std::span<float> out) = 0;
+
+  /// \returns the standard deviation of the noise in each coordinate of what combine() makes, for
+  /// every step, in units of the clip norm over the divisor.
+  virtual std::vector<double> combined_noise() const = 0;
 };
 
 }  // namespace privgrad

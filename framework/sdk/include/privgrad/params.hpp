@@ -30,6 +30,7 @@ struct PRIVGRAD_API ParamSpec {
       example_value;               ///< A legal value; the conformance suite and the docs use it.
   std::optional<double> min, max;  ///< For numbers. A list gives its range to its elements.
   bool min_exclusive = false, max_exclusive = false;
+  bool takes_auto = false;           ///< For numbers: the text `auto` may stand in their place.
   std::size_t min_items = 0;         ///< For lists.
   std::vector<std::string> choices;  ///< For texts: the allowed values; empty: any.
   std::vector<ParamSpec> fields;     ///< For objects.
@@ -39,6 +40,8 @@ struct PRIVGRAD_API ParamSpec {
   ParamSpec&& above(double value) &&;
   ParamSpec&& at_most(double value) &&;
   ParamSpec&& below(double value) &&;
+  /// What the number then becomes, the doc should say. See Params::is_auto and AutoValues.
+  ParamSpec&& or_auto() &&;
   ParamSpec&& one_of(std::vector<std::string> values) &&;
   ParamSpec&& in_unit(std::string value) &&;
   ParamSpec&& at_least_items(std::size_t count) &&;
@@ -87,6 +90,8 @@ class PRIVGRAD_API Params {
 
   bool has(
       std::string_view name) const;  ///< False only for an optional parameter that was not given.
+  /// Whether `auto` was given for a number that takes it; asking for the number is a bug then.
+  bool is_auto(std::string_view name) const;
   double real(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   bool boolean(std::string_view name) const;

@@ -20,11 +20,25 @@ std::vector<double> multipliers(std::uint64_t steps, double scale) {
   return values;
 }
 
+/// A small run whose facts every theorem covers: 12 examples in batches of 2.
 void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
   std::vector<double> values = multipliers(steps, scale);
-  aggregator.start({.steps = steps, .noise_multipliers = values});
-  // The span was valid during start() only; whoever kept it reads this.
-  for (double& value : values) value = -1e300;
+  std::vector<double> clip_norms(steps, 1.5);
+  std::vector<double> learning_rates(steps, 0.01);
+  aggregator.start({.steps = steps,
+                    .noise_multipliers = values,
+                    .clip_norms = clip_norms,
+                    .learning_rates = learning_rates,
+                    .facts = {.steps = steps,
+                              .dataset_size = 12,
+                              .parameters = 10000,
+                              .batch_size = 2.0,
+                              .target_epsilon = 0.5,
+                              .target_delta = 1e-5}});
+  // The spans were valid during start() only; whoever kept one reads this.
+  for (std::vector<double>* some : {&values, &clip_norms, &learning_rates}) {
+    for (double& value : *some) value = -1e300;
+  }
 }
 
 /// All recipes as one row of numbers, for comparing.
@@ -87,6 +101,33 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
     for (const NoiseTerm& term : recipe.noise) {
       require(std::isfinite(term.multiplier),
               "a multiplier is " + format_number(term.multiplier) + where);
+    }
+  }
+}
+
+/// The recipes of differences, and their bounds, as the core will ask for them.
+void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
+  const auto* differences = dynamic_cast<const UsesGradientDifferences*>(&aggregator);
+  if (differences == nullptr) return;
+  const std::uint64_t epoch = differences->epoch_steps();
+  require(epoch > 0, "its epochs have no steps");
+  const auto noises = differences->combined_noise();
+  require(noises.size() == steps, "it tells the noise of " + std::to_string(noises.size()) +
+                                      " steps of " + std::to_string(steps));
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
+    require(noises[step] > 0.0 && std::isfinite(noises[step]),
+            "the combined noise is " + format_number(noises[step]) + where);
+    for (const auto kind :
+         {GradientDifference::since_anchor, GradientDifference::between_anchors}) {
+      const std::uint64_t first = kind == GradientDifference::since_anchor ? 0 : epoch;
+      if (step < first) continue;
+      const double bound = differences->difference_bound(kind, step);
+      require(bound >= 0.0 && bound <= 2.0,
+              "a difference's bound is " + format_number(bound) + where + ", expected [0, 2]");
+      const ReleaseRecipe recipe = differences->difference_recipe(kind, step - first);
+      require(std::isfinite(recipe.keep) && std::isfinite(recipe.scale) && !recipe.noise.empty(),
+              "the recipe of a difference cannot be run" + where);
     }
   }
 }
@@ -165,6 +206,9 @@ void check_aggregator(Checker& checker) {
   });
   checker.rule("grids_can_be_run", [&] {
     for (const std::uint64_t steps : kPlans) require_one_grid(*started(steps, 1.0), steps);
+  });
+  checker.rule("differences_can_be_run", [&] {
+    for (const std::uint64_t steps : kPlans) require_differences(*started(steps, 1.0), steps);
   });
   checker.rule("noise_follows_the_plan", [&] {
     const std::vector<double> less = noise_deviations(*started(37, 1.0), 37);

@@ -15,4 +15,8 @@ PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
 /// \throws PrivacyError if the answer is an estimate.
 PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name);
 
+/// The answer of an accountant whose charges are more than what is spent, or may be: not exact, and
+/// without a lower bound.
+PrivacyAnswer of_charges_that_are_bounds(PrivacyAnswer answer);
+
 }  // namespace privgrad::core

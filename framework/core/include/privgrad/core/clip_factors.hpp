@@ -24,6 +24,11 @@ struct Clip {
 /// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
 double squared_norm_at_most(std::span<const float> row);
 
+/// \returns the largest factor, at most 1, by which a vector of doubles is certain to have an L2
+/// norm of at most `bound`, rounding of the products included; 0 if it is not finite, or the bound
+/// is 0.
+double factor_to_bound(std::span<const double> vector, double bound);
+
 /// The factors of one example: what the rule says, made smaller where that is too much.
 ///
 /// Whatever the rule says, the vector of all factor_g * gradient_g, computed in double, has an L2

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "privgrad/backend.hpp"
 #include "privgrad/core/clip_factors.hpp"
@@ -45,7 +46,38 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> batch, const Clip& clip,
                                   std::uint64_t levels, Executor& executor);
 
+/// What anchored_sums() computes gradients at.
+struct Iterates {
+  const Program& anchor;                 ///< Holds the epoch's anchor.
+  const Program* current = nullptr;      ///< Holds the step's iterate; null: it is the anchor.
+  const Program* last_anchor = nullptr;  ///< Holds that of the epoch before; null: there is none.
+};
+
+/// How long the differences may be; see UsesGradientDifferences. Finite, >= 0.
+struct DifferenceBounds {
+  double since_anchor = 0.0, between_anchors = 0.0;
+};
+
+/// The sums of an aggregator that uses differences of gradients, of one batch: of each example's
+/// clipped gradient at the anchor; of its clipped gradient at the iterate minus that at the anchor,
+/// clipped to bounds.since_anchor; and, if there is a last anchor, of that at the anchor minus that
+/// at the last one, clipped to bounds.between_anchors.
+///
+/// Sensitivity: the first sum is that of clipped_sum(). A difference is computed in double from the
+/// clipped gradients, and what is added is that vector times a factor which brings its norm to the
+/// bound or below, rounding included (as clip_factors()): that gradients change little between near
+/// iterates is enforced, not assumed. A gradient that is not finite counts as zero, in differences
+/// too.
+/// \param clip  without a count share. \throws as clipped_sum().
+std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
+                                   std::span<const std::uint32_t> batch, const Clip& clip,
+                                   const DifferenceBounds& bounds, Executor& executor);
+
 /// Sums over a whole data set, in the same fixed groups.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
+
+/// The L2 norm of the gradient of the mean loss over a data set: no clipping, no noise, exact but
+/// for rounding, and so for research alone. \returns 0 for no rows.
+double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor);
 
 }  // namespace privgrad::core

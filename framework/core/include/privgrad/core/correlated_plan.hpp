@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "privgrad/core/correlated_recipes.hpp"
@@ -26,10 +27,13 @@ struct RhoOfExamples {
 /// The part of a plan whose releases share data or noise between steps: the recipes, and the very
 /// order that they are accounted for, which the run follows.
 struct CorrelatedPlan {
-  CorrelatedRecipes recipes;
+  /// One; three if the aggregator uses gradient differences, in the order of parts_of().
+  std::vector<CorrelatedPart> parts;
   std::shared_ptr<const RandomSource> random;  ///< The sampler's streams, of that order.
   std::shared_ptr<const Participation> participation;
   CorrelatedCost cost;
+
+  std::uint64_t steps() const { return parts.front().recipes.steps(); }
 
   /// One charge per step. The steps are paid for in up to 64 blocks, at the first step of each: by
   /// how much the squared sensitivity grows until its last step, as a Gaussian of its own.
@@ -47,6 +51,20 @@ struct CorrelatedPlan {
 
 nlohmann::json to_json(const RhoOfExamples& rho);
 
+/// What a step releases: the Gaussian of its own noise, or one for each part that has a release in
+/// it.
+Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
+
+/// What the aggregator, which is started, releases: its sums of gradients at the anchors, then of
+/// differences since the anchors, then of differences between them (of this the steps after the
+/// first epoch, if there are any).
+/// \throws PrivacyError, PluginError as CorrelatedRecipes::of(); PluginError for a bound that is
+/// not
+///   one.
+std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
+                                     const UsesGradientDifferences& differences,
+                                     std::uint64_t steps);
+
 /// Makes the correlated part of plans for one sampler while a scale is being searched: the order is
 /// drawn once for the same batches, and the cost computed once for the same recipes but for a
 /// factor of the noise.
@@ -57,14 +75,14 @@ class CorrelatedPlanner {
       : random_(std::move(random)) {}
 
   /// \param order  a sampler that was started for these batch sizes.
-  CorrelatedPlan plan(CorrelatedRecipes recipes, PublicOrder& order,
+  CorrelatedPlan plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                       const std::vector<double>& batch_sizes);
 
  private:
   std::shared_ptr<const RandomSource> random_;
   std::vector<double> batch_sizes_;  // that participation_ was drawn for
   std::shared_ptr<const Participation> participation_;
-  std::optional<CorrelatedRecipes> recipes_;  // that cost_ was computed for
+  std::vector<CorrelatedPart> parts_;  // that cost_ was computed for
   CorrelatedCost cost_;
 };
 

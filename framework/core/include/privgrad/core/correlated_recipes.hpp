@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -31,6 +32,10 @@ class CorrelatedRecipes {
   ///   or on a grid; PluginError for numbers that are not finite, and earlier steps that are not
   ///   earlier.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
+
+  /// The same for any recipes, also if they are of independent noise. \param steps  > 0.
+  static CorrelatedRecipes of(const std::function<ReleaseRecipe(std::uint64_t)>& recipe,
+                              std::uint64_t steps);
 
   std::uint64_t steps() const { return keep_.size(); }
   double keep(std::uint64_t step) const { return keep_[step]; }
@@ -68,14 +73,37 @@ class CorrelatedRecipes {
   std::vector<NoiseTerm> noise_;
 };
 
+/// One of the sums that a run releases: the recipes for it, and how long contributions to it can
+/// be.
+struct CorrelatedPart {
+  CorrelatedRecipes recipes;
+  std::uint64_t first_step = 0;  ///< Of the run: the recipes' step 0.
+  /// Of one unit's contribution to each step of the recipes, in units of the clip norm; empty: 1.
+  std::vector<double> bounds = {};
+
+  double bound(std::uint64_t step) const { return bounds.empty() ? 1.0 : bounds[step]; }
+};
+
 /// What correlated releases cost, in squared sensitivity over squared noise, of which the inverse
 /// root is the noise multiplier of the one Gaussian mechanism that they are.
 struct CorrelatedCost {
   std::vector<double> of_groups;  ///< Of each group, for the whole run.
   /// The largest of any group in the steps up to each, rounded up; not decreasing.
   std::vector<double> worst_after;
+  /// Whether some contributions move the releases by what was charged, rounding aside. They do if
+  /// there is one part and no release takes data away (R has no negative entry): equal ones. Else
+  /// the cost is an upper bound.
+  bool is_attained = true;
 };
 
+/// Of all parts together, as one mechanism: their noise is independent, so the squares of
+/// what one unit changes add up, step by step.
+///
+/// Data enters a release with R_tu times a contribution of norm bound(u) at most. Contributions to
+/// different parts of a step come from the same example and may depend on each other in any way:
+/// each part is charged as if its contributions were the worst.
+/// \param parts  the steps of each end with the run.
+CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation);
 CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation);
 
 /// The same run with all its noise multiplied by `factor`.

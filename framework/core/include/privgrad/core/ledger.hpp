@@ -37,7 +37,8 @@ class Receipt {
 /// What the budget allows. Without a target everything is allowed, and still charged.
 struct Budget {
   std::optional<double> target_epsilon;
-  double target_delta = 0.0;  ///< In (0, 1).
+  double target_delta = 0.0;        ///< In (0, 1).
+  bool charges_are_bounds = false;  ///< Or may be; answers are then upper bounds, never exact.
 };
 
 /// One release to be paid for.

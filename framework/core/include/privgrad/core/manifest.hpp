@@ -79,13 +79,16 @@ struct Manifest {
       false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
   bool scale_all_noise = false;  ///< privacy.calibrate: all.
   Adjacency adjacency = Adjacency::add_or_remove_one;
-  ComponentUse accountant;         ///< The one that guards the budget.
-  std::vector<ComponentUse> also;  ///< Reported beside it.
-  std::uint64_t steps = 0;
+  ComponentUse accountant;            ///< The one that guards the budget.
+  std::vector<ComponentUse> also;     ///< Reported beside it.
+  std::uint64_t steps = 0;            ///< 0: auto, the plan chooses them.
+  bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
-  std::uint64_t evaluate_every = 0;   ///< Steps between measurements for the progress line; > 0.
-  std::size_t microbatch_size = 0;    ///< Most examples in memory at once; 0: as the backend likes.
-  bool random_iterate = false;        ///< Keep the model before a random step, not the last one.
+  /// Steps between measurements for the progress line; 0: about 20 of them (if steps are auto).
+  std::uint64_t evaluate_every = 0;
+  bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
+  std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
+  bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
 
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 

@@ -39,6 +39,13 @@ struct AccountantReport {
   PrivacyAnswer epsilon;
 };
 
+/// A value that the manifest gives as `auto`, and what the plan took for it.
+struct PlannedAuto {
+  std::string where;  ///< As the manifest writes it: "aggregator.momentum".
+  double value = 0.0;
+  std::string reason;
+};
+
 /// Everything that can be known before the data is touched: components made, noise calibrated, cost
 /// proved.
 struct Plan {
@@ -56,6 +63,9 @@ struct Plan {
   std::uint64_t dataset_size = 0;  ///< Public.
   Network network;
   std::size_t parameters = 0;
+  std::uint64_t planned_steps = 0;  ///< The manifest's, or those that a theorem says.
+  RunFacts facts;
+  std::vector<PlannedAuto> auto_values;
   std::vector<ParameterGroup> groups;          ///< Of the parameters, for clipping.
   const AdaptiveClipNorm* adaptive = nullptr;  ///< The clipping's ability, if it has it.
 
@@ -77,14 +87,17 @@ struct Plan {
   std::uint64_t grid_levels = 0;
   /// If the aggregator's releases share data or noise between steps.
   std::optional<CorrelatedPlan> correlated;
-  std::vector<Charge> charges;                ///< One per step; no noise: none.
-  std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
+  UsesGradientDifferences* differences = nullptr;  ///< The aggregator's ability, if it has it.
+  std::vector<Charge> charges;                     ///< One per step; no noise: none.
+  std::uint64_t affordable_steps = 0;              ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
   Event event = Event::nothing();             ///< The affordable steps as one event.
 
   std::vector<Unaccounted> unaccounted;
 
-  std::uint64_t steps() const { return manifest->steps; }
+  std::uint64_t steps() const { return planned_steps; }
+  /// Steps between measurements for the progress line; > 0.
+  std::uint64_t evaluate_every() const;
   /// The noise of the gradients alone over the clip norm: more than noise_multiplier where a count
   /// has its share of that.
   std::vector<double> gradient_noise_multiplier() const;
@@ -94,6 +107,10 @@ struct Plan {
   /// The sampler's order, of a correlated plan only.
   PublicOrder& order() const { return dynamic_cast<PublicOrder&>(*sampler); }
 };
+
+/// Whether the plan's charges are upper bounds on what its releases cost, so that no accountant's
+/// answer about them is exact or has a lower bound.
+bool charges_are_bounds(const Plan& plan);
 
 /// \param manifest  must outlive the plan.
 /// \throws ManifestError for what does not fit together; PrivacyError for what is not proved, what

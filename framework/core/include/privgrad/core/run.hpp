@@ -15,6 +15,7 @@ namespace privgrad::core {
 /// Means over a split; nothing where the split is absent or its metrics may not be shown.
 struct Metrics {
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
+  std::optional<double> gradient_norm;  ///< Of the mean training loss; if the manifest asks for it.
 };
 
 nlohmann::json to_json(const Metrics& metrics);

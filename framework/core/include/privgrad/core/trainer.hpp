@@ -11,6 +11,7 @@
 
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/correlated_mechanism.hpp"
+#include "privgrad/core/gradient_differences.hpp"
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/plan.hpp"
@@ -29,6 +30,13 @@ struct Workbench {
   /// \param values  becomes the parameters, of the program too.
   void load(std::vector<float> values);
 };
+
+/// \param plan  with a model and a network. \param backend  made if it is null and the model does
+/// not
+///   execute itself; outlives the program, as does the executor.
+/// \throws as make_workbench()
+std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
+                                      Executor& executor);
 
 /// \param plan  with a model and a network. \param executor  outlives the workbench.
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
@@ -83,6 +91,7 @@ class Trainer {
   void adapt_clip_norm(double unclipped);
   Released release(Bounded sum, double divisor);
   Released release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench);
+  Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench);
   Receipt take_receipt();
 
   const Plan& plan_;
@@ -92,7 +101,8 @@ class Trainer {
   Executor& executor_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
-  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
+  std::optional<CorrelatedMechanism> correlated_;   // instead of mechanism_
+  std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
   std::deque<Receipt> receipts_;

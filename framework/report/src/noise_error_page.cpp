@@ -1,0 +1,72 @@
+#include "privgrad/report/noise_error.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "chart.hpp"
+#include "document.hpp"
+#include "html.hpp"
+#include "privgrad/core/short_numbers.hpp"
+
+namespace privgrad::report {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string number(double value) { return core::short_number(value, 4); }
+
+Series curve(const Json& mechanism) {
+  Series series{.name = mechanism.at("name"), .points = {}};
+  double step = 1.0;
+  for (const double value : mechanism.at("stddev")) series.points.push_back({step++, value});
+  return series;
+}
+
+}  // namespace
+
+std::string noise_error_page(const Json& comparison) {
+  const double momentum = comparison.at("momentum");
+  const std::string released = momentum < 1.0 ? "momentum " + number(momentum) : "prefix sums";
+  const std::string name = comparison.at("name");
+  HtmlTable table("Standard deviation of the noise in each coordinate",
+                  {"mechanism", "aggregator", "node noise", "first step", "half way", "last step",
+                   "all steps (rms)"},
+                  {false, false, true, true, true, true, true});
+  std::string refusals;
+  Chart chart{.id = "noise",
+              .title = "Noise in the released " + released + ", step by step",
+              .x = "step",
+              .y = "standard deviation",
+              .says =
+                  "All at one guarantee: the lowest curve pays best. Trees rise where many "
+                  "blocks make up the sum so far; what restarts falls back."};
+  for (const Json& mechanism : comparison.at("mechanisms")) {
+    if (!mechanism.at("refused").is_null()) {
+      refusals += paragraph(mechanism.at("name").get<std::string>() + ": " +
+                            mechanism.at("refused").get<std::string>());
+      continue;
+    }
+    const Json& stddev = mechanism.at("stddev");
+    table.add({mechanism.at("name"), mechanism.at("aggregator"),
+               number(mechanism.at("noise_multiplier")), number(stddev.front()),
+               number(stddev.at(stddev.size() / 2)), number(stddev.back()),
+               number(mechanism.at("root_mean_square"))});
+    chart.series.push_back(curve(mechanism));
+  }
+  chart.from_zero = true;
+  Charts charts;
+  const std::string figure = charts.add(std::move(chart));
+  std::string body = "<h1>" + escaped(name) + "</h1>\n";
+  body += paragraph("At epsilon " + number(comparison.at("target_epsilon")) + ", delta " +
+                    number(comparison.at("target_delta")) + ", " +
+                    comparison.at("adjacency").get<std::string>() + ", over " +
+                    std::to_string(comparison.at("steps").get<std::uint64_t>()) +
+                    " steps. Predicted from the plan alone: nothing was trained.");
+  body +=
+      section("noise-by-step", "Step by step", "<div class=\"charts\">\n" + figure + "</div>\n");
+  body += section("table", "In numbers", table.html());
+  if (!refusals.empty()) body += section("refused", "Without a proof here", refusals);
+  return document(name + ": noise of " + released, body, charts);
+}
+
+}  // namespace privgrad::report
