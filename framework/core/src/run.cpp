@@ -2,34 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <deque>
 #include <utility>
 
-#include "privgrad/core/certified_accountant.hpp"
-#include "privgrad/core/clipped_sum.hpp"
-#include "privgrad/core/correlated_mechanism.hpp"
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/files.hpp"
-#include "privgrad/core/joint_release.hpp"
-#include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/safetensors.hpp"
 #include "privgrad/core/schedule_record.hpp"
 #include "privgrad/core/statement.hpp"
-#include "privgrad/finite.hpp"
+#include "privgrad/core/trainer.hpp"
 
 namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
-
-/// Steps that are paid for together: one answer of the accountant, one flush to the disk. At most
-/// 64 times a run, so that neither a slow accountant nor a slow disk holds up the steps. A run that
-/// is cut off may have paid for steps that it never made; the other way round cannot happen.
-std::uint64_t steps_per_payment(std::uint64_t steps) {
-  return std::max<std::uint64_t>(1, (steps + 63) / 64);
-}
 
 std::string version() {
   return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
@@ -59,13 +45,7 @@ class Training {
         executor_(make_executor(options.threads)),
         key_(manifest_.seed ? RandomKey::from_seed(*manifest_.seed)
                             : RandomKey::from_operating_system()),
-        sampler_random_(plan.correlated ? plan.correlated->random
-                                        : make_random_source(key_.derive("sampler"))),
-        mechanism_(*plan.aggregator, key_.derive("noise"), *executor_),
-        clip_norm_(plan.clip_norm.front()) {
-    if (plan.correlated)
-      correlated_.emplace(plan.correlated->recipes, key_.derive("noise"), *executor_);
-  }
+        trainer_(plan, train_, {}, key_, *executor_) {}
 
   RunResult run() {
     read_data();
@@ -100,24 +80,8 @@ class Training {
   }
 
   void compile() {
-    parameters_.resize(plan_.parameters);
-    const auto source = make_random_source(key_.derive("model"));
-    const auto random = source->stream(0);
-    manifest_.model.with_position(
-        [&] { plan_.model->initialise(plan_.network, *random, parameters_); });
-    if (auto* own = dynamic_cast<SelfExecuting*>(plan_.model.get())) {
-      program_ = own->make_program(plan_.network, *executor_);
-    } else {
-      backend_ = manifest_.backend.make<Backend>();
-      program_ = manifest_.backend.with_position(
-          [&] { return backend_->compile(plan_.network, *executor_); });
-    }
-    if (program_->parameter_count() != plan_.parameters) {
-      throw PluginError("the backend's program has " + std::to_string(program_->parameter_count()) +
-                        " parameters, the model describes " + std::to_string(plan_.parameters));
-    }
-    program_->load_parameters(parameters_);
-    plan_.optimizer->start(plan_.parameters);
+    bench_ = make_workbench(plan_, *executor_);
+    bench_.load(initial_parameters(plan_, key_));
   }
 
   void open_directory() {
@@ -129,21 +93,17 @@ class Training {
     write_statement(privacy_statement(plan_, spending_of(plan_)));
     metrics_file_.emplace(options_.directory / "metrics.jsonl");
     if (manifest_.noise_off) return;
-    accountant_ = make_accountant(manifest_.accountant);
-    accountant_->start(manifest_.adjacency);
-    ledger_.emplace(options_.directory / "ledger.jsonl",
-                    Budget{manifest_.target_epsilon, manifest_.target_delta}, *accountant_,
-                    manifest_.accountant.component->full_name(),
-                    Json{{"privgrad", version()},
-                         {"name", manifest_.name},
-                         {"mode", mode_name(manifest_)},
-                         {"reproducible", manifest_.seed.has_value()},
-                         {"adjacency", to_text(manifest_.adjacency)},
-                         {"unit", to_text(PrivacyUnit::example)},
-                         {"sampler", manifest_.sampler.component->full_name()},
-                         {"clipping", manifest_.clipping.component->full_name()},
-                         {"aggregator", manifest_.aggregator.component->full_name()},
-                         {"planned_steps", plan_.steps()}});
+    trainer_.open_ledger(options_.directory / "ledger.jsonl",
+                         {{"privgrad", version()},
+                          {"name", manifest_.name},
+                          {"mode", mode_name(manifest_)},
+                          {"reproducible", manifest_.seed.has_value()},
+                          {"adjacency", to_text(manifest_.adjacency)},
+                          {"unit", to_text(PrivacyUnit::example)},
+                          {"sampler", manifest_.sampler.component->full_name()},
+                          {"clipping", manifest_.clipping.component->full_name()},
+                          {"aggregator", manifest_.aggregator.component->full_name()},
+                          {"planned_steps", plan_.steps()}});
   }
 
   void write_statement(const Json& statement) const {
@@ -159,18 +119,18 @@ class Training {
   void train() {
     const std::uint64_t chosen = step_of_output();
     std::vector<float> output;
-    result_.epsilon = ledger_ ? ledger_->spent() : plan_.epsilon();
+    result_.epsilon = ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
     for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
       if (options_.stop != nullptr && options_.stop->load()) {
         result_.status = RunStatus::interrupted;
         break;
       }
-      if (manifest_.random_iterate && step == chosen) output = parameters_;
+      if (manifest_.random_iterate && step == chosen) output = bench_.parameters;
       if (!pay_for(step)) {
         result_.status = RunStatus::budget_exhausted;
         break;
       }
-      if (!take_step(step)) {
+      if (!trainer_.take_step(step, bench_)) {
         result_.status = RunStatus::diverged;
         break;
       }
@@ -180,8 +140,7 @@ class Training {
     }
     has_random_iterate_ = !output.empty();
     if (has_random_iterate_) {
-      parameters_ = std::move(output);
-      program_->load_parameters(parameters_);
+      bench_.load(std::move(output));
       measured_at_.reset();
     }
     if (measured_at_ != result_.steps) report_progress();
@@ -190,82 +149,9 @@ class Training {
 
   /// \returns whether the step is paid for. The data has not been touched when it is not.
   bool pay_for(std::uint64_t step) {
-    if (!ledger_ || !receipts_.empty()) return true;
-    // A block ends where the plan says that the budget does; the ledger checks it all the same.
-    const std::uint64_t limit =
-        step < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
-    const std::uint64_t count = std::min(steps_per_payment(plan_.charges.size()), limit - step);
-    for (Receipt& receipt : ledger_->charge(std::span(plan_.charges).subspan(step, count))) {
-      receipts_.push_back(std::move(receipt));
-    }
-    result_.epsilon = ledger_->spent();
-    return !receipts_.empty();
-  }
-
-  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
-  bool take_step(std::uint64_t step) {
-    plan_.sampler->sample(step, train_.rows(), *sampler_random_, batch_);
-    if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, plan_.order())) {
-      throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
-                        std::to_string(step) + " has rows that its order does not name");
-    }
-    const Released gradient = released_gradient(step);
-    previous_ = parameters_;
-    plan_.optimizer->step(parameters_, gradient,
-                          {.step = step, .learning_rate = plan_.learning_rate[step]});
-    const bool finite = all_finite(parameters_);
-    if (!finite) parameters_ = previous_;
-    program_->load_parameters(parameters_);
-    return finite;
-  }
-
-  Released released_gradient(std::uint64_t step) {
-    const bool adaptive = plan_.adaptive != nullptr;
-    if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
-    const double share = adaptive ? plan_.count_share[step] : 0.0;
-    const Clip clip{.rule = *plan_.clipping,
-                    .groups = plan_.groups,
-                    .clip_norm = clip_norm_,
-                    .count_share = share};
-    if (plan_.grid_levels != 0) return release_on_grid(step, clip);
-    Bounded sum = clipped_sum(*program_, train_, batch_, clip, *executor_,
-                              manifest_.microbatch_size, &sum_memory_);
-    Released released = release(std::move(sum), plan_.batch_size[step]);
-    if (!adaptive) return released;
-    JointParts parts = take_apart(released, clip_norm_, share);
-    clipped_fraction_ = 1.0 - parts.unclipped;
-    adapt_clip_norm(parts.unclipped);
-    return std::move(parts.gradients);
-  }
-
-  /// From released values only, so the next clip norm costs nothing more.
-  void adapt_clip_norm(double unclipped) {
-    const double next = plan_.adaptive->next_clip_norm(clip_norm_, unclipped);
-    if (!std::isfinite(next) || next <= 0.0) {
-      throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
-                        format_number(next) + ", expected a finite number above 0");
-    }
-    clip_norm_ = next;
-  }
-
-  Released release(Bounded sum, double divisor) {
-    if (!ledger_ && correlated_) return correlated_->release_without_noise(std::move(sum), divisor);
-    if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
-    if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
-    return mechanism_.release(std::move(sum), take_receipt(), divisor);
-  }
-
-  Released release_on_grid(std::uint64_t step, const Clip& clip) {
-    BoundedOnGrid sum =
-        clipped_sum_on_grid(*program_, train_, batch_, clip, plan_.grid_levels, *executor_);
-    return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
-                              plan_.batch_size[step]);
-  }
-
-  Receipt take_receipt() {
-    Receipt receipt = std::move(receipts_.front());
-    receipts_.pop_front();
-    return receipt;
+    const bool paid = trainer_.pay_for(step);
+    if (ledger() != nullptr) result_.epsilon = ledger()->spent();
+    return paid;
   }
 
   void report_progress() {
@@ -274,9 +160,10 @@ class Training {
     Json line = to_json(last_metrics_);
     line["step"] = result_.steps;
     line["epsilon"] = json_number(result_.epsilon.value);
-    line["clip_norm"] = clip_norm_;
+    line["clip_norm"] = trainer_.clip_norm();
     // Released with the gradients, and charged; nobody else knows how much was clipped.
-    if (plan_.adaptive != nullptr) line["clipped_fraction"] = optional_json(clipped_fraction_);
+    if (plan_.adaptive != nullptr)
+      line["clipped_fraction"] = optional_json(trainer_.clipped_fraction());
     metrics_file_->append(line.dump() + "\n");
     if (options_.on_progress) {
       options_.on_progress({.step = result_.steps,
@@ -301,7 +188,7 @@ class Training {
   void measure_split(const Dataset& data, std::optional<double>& loss,
                      std::optional<double>& accuracy) const {
     if (data.rows() == 0) return;
-    const Evaluation sums = evaluate(*program_, data, *executor_);
+    const Evaluation sums = evaluate(*bench_.program, data, *executor_);
     const auto rows = static_cast<double>(data.rows());
     loss = sums.loss / rows;
     if (plan_.network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
@@ -309,15 +196,15 @@ class Training {
 
   void close_directory() {
     const std::string status(to_text(result_.status));
-    if (ledger_) ledger_->close(status, result_.steps);
+    if (ledger() != nullptr) ledger()->close(status, result_.steps);
     result_.statement =
         privacy_statement(plan_, {.status = status,
                                   .steps = result_.steps,
-                                  .charged_steps = ledger_ ? ledger_->releases() : 0,
+                                  .charged_steps = ledger() != nullptr ? ledger()->releases() : 0,
                                   .epsilon = result_.epsilon});
     write_statement(result_.statement);
     write_atomically(options_.directory / "model.safetensors",
-                     to_safetensors(plan_.network, parameters_, model_metadata()));
+                     to_safetensors(plan_.network, bench_.parameters, model_metadata()));
     result_.summary = summary(status);
     write_atomically(options_.directory / "summary.json", result_.summary.dump(2) + "\n");
   }
@@ -353,7 +240,7 @@ class Training {
             {"unit", to_text(PrivacyUnit::example)},
             {"sampler", manifest_.sampler.component->factory.info.name},
             {"clipping", manifest_.clipping.component->factory.info.name},
-            {"clip_norm", clip_norm_},
+            {"clip_norm", trainer_.clip_norm()},
             {"output", has_random_iterate_ ? "random_iterate" : "last"},
             {"aggregator", manifest_.aggregator.component->factory.info.name},
             {"parameters", plan_.parameters},
@@ -369,28 +256,18 @@ class Training {
             {"run_dir", options_.directory.string()}};
   }
 
+  Ledger* ledger() { return trainer_.ledger(); }
+
   Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;
   std::unique_ptr<Executor> executor_;
   RandomKey key_;
-  std::shared_ptr<const RandomSource> sampler_random_;
-  Mechanism mechanism_;
-  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
-
   Dataset train_, test_;
-  ComponentPtr<Backend> backend_;
-  std::unique_ptr<Program> program_;
-  SumMemory sum_memory_;
-  std::vector<float> parameters_, previous_;
-  std::vector<std::uint32_t> batch_;
-  double clip_norm_;                 // of the last step; with adaptive clipping, of the next one
+  Trainer trainer_;
+  Workbench bench_;
   bool has_random_iterate_ = false;  // a run that is stopped before it keeps the last one
-  std::optional<double> clipped_fraction_;  // of the last step, noised; adaptive clipping only
 
-  ComponentPtr<Accountant> accountant_;
-  std::optional<Ledger> ledger_;
-  std::deque<Receipt> receipts_;
   std::optional<AppendOnlyFile> metrics_file_;
   Metrics last_metrics_;
   std::optional<std::uint64_t> measured_at_;
