@@ -6,6 +6,7 @@
 
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/joint_release.hpp"
+#include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 
 namespace privgrad::core {
@@ -41,6 +42,10 @@ Workbench make_workbench(const Plan& plan, Executor& executor) {
                       " parameters, the model describes " + std::to_string(plan.parameters));
   }
   return bench;
+}
+
+RandomKey run_key(const Manifest& manifest) {
+  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
 }
 
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
@@ -89,9 +94,15 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
   return receipts_.size() >= at_least;
 }
 
+void Trainer::begin_round(std::span<const float> model) {
+  plan_.optimizer->start(plan_.parameters);
+  if (auto* anchored = dynamic_cast<Anchored*>(plan_.optimizer.get())) anchored->anchor(model);
+}
+
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
+  gradient_noise_ = gradient.noise_stddev();
   bench.previous = bench.parameters;
   plan_.optimizer->step(bench.parameters, gradient,
                         {.step = step, .learning_rate = plan_.learning_rate[step]});
@@ -128,7 +139,7 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
                   .count_share = share};
   if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
   Bounded sum = clipped_sum(*bench.program, data_, batch_, clip, executor_,
-                            manifest_.microbatch_size, &bench.memory);
+                            manifest_.microbatch_size, &bench.memory, plan_.unit);
   Released released = release(std::move(sum), plan_.batch_size[step]);
   if (!adaptive) return released;
   JointParts parts = take_apart(released, clip_norm_, share);
@@ -155,8 +166,8 @@ Released Trainer::release(Bounded sum, double divisor) {
 }
 
 Released Trainer::release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench) {
-  BoundedOnGrid sum =
-      clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels, executor_);
+  BoundedOnGrid sum = clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels,
+                                          executor_, plan_.unit);
   return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
                             plan_.batch_size[step]);
 }

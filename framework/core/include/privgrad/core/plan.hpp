@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,10 +40,18 @@ struct AccountantReport {
   PrivacyAnswer epsilon;
 };
 
+struct FederatedPlan;
+
 /// Everything that can be known before the data is touched: components made, noise calibrated, cost
 /// proved.
+///
+/// Of a federated run the steps, their noise and their cost are those of the client whose guarantee
+/// is the weakest; `federated` has them all.
 struct Plan {
   const Manifest* manifest = nullptr;
+  std::uint64_t step_count = 0;  ///< Of a federated run: the most that a client makes.
+  PrivacyUnit unit = PrivacyUnit::example;
+  std::shared_ptr<FederatedPlan> federated;
 
   ComponentPtr<DataSource> data;
   std::vector<ComponentPtr<Transform>> transforms;
@@ -76,13 +85,14 @@ struct Plan {
   /// If the aggregator's releases share data or noise between steps.
   std::optional<CorrelatedPlan> correlated;
   std::vector<Charge> charges;                ///< One per step; no noise: none.
+  std::vector<Charge> beside;                 ///< Releases beside the steps, paid for as well.
   std::uint64_t affordable_steps = 0;         ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
   Event event = Event::nothing();             ///< The affordable steps as one event.
 
   std::vector<Unaccounted> unaccounted;
 
-  std::uint64_t steps() const { return manifest->steps; }
+  std::uint64_t steps() const { return step_count; }
   /// The noise of the gradients alone over the clip norm: more than noise_multiplier where a count
   /// has its share of that.
   std::vector<double> gradient_noise_multiplier() const;
