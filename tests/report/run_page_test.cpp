@@ -83,6 +83,31 @@ TEST_CASE("the charts hold what was measured, charged and planned") {
   }
 }
 
+TEST_CASE("a federated run's page has its rounds and its clients") {
+  const Cli cli;
+  const std::string page =
+      page_of_run(cli, {"--set",
+                        "federated={clients: 3, rounds: 4, partition: shards, "
+                        "local_iterations: {kind: list, values: [1, 3, 2, 6]}}",
+                        "--set", "evaluate_every=1"});
+  const std::string seen = visible(page);
+  for (const char* text : {"Clients and rounds</h2>", "The setting is federated",
+                           "drop-outs</dt><dd>0 of 12", "label 1"}) {
+    CHECK_THAT(seen, ContainsSubstring(text));
+  }
+  CHECK(chart(page, "local-iterations").at("series").at(0).at("points") ==
+        Json::array({{1.0, 1.0}, {2.0, 3.0}, {3.0, 2.0}, {4.0, 6.0}}));
+  const Json clients = Json::parse(read_file(cli.out("run/clients.json"))).at("clients");
+  REQUIRE(clients.size() == 3);
+  const Json spent = chart(page, "epsilon").at("series").at(0).at("points");
+  CHECK(spent.back() == Json{12.0, clients.at(0).at("charged_epsilon")});
+  const Json communication = chart(page, "communication");
+  const double down =
+      Json::parse(read_file(cli.out("run/summary.json"))).at("federated").at("bytes_down");
+  CHECK_THAT(communication.at("series").at(0).at("points").back().at(1).get<double>(),
+             WithinRel(down / 1e6, 1e-12));
+}
+
 TEST_CASE("a page never shows less epsilon than was spent") {
   const Cli cli;
   for (const char* target : {"0.7123456789", "1.00004", "2.99996", "0.012345678"}) {

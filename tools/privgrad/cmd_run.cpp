@@ -39,7 +39,6 @@ void check_utf8(const std::string& directory) {
 
 core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
   const core::Manifest& manifest = *plan.manifest;
-  options.lock = lock_text({&manifest});
   ProgressDisplay display(manifest.noise_off ? std::nullopt : manifest.target_epsilon, quiet);
   options.on_progress = [&](const core::Progress& progress) { display.show(progress); };
   const StopSignals signals;
@@ -92,6 +91,7 @@ int run(const Arguments& arguments) {
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   core::Plan plan = core::make_plan(manifest);
+  options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
   const core::RunResult result = train_in_directory(plan, std::move(options), arguments);

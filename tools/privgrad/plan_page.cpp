@@ -8,6 +8,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/core/event_words.hpp"
+#include "privgrad/core/federated_plan.hpp"
 #include "privgrad/influence.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
@@ -86,6 +87,53 @@ std::string training_section(const core::Plan& plan) {
   return section("training", table);
 }
 
+std::string labels_text(const std::vector<std::uint64_t>& labels) {
+  std::string text;
+  for (const std::uint64_t count : labels)
+    text += (text.empty() ? "" : " ") + std::to_string(count);
+  return text;
+}
+
+std::string federated_section(const core::Plan& plan) {
+  if (!plan.federated) return "";
+  const core::FederatedPlan& federated = *plan.federated;
+  const core::Federated& wish = *plan.manifest->federated;
+  Table facts({Align::left, Align::left});
+  facts.add({"clients", std::to_string(wish.clients)});
+  facts.add({"rounds", std::to_string(wish.rounds)});
+  facts.add({"aggregation", std::string(to_text(wish.aggregation))});
+  std::string iterations = "chosen as the run goes";
+  if (federated.adaptive == nullptr) {
+    const auto& all = federated.local_iterations;
+    const auto [low, high] = std::minmax_element(all.begin(), all.end());
+    iterations =
+        std::to_string(*low) + (*low == *high ? " in every round" : " to " + std::to_string(*high));
+  } else if (!federated.estimates) {
+    iterations = "1 in every round: there are as many rounds as steps that the budget pays for";
+  } else {
+    iterations += ", by estimates that are " + std::string(to_text(wish.estimates));
+    if (federated.estimate_noise > 0.0)
+      iterations += ", of noise multiplier " + short_number(federated.estimate_noise, 5);
+  }
+  facts.add({"local iterations", iterations});
+  facts.add({"local steps at most", std::to_string(federated.affordable_steps)});
+  constexpr std::size_t kMostClients = 20;
+  const bool has_labels = !federated.clients.front().labels.empty();
+  Table clients({Align::right, Align::right, Align::right, Align::right, Align::left});
+  clients.add({"client", "examples", "steps", "epsilon", has_labels ? "labels" : ""});
+  for (std::size_t i = 0; i < std::min(federated.clients.size(), kMostClients); ++i) {
+    const core::ClientPlan& client = federated.clients[i];
+    clients.add({std::to_string(i), std::to_string(client.plan.dataset_size),
+                 std::to_string(client.plan.affordable_steps),
+                 federated.at_server() ? "-" : short_bound(client.plan.epsilon().value),
+                 labels_text(client.labels)});
+  }
+  std::string text = section("federated", facts) + "\n" + clients.text(kIndent);
+  if (federated.clients.size() > kMostClients)
+    text += "  and " + std::to_string(federated.clients.size() - kMostClients) + " more\n";
+  return text;
+}
+
 /// What the drawn order costs its examples.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho =
@@ -105,7 +153,7 @@ std::string privacy_section(const core::Plan& plan) {
                            : "none: the noise is given, nothing guards it"});
   table.add({"delta", format_number(manifest.target_delta)});
   table.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
-                              std::string(to_text(PrivacyUnit::example))});
+                              std::string(to_text(plan.unit))});
   table.add({"sampling", plan.sampling_words()});
   table.add({"accounted as", core::describe(plan.event)});
   if (plan.correlated && !manifest.noise_off) table.add({"per example", participation_text(plan)});
@@ -150,7 +198,7 @@ std::string plan_page(const core::Plan& plan) {
   return manifest.name + ": epsilon " + epsilon_text(plan.accountants.front()) + " in " +
          std::to_string(plan.affordable_steps) + " steps, " + mode + " mode\n" +
          components_section(manifest) + training_section(plan) + schedules_section(plan) +
-         privacy_section(plan) + accountants_section(plan);
+         federated_section(plan) + privacy_section(plan) + accountants_section(plan);
 }
 
 }  // namespace privgrad::tool

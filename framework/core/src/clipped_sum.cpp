@@ -236,7 +236,7 @@ void check_groups(const Clip& clip, const Program& program) {
 
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
-                    std::size_t most_rows, SumMemory* memory) {
+                    std::size_t most_rows, SumMemory* memory, PrivacyUnit unit) {
   check_batch(batch, data.rows());
   check_groups(clip, program);
   SumMemory own;
@@ -246,12 +246,12 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
                     : fused_total(*fused, program.parameter_count(), data, batch, clip, executor,
                                   most_rows, memory != nullptr ? *memory : own);
   if (clip.count_share > 0.0) add_count(clip, total);
-  return TrustBase::bounded(std::move(total.sum), clip.clip_norm, PrivacyUnit::example);
+  return TrustBase::bounded(std::move(total.sum), clip.clip_norm, unit);
 }
 
 BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> batch, const Clip& clip,
-                                  std::uint64_t levels, Executor& executor) {
+                                  std::uint64_t levels, Executor& executor, PrivacyUnit unit) {
   check_grid_levels(levels);
   if (clip.count_share != 0.0) throw ConfigError("a count has no place on a grid");
   check_batch(batch, data.rows());
@@ -266,7 +266,7 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
   for (const std::vector<std::int64_t>& sum : sums) {
     for (std::size_t i = 0; i < parameters; ++i) total[i] += sum[i];
   }
-  return TrustBase::bounded_on_grid(std::move(total), levels, clip.clip_norm, PrivacyUnit::example);
+  return TrustBase::bounded_on_grid(std::move(total), levels, clip.clip_norm, unit);
 }
 
 namespace {

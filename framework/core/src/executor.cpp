@@ -22,13 +22,17 @@ class TbbExecutor final : public Executor {
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
     HandOver hand_over;
     arena_.execute([&] {
-      tbb::parallel_for(
-          std::size_t{0}, chunks,
-          [&](std::size_t chunk) {
-            const HandOver::Chunk scope(hand_over);
-            body(chunk);
-          },
-          tbb::simple_partitioner());
+      // A thread that waits for the rest of an inner loop takes no piece of an outer one: that
+      // would be a client within a step of another one, with memory for both.
+      tbb::this_task_arena::isolate([&] {
+        tbb::parallel_for(
+            std::size_t{0}, chunks,
+            [&](std::size_t chunk) {
+              const HandOver::Chunk scope(hand_over);
+              body(chunk);
+            },
+            tbb::simple_partitioner());
+      });
     });
   }
 

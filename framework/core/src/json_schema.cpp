@@ -60,6 +60,7 @@ class Builder {
       schema["properties"][part->key] = section(*part);
       schema["required"].push_back(part->key);
     }
+    schema["properties"][federated_section().key] = section(federated_section());
     schema["$defs"] = std::move(definitions_);
     return schema;
   }

@@ -85,13 +85,15 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   std::vector<Receipt> receipts;
   receipts.reserve(charges.size());
   for (const Charge& charge : charges) {
-    lines += next_line({{"type", "release"},
+    nlohmann::json line{{"type", "release"},
                         {"step", charge.step},
                         {"release", to_json(charge.release)},
                         {"event", to_json(charge.cost)},
                         {"epsilon", json_number(spent.value)},
                         {"delta", budget_.target_delta},
-                        {"bound", to_text(spent.bound)}});
+                        {"bound", to_text(spent.bound)}};
+    if (!charge.what.empty()) line["what"] = charge.what;
+    lines += next_line(std::move(line));
     receipts.push_back(Receipt(charge.step, charge.release));
   }
   file_.append(lines);

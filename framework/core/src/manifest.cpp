@@ -51,7 +51,8 @@ class Loader {
     read_data(manifest);
     read_schedules(manifest);
     read_privacy(manifest);
-    check_unknown(root_section(), root_, {"data", "schedules", "privacy"});
+    read_federated(manifest);
+    check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated"});
     check_release(manifest);
     finish(manifest);
     return manifest;
@@ -85,8 +86,8 @@ class Loader {
       manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
     if (params.has("evaluate_every")) {
       manifest.evaluate_every = static_cast<std::uint64_t>(params.integer("evaluate_every"));
-    } else if (manifest.steps > 0) {
-      manifest.evaluate_every = std::max<std::uint64_t>(1, manifest.steps / 20);
+    } else if (const std::uint64_t count = steps_or_rounds(manifest); count > 0) {
+      manifest.evaluate_every = std::max<std::uint64_t>(1, count / 20);
     }
     keep(manifest.resolved, params, {"privgrad"});
     manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
@@ -157,6 +158,14 @@ class Loader {
     const Value* name = kind == nullptr ? noise : kind;
     const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->data());
     return text != nullptr && (*text == "dynamic" || text->ends_with(":dynamic"));
+  }
+
+  /// What the progress line counts.
+  std::uint64_t steps_or_rounds(const Manifest& manifest) const {
+    const Value* federated = root_.find("federated");
+    const Value* rounds = federated == nullptr ? nullptr : federated->find("rounds");
+    const auto* number = rounds == nullptr ? nullptr : std::get_if<std::int64_t>(&rounds->data());
+    return number == nullptr || *number < 1 ? manifest.steps : static_cast<std::uint64_t>(*number);
   }
 
   void read_data(Manifest& manifest) {
@@ -242,6 +251,80 @@ class Loader {
     resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
     resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
     manifest.resolved.set(section.key, std::move(resolved));
+  }
+
+  void read_federated(Manifest& manifest) {
+    const Section& section = federated_section();
+    if (root_.find(section.key) == nullptr) return;
+    const Value node = section_node(section);
+    check_unknown(section, node, {});
+    const Params params = own_params(section, node);
+    if (manifest.steps == 0) {
+      const Value* steps = root_.find("steps");
+      problems_.add(steps == nullptr ? root_.mark() : steps->mark, "steps",
+                    "is auto, and no theorem is for federated runs; give the most local steps of a "
+                    "client");
+    }
+    Federated& federated = manifest.federated.emplace();
+    federated.clients = static_cast<std::uint64_t>(params.integer("clients"));
+    federated.rounds = static_cast<std::uint64_t>(params.integer("rounds"));
+    if (params.text("aggregation") == "dp_fed_avg") federated.aggregation = Aggregation::dp_fed_avg;
+    federated.equal_weights = params.text("weights") == "equal";
+    federated.client_drop_rate = params.real("client_drop_rate");
+    federated.label_histograms = params.text("label_histograms") == "shown";
+    for (const EstimateMode mode : {EstimateMode::from_models, EstimateMode::unaccounted}) {
+      if (params.text("estimates") == to_text(mode)) federated.estimates = mode;
+    }
+    federated.estimate_share = params.real("estimate_share");
+    if (params.has("estimate_noise")) federated.estimate_noise = params.real("estimate_noise");
+    federated.estimate_bound = params.real("estimate_bound");
+    federated.server_learning_rate = params.real("server_learning_rate");
+    if (params.has("client_clip_norm"))
+      federated.client_clip_norm = params.real("client_clip_norm");
+    const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
+    Value resolved = empty_object(node.mark);
+    keep(resolved, params,
+         {"clients", "rounds", "aggregation", "client_drop_rate", "label_histograms"});
+    keep_federated_of_one_kind(resolved, params, node, at_server);
+    ComponentUse* uses[] = {&federated.partition, &federated.participation,
+                            &federated.local_iterations, &federated.client_clipping,
+                            &federated.server_optimizer};
+    for (std::size_t i = 0; i < std::size(uses); ++i) {
+      if (i >= 3 && !at_server) break;
+      const Slot& slot = section.slots[i];
+      resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
+    }
+    manifest.resolved.set(section.key, std::move(resolved));
+    if (!manifest.random_iterate) return;
+    problems_.add(root_.find("output")->mark, "output",
+                  "is random_iterate, which federated runs do not have; use last");
+  }
+
+  /// Keys that only one kind of aggregation knows.
+  void keep_federated_of_one_kind(Value& resolved, const Params& params, const Value& node,
+                                  bool at_server) {
+    const std::string_view of_clients[] = {"weights", "estimates", "estimate_share",
+                                           "estimate_noise", "estimate_bound"};
+    const std::string_view of_server[] = {"client_clip_norm", "server_learning_rate",
+                                          "client_clipping", "server_optimizer"};
+    const auto refuse = [&](std::string_view key, const char* which) {
+      const Value* given = node.find(key);
+      if (given == nullptr) return;
+      problems_.add(given->mark, dotted("federated", key),
+                    "is given, but only aggregation " + std::string(which) + " uses it");
+    };
+    if (at_server) {
+      for (const std::string_view key : of_clients) refuse(key, "fed_avg");
+      keep(resolved, params, {"client_clip_norm", "server_learning_rate"});
+      if (!params.has("client_clip_norm")) {
+        problems_.add(node.mark, "federated.client_clip_norm",
+                      "is missing; aggregation dp_fed_avg clips each client's change to it");
+      }
+    } else {
+      for (const std::string_view key : of_server) refuse(key, "dp_fed_avg");
+      keep(resolved, params,
+           {"weights", "estimates", "estimate_share", "estimate_noise", "estimate_bound"});
+    }
   }
 
   /// What a release must not have, as far as the manifest alone shows it.
@@ -589,6 +672,22 @@ Manifest make_manifest(std::string_view text, const fs::path& file,
 
 }  // namespace
 
+std::string_view to_text(Aggregation aggregation) {
+  return aggregation == Aggregation::fed_avg ? "fed_avg" : "dp_fed_avg";
+}
+
+std::string_view to_text(EstimateMode mode) {
+  switch (mode) {
+    case EstimateMode::private_sums:
+      return "private";
+    case EstimateMode::from_models:
+      return "from_models";
+    case EstimateMode::unaccounted:
+      return "unaccounted";
+  }
+  return "?";
+}
+
 std::string Manifest::position_of(std::string_view dotted_key) const {
   const auto found = positions.find(dotted_key);
   if (found != positions.end()) return found->second;
@@ -635,6 +734,14 @@ std::vector<const ComponentUse*> components_of(const Manifest& manifest) {
     uses.push_back(use);
   }
   for (const ComponentUse& use : manifest.also) uses.push_back(&use);
+  if (manifest.federated) {
+    const Federated& federated = *manifest.federated;
+    for (const ComponentUse* use :
+         {&federated.partition, &federated.participation, &federated.local_iterations,
+          &federated.client_clipping, &federated.server_optimizer}) {
+      uses.push_back(use);
+    }
+  }
   // A manifest without noise need not say who would have accounted for it.
   std::erase_if(uses, [](const ComponentUse* use) { return use->component == nullptr; });
   return uses;

@@ -74,7 +74,8 @@ const Section& root_section() {
               .at_least(0)
               .optional(),
           param::integer("steps",
-                         "Number of training steps; auto: the number with the least utility bound, "
+                         "Number of training steps; of a federated run the most local steps of "
+                         "each client. auto: the number with the least utility bound, "
                          "by utility, or without it what the theorem of the aggregator says.")
               .at_least(1)
               .at_most(1e8)
@@ -89,8 +90,8 @@ const Section& root_section() {
                    .above(0)})
               .optional(),
           param::integer("evaluate_every",
-                         "Steps between the measurements of the progress line; by default chosen "
-                         "so that there are about 20.")
+                         "Steps (of a federated run: rounds) between the measurements of the "
+                         "progress line; by default chosen so that there are about 20.")
               .in_unit("steps")
               .at_least(1)
               .at_most(1e8)
@@ -218,6 +219,95 @@ const Section& privacy_section() {
   return section;
 }
 
+const Section& federated_section() {
+  static const Section section{
+      "federated",
+      "Trains on many clients, each with examples of its own, which exchange models with a server.",
+      {
+          param::integer("clients", "Number of clients; public.").at_least(1).at_most(100000),
+          param::integer("rounds",
+                         "Exchanges of models: the budget of communication. The run ends when they "
+                         "are made, or when the clients' privacy budgets are spent.")
+              .at_least(1)
+              .at_most(1e7),
+          param::text("aggregation",
+                      "fed_avg: the server averages the clients' models, each of which is private "
+                      "for the examples of its client. dp_fed_avg: the server clips each client's "
+                      "change and adds the noise, which is private for whole clients.")
+              .one_of({"fed_avg", "dp_fed_avg"})
+              .defaults_to("fed_avg"),
+          param::text("weights",
+                      "What fed_avg weighs models by: shard_size, the public number of the "
+                      "client's examples, or equal.")
+              .one_of({"shard_size", "equal"})
+              .defaults_to("shard_size"),
+          param::real("client_drop_rate",
+                      "Probability of a client that takes part in a round to be lost before its "
+                      "model arrives; what it has spent stays spent.")
+              .at_least(0)
+              .below(1)
+              .defaults_to(0.0),
+          param::text("label_histograms",
+                      "shown: research mode counts the labels of each client exactly, and lists "
+                      "that as unaccounted. hidden: nobody counts them.")
+              .one_of({"shown", "hidden"})
+              .defaults_to("shown"),
+          param::text("estimates",
+                      "Where an adaptive local_iterations learns about the losses. private: from "
+                      "noised sums that are charged to the clients. from_models: from released "
+                      "models alone, free of cost. unaccounted: from exact values of private "
+                      "examples, which stains every output.")
+              .one_of({"private", "from_models", "unaccounted"})
+              .defaults_to("private"),
+          param::real("estimate_share",
+                      "Of private estimates: the share of privacy.target_epsilon that all of them "
+                      "together would cost on their own.")
+              .above(0)
+              .below(1)
+              .defaults_to(0.1),
+          param::real("estimate_noise",
+                      "Of private estimates: the noise multiplier of each, instead of "
+                      "estimate_share.")
+              .above(0)
+              .optional(),
+          param::real("estimate_bound",
+                      "Of private estimates: by how much an example's loss may count as changed "
+                      "within a round.")
+              .in_unit("nats")
+              .above(0)
+              .defaults_to(0.5),
+          param::real("client_clip_norm",
+                      "Of dp_fed_avg: L2 norm to which each client's change of the model is "
+                      "clipped.")
+              .above(0)
+              .optional(),
+          param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
+              .above(0)
+              .defaults_to(1.0),
+      },
+      {
+          with_default(
+              slot<Transform>("partition", "Which client each training example lies with."), "iid"),
+          with_default(slot<Sampler>("participation",
+                                     "Which clients take part in each round: a sampler of clients "
+                                     "instead of examples."),
+                       "full_batch"),
+          number_or(slot<Schedule>("local_iterations",
+                                   "Steps that each client makes in a round, over the rounds; "
+                                   "adaptive ones choose them as the run goes."),
+                    true),
+          with_default(slot<Clipping>("client_clipping",
+                                      "Of dp_fed_avg: how each client's change is brought within "
+                                      "client_clip_norm."),
+                       "flat"),
+          with_default(slot<Optimizer>("server_optimizer",
+                                       "Of dp_fed_avg: how the noised mean change changes the "
+                                       "model."),
+                       "sgd"),
+      }};
+  return section;
+}
+
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {
     std::string_view foreign;
@@ -258,6 +348,13 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
       {"sample_size", "data.size"},
       {"transforms", "data.transforms"},
       {"test_is_public", "data.test_is_public"},
+      {"num_clients", "federated.clients"},
+      {"n_clients", "federated.clients"},
+      {"num_rounds", "federated.rounds"},
+      {"communication_rounds", "federated.rounds"},
+      {"tau", "federated.local_iterations"},
+      {"local_steps", "federated.local_iterations"},
+      {"local_iterations", "federated.local_iterations"},
       {"network", "model"},
       {"optimiser", "optimizer"},
       {"batch_size", "sampler"},

@@ -34,6 +34,7 @@ const Section& root_section();
 const Section& data_section();  ///< Besides the parameters of the data source.
 const Section& schedules_section();
 const Section& privacy_section();
+const Section& federated_section();  ///< May be missing.
 
 /// \returns the dotted key that other programs' name for something has here ("lr" ->
 /// "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it stands

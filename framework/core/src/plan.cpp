@@ -7,26 +7,25 @@
 #include <numbers>
 #include <utility>
 
+#include "planner.hpp"
 #include "privgrad/core/calibrate.hpp"
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/checked_answer.hpp"
+#include "privgrad/core/federated_plan.hpp"
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/normals.hpp"
-#include "privgrad/core/random_key.hpp"
+#include "privgrad/core/trainer.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/partition.hpp"
 #include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// One hyper-parameter over time, as the manifest's schedule gives it.
-struct Values {
-  std::vector<double> at;
-  bool is_shape = false;
-  std::vector<double> influence;  ///< Of FromInfluence, else empty.
-  bool is_unaccounted = false;    ///< Of FromInfluence.
-};
+using Values = ScheduleValues;
+
+}  // namespace
 
 Values schedule_values(const ComponentUse& use, const std::string& slot, std::uint64_t steps,
                        bool above_zero) {
@@ -52,11 +51,7 @@ Values schedule_values(const ComponentUse& use, const std::string& slot, std::ui
   });
 }
 
-/// For the order of a correlated plan. Another one than the run's own if it comes from the
-/// operating system.
-RandomKey run_key(const Manifest& manifest) {
-  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
-}
+namespace {
 
 bool is_nothing(const Event& event) {
   const auto* composed = std::get_if<ComposedEvent>(&event.kind());
@@ -64,35 +59,117 @@ bool is_nothing(const Event& event) {
 }
 
 /// The accountant after the given charges, one by one: the very additions that the ledger will
-/// make, so that the run cannot differ from its plan by a rounding.
+/// make, so that the run cannot differ from its plan by a rounding. \param beside  composed first.
 ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
+                                          const std::vector<Charge>& beside,
                                           const std::vector<Charge>& charges, std::uint64_t count) {
   auto accountant = make_accountant(use);
+  const auto compose = [&](const Charge& charge) {
+    if (is_nothing(charge.cost)) return;
+    if (const auto why = accountant->refuses(charge.cost)) throw PrivacyError(*why);
+    accountant->compose(charge.cost, 1);
+  };
   use.with_position([&] {
     accountant->start(adjacency);
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (is_nothing(charges[i].cost)) continue;
-      if (const auto why = accountant->refuses(charges[i].cost)) throw PrivacyError(*why);
-      accountant->compose(charges[i].cost, 1);
-    }
+    for (const Charge& charge : beside) compose(charge);
+    for (std::uint64_t i = 0; i < count; ++i) compose(charges[i]);
   });
   return accountant;
 }
 
 class Planner {
  public:
+  /// The order of a correlated plan is another one than the run's own would be, if its key comes
+  /// from the operating system; the run follows the plan's.
   explicit Planner(const Manifest& manifest)
       : manifest_(manifest), correlated_(make_random_source(run_key(manifest).derive("sampler"))) {
     plan_.manifest = &manifest;
   }
 
   Plan make() {
+    plan_setting();
+    plan_steps({.dataset_size = plan_.dataset_size, .steps = manifest_.steps});
+    return std::move(plan_);
+  }
+
+  Plan make_setting() {
+    plan_setting();
+    return std::move(plan_);
+  }
+
+  Plan make_for(const Plan& setting, const OwnerSetting& owner) {
+    plan_.info = setting.info;
+    plan_.network = setting.network;
+    plan_.parameters = setting.parameters;
+    plan_steps(owner);
+    return std::move(plan_);
+  }
+
+  /// \param like  what make_for() gave.
+  Plan make_twin(const Plan& like) {
+    plan_.planned_steps = like.planned_steps;
+    plan_.unit = like.unit;
+    plan_.facts = like.facts;
+    plan_.auto_values = like.auto_values;
+    plan_.dataset_size = like.dataset_size;
+    plan_.info = like.info;
+    plan_.network = like.network;
+    plan_.parameters = like.parameters;
+    plan_.noise_is_rescaled = like.noise_is_rescaled;
+    plan_.noise_factor = like.noise_factor;
+    plan_.count_noise = like.count_noise;
+    plan_.count_share = like.count_share;
+    plan_.grid_levels = like.grid_levels;
+    plan_.charges = like.charges;
+    plan_.beside = like.beside;
+    plan_.affordable_steps = like.affordable_steps;
+    plan_.accountants = like.accountants;
+    plan_.event = like.event;
+    plan_.noise_multiplier = like.noise_multiplier;
+    plan_.clip_norm = like.clip_norm;
+    plan_.learning_rate = like.learning_rate;
+    plan_.batch_size = like.batch_size;
+    make_components();
+    start_clipping();
+    if (manifest_.batch_size.component != nullptr) batch_size_.at = like.batch_size;
+    start_sampler(batch_size_.at);
+    // Without noise a recipe is never run; every multiplier is above 0 for a plugin to start.
+    std::vector<double> multipliers = like.noise_multiplier;
+    if (manifest_.noise_off) multipliers.assign(multipliers.size(), 1.0);
+    manifest_.aggregator.with_position([&] {
+      plan_.aggregator->start({.steps = plan_.steps(),
+                               .noise_multipliers = multipliers,
+                               .clip_norms = plan_.clip_norm,
+                               .learning_rates = plan_.learning_rate,
+                               .facts = plan_.facts});
+    });
+    return std::move(plan_);
+  }
+
+ private:
+  void plan_setting() {
     plan_data();
     plan_model();
+  }
+
+  void make_components() {
     plan_.sampler = manifest_.sampler.make<Sampler>();
     plan_.aggregator = manifest_.aggregator.make<Aggregator>();
     plan_.differences = dynamic_cast<UsesGradientDifferences*>(plan_.aggregator.get());
-    plan_facts();
+    plan_.optimizer = manifest_.optimizer.make<Optimizer>();
+    plan_.clipping = manifest_.clipping.make<Clipping>();
+  }
+
+  void plan_steps(const OwnerSetting& owner) {
+    plan_.dataset_size = owner.dataset_size;
+    plan_.beside = owner.beside;
+    owner_ = owner;
+    // The ledger adds up in the order in which releases come to be made: it may differ by
+    // roundings.
+    target_ = manifest_.target_epsilon;
+    if (target_ && !plan_.beside.empty()) *target_ *= 1.0 - 1e-9;
+    make_components();
+    plan_facts(owner.steps);
     plan_schedules();
     plan_clipping();
     if (manifest_.noise_off) {
@@ -104,12 +181,8 @@ class Planner {
     }
     list_auto_values();
     plan_count();
-    list_unaccounted();
-    if (manifest_.mode == Mode::release) refuse_unaccounted();
-    return std::move(plan_);
   }
 
- private:
   void plan_data() {
     plan_.data = manifest_.data.make<DataSource>();
     plan_.info = manifest_.data.with_position([&] { return plan_.data->info(); });
@@ -118,7 +191,14 @@ class Planner {
     shape_ = plan_.info.shape;
     for (const ComponentUse& use : manifest_.transforms) {
       plan_.transforms.push_back(use.make<Transform>());
-      shape_ = use.with_position([&] { return plan_.transforms.back()->output_shape(shape_); });
+      shape_ = use.with_position([&] {
+        if (dynamic_cast<const Partition*>(plan_.transforms.back().get()) != nullptr) {
+          throw ConfigError(use.component->factory.info.name +
+                            " shares examples out among clients and changes none; its place is "
+                            "federated.partition");
+        }
+        return plan_.transforms.back()->output_shape(shape_);
+      });
     }
     const bool size_is_public = manifest_.adjacency != Adjacency::add_or_remove_one;
     plan_.dataset_size = manifest_.dataset_size.value_or(plan_.info.train_rows);
@@ -138,29 +218,30 @@ class Planner {
       check_network(plan_.network);
     });
     plan_.parameters = parameter_count(plan_.network);
-    plan_.optimizer = manifest_.optimizer.make<Optimizer>();
   }
 
   /// What is public, and the number of steps, which may follow from it.
-  void plan_facts() {
+  /// \param steps  0: to be chosen.
+  void plan_facts(std::uint64_t steps) {
     RunFacts& facts = plan_.facts;
-    facts = {.steps = manifest_.steps,
+    facts = {.steps = steps,
              .dataset_size = plan_.dataset_size,
              .parameters = plan_.parameters,
              .target_epsilon = manifest_.target_epsilon,
              .target_delta = manifest_.target_delta};
-    plan_.planned_steps = manifest_.steps;
-    const bool asked = manifest_.steps == 0 || manifest_.auto_learning_rate;
+    plan_.planned_steps = steps;
+    const bool asked = steps == 0 || manifest_.auto_learning_rate;
     if (manifest_.batch_size.component == nullptr) {
       // The sampler's own; of any number of steps.
-      plan_.planned_steps = std::max<std::uint64_t>(1, manifest_.steps);
+      plan_.planned_steps = std::max<std::uint64_t>(1, steps);
       facts.batch_size = start_sampler({}).front();
     } else if (asked) {
       throw ManifestError({manifest_.batch_size.position +
                            ": error: schedules.batch_size: changes the batches, for which no "
                            "theorem says an auto value; give the sampler's batch_size instead"});
     }
-    if (manifest_.steps == 0) choose_steps();
+    plan_.planned_steps = steps;
+    if (steps == 0) choose_steps();
   }
 
   void choose_steps() {
@@ -221,6 +302,7 @@ class Planner {
                              : values(manifest_.noise_multiplier, "noise_multiplier", true);
     if (!has_noise_std()) plan_.influence = noise_.influence;
     clip_norm_ = values(manifest_.clip_norm, "clip_norm", true);
+    if (owner_.clip_norm) clip_norm_ = {std::vector(plan_.steps(), *owner_.clip_norm), false};
     batch_size_ = values(manifest_.batch_size, "batch_size", true);
     // Another schedule's open scale meets the target already.
     plan_.noise_is_rescaled = manifest_.scale_all_noise && !manifest_.noise_off &&
@@ -231,16 +313,20 @@ class Planner {
     } else {
       Values rate = values(manifest_.learning_rate, "learning_rate", false);
       if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
+      if (owner_.learning_rate) rate.at.assign(plan_.steps(), *owner_.learning_rate);
       plan_.learning_rate = std::move(rate.at);
     }
     refuse_shapes_without_meaning();
   }
 
-  void plan_clipping() {
+  void start_clipping() {
     plan_.groups = parameter_groups(plan_.network);
-    plan_.clipping = manifest_.clipping.make<Clipping>();
     manifest_.clipping.with_position([&] { plan_.clipping->start(plan_.groups); });
     plan_.adaptive = dynamic_cast<const AdaptiveClipNorm*>(plan_.clipping.get());
+  }
+
+  void plan_clipping() {
+    start_clipping();
     if (plan_.adaptive == nullptr) return;
     const std::string& name = manifest_.clipping.component->factory.info.name;
     manifest_.clip_norm.with_position([&] {
@@ -520,11 +606,11 @@ class Planner {
     double scale = 1.0;
     if (open != nullptr) {
       scale = open->with_position([&] {
-        if (!manifest_.target_epsilon && plan_.noise_is_rescaled) {
+        if (!target_ && plan_.noise_is_rescaled) {
           throw ConfigError(
               "is to be scaled (privacy.calibrate: all), but there is no privacy.target_epsilon");
         }
-        if (!manifest_.target_epsilon) {
+        if (!target_) {
           throw ConfigError(
               "gives a shape without a scale: set privacy.target_epsilon, or give it its initial "
               "value");
@@ -534,7 +620,7 @@ class Planner {
               const auto charges = charges_for(setting_at(candidate));
               return guard_epsilon(charges, charges.size()).value;
             },
-            *manifest_.target_epsilon);
+            *target_);
       });
     }
     if (plan_.noise_is_rescaled) plan_.noise_factor = scale;
@@ -568,8 +654,8 @@ class Planner {
   void plan_budget() {
     plan_.affordable_steps = affordable_steps();
     const auto report = [&](const ComponentUse& use) {
-      const auto accountant =
-          accountant_after(use, manifest_.adjacency, plan_.charges, plan_.affordable_steps);
+      const auto accountant = accountant_after(use, manifest_.adjacency, plan_.beside,
+                                               plan_.charges, plan_.affordable_steps);
       const std::string& name = use.component->factory.info.name;
       plan_.accountants.push_back(
           {name, checked(accountant->epsilon(manifest_.target_delta), name)});
@@ -585,6 +671,7 @@ class Planner {
     }
 
     std::vector<Event> costs;
+    for (const Charge& charge : plan_.beside) costs.push_back(charge.cost);
     for (std::uint64_t i = 0; i < plan_.affordable_steps; ++i)
       costs.push_back(plan_.charges[i].cost);
     plan_.event = compose_runs(costs);
@@ -613,12 +700,12 @@ class Planner {
   /// How many of the charges, from the first on, the budget pays for.
   std::uint64_t affordable_steps() {
     const std::uint64_t all = plan_.charges.size();
-    if (!manifest_.target_epsilon || fits(all)) return all;
+    if (!target_ || fits(all)) return all;
     const std::uint64_t fitting = largest_count(
         [&](std::uint64_t count) {
           return guard_epsilon(plan_.charges, std::min(count, all)).value;
         },
-        *manifest_.target_epsilon);
+        *target_);
     if (fitting == 0) {
       throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
                          ": error: privacy.target_epsilon: a budget of " +
@@ -629,14 +716,13 @@ class Planner {
     return fitting;
   }
 
-  bool fits(std::uint64_t count) {
-    return guard_epsilon(plan_.charges, count).value <= *manifest_.target_epsilon;
-  }
+  bool fits(std::uint64_t count) { return guard_epsilon(plan_.charges, count).value <= *target_; }
 
   /// What the guarding accountant proves of the first `count` charges.
   PrivacyAnswer guard_epsilon(const std::vector<Charge>& charges, std::uint64_t count) const {
     const ComponentUse& use = manifest_.accountant;
-    const auto accountant = accountant_after(use, manifest_.adjacency, charges, count);
+    const auto accountant =
+        accountant_after(use, manifest_.adjacency, plan_.beside, charges, count);
     return use.with_position([&] {
       return checked_guard(accountant->epsilon(manifest_.target_delta),
                            use.component->factory.info.name);
@@ -650,14 +736,29 @@ class Planner {
                        "proved; use more noise");
   }
 
-  void list_unaccounted() {
+  const Manifest& manifest_;
+  ExampleShape shape_;
+  Values noise_, clip_norm_, batch_size_;  // as their schedules give them
+  CorrelatedPlanner correlated_;
+  OwnerSetting owner_;
+  std::optional<double> target_;
+  Plan plan_;
+};
+
+/// Lists what no accountant is charged for.
+class Unlisted {
+ public:
+  explicit Unlisted(Plan& plan) : manifest_(*plan.manifest), plan_(plan) {}
+
+  void list() {
     const auto add = [&](std::string what, std::string position, Reach reach = Reach::model) {
       plan_.unaccounted.push_back({std::move(what), std::move(position), reach});
     };
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
     for (const std::string& fact : plan_.info.unaccounted) add(fact, manifest_.data.position);
-    if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size) {
+    if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size &&
+        plan_.unit == PrivacyUnit::example) {
       add("number of training examples", manifest_.data.position);
     }
     if (noise_.is_unaccounted)
@@ -681,6 +782,18 @@ class Planner {
       add("test metrics", manifest_.data.position, Reach::shown_values);
   }
 
+  void refuse() const {
+    std::string text;
+    for (const Unaccounted& item : plan_.unaccounted) {
+      text += (text.empty() ? "" : "\n") + item.position + ": error: release mode refuses '" +
+              item.what +
+              "', which was read off private rows and charged nowhere; declare it public, or use "
+              "mode: research";
+    }
+    if (!text.empty()) throw PrivacyError(text);
+  }
+
+ private:
   /// At most how much delta the proofs leave out because the noise has no draws beyond
   /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
   /// or that a contribution of full length moves one there.
@@ -718,22 +831,8 @@ class Planner {
     }
   }
 
-  void refuse_unaccounted() const {
-    std::string text;
-    for (const Unaccounted& item : plan_.unaccounted) {
-      text += (text.empty() ? "" : "\n") + item.position + ": error: release mode refuses '" +
-              item.what +
-              "', which was read off private rows and charged nowhere; declare it public, or use "
-              "mode: research";
-    }
-    if (!text.empty()) throw PrivacyError(text);
-  }
-
   const Manifest& manifest_;
-  ExampleShape shape_;
-  Values noise_, clip_norm_, batch_size_;  // as their schedules give them
-  CorrelatedPlanner correlated_;
-  Plan plan_;
+  Plan& plan_;
 };
 
 }  // namespace
@@ -764,6 +863,35 @@ std::string Plan::sampling_words() const {
   return manifest->sampler.component->factory.info.summary;
 }
 
-Plan make_plan(const Manifest& manifest) { return Planner(manifest).make(); }
+Plan plan_setting(const Manifest& manifest) { return Planner(manifest).make_setting(); }
+
+Plan plan_owner(const Manifest& manifest, const Plan& setting, const OwnerSetting& owner) {
+  return Planner(manifest).make_for(setting, owner);
+}
+
+Plan twin_of(const Plan& plan) { return Planner(*plan.manifest).make_twin(plan); }
+
+void list_unaccounted(Plan& plan, std::vector<Unaccounted> more) {
+  Unlisted unlisted(plan);
+  unlisted.list();
+  for (Unaccounted& item : more) plan.unaccounted.push_back(std::move(item));
+  if (plan.manifest->mode == Mode::release) unlisted.refuse();
+}
+
+PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges) {
+  const ComponentUse& use = manifest.accountant;
+  const auto accountant = accountant_after(use, manifest.adjacency, {}, charges, charges.size());
+  return use.with_position([&] {
+    return checked_guard(accountant->epsilon(manifest.target_delta),
+                         use.component->factory.info.name);
+  });
+}
+
+Plan make_plan(const Manifest& manifest) {
+  if (manifest.federated) return make_federated_plan(manifest);
+  Plan plan = Planner(manifest).make();
+  list_unaccounted(plan);
+  return plan;
+}
 
 }  // namespace privgrad::core

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/executor.hpp"
+#include "privgrad/core/federated_plan.hpp"
 #include "privgrad/core/random_key.hpp"
 
 namespace privgrad::core {
@@ -29,6 +31,22 @@ Dataset invented(const ExampleShape& shape, std::size_t rows) {
           std::vector<float>(rows, 0.0f)};
 }
 
+/// What all steps together take: examples and steps, those of all clients of a federated run.
+std::pair<double, double> work(const Plan& plan) {
+  const auto sum = [](const std::vector<double>& sizes, std::uint64_t steps) {
+    const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(steps);
+    return std::accumulate(sizes.begin(), end, 0.0);
+  };
+  if (!plan.federated)
+    return {sum(plan.batch_size, plan.steps()), static_cast<double>(plan.steps())};
+  double examples = 0.0, steps = 0.0;
+  for (const ClientPlan& client : plan.federated->clients) {
+    examples += sum(client.plan.batch_size, client.plan.affordable_steps);
+    steps += static_cast<double>(client.plan.affordable_steps);
+  }
+  return {examples, steps};
+}
+
 }  // namespace
 
 double estimated_seconds(const Plan& plan) {
@@ -46,8 +64,8 @@ double estimated_seconds(const Plan& plan) {
   plan.model->initialise(plan.network, *source->stream(0), parameters);
   program->load_parameters(parameters);
 
-  const double examples = std::accumulate(plan.batch_size.begin(), plan.batch_size.end(), 0.0);
-  const double mean_batch = std::max(1.0, examples / static_cast<double>(plan.steps()));
+  const auto [examples, steps] = work(plan);
+  const double mean_batch = std::max(1.0, examples / steps);
   const std::size_t rows = std::min(kMostRows, static_cast<std::size_t>(std::ceil(mean_batch)));
   const Dataset data = invented(plan.network.input, rows);
   std::vector<std::uint32_t> batch(rows);
@@ -64,10 +82,12 @@ double estimated_seconds(const Plan& plan) {
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);
 
   const double measured =
-      std::ceil(static_cast<double>(plan.steps()) / static_cast<double>(plan.evaluate_every())) *
+      std::ceil(
+          static_cast<double>(manifest.federated ? manifest.federated->rounds : plan.steps()) /
+          static_cast<double>(plan.evaluate_every())) *
       static_cast<double>(plan.info.train_rows + plan.info.test_rows);
   return per_row * examples + per_measured_row * measured +
-         kSecondsPerParameter * static_cast<double>(plan.parameters * plan.steps());
+         kSecondsPerParameter * static_cast<double>(plan.parameters) * steps;
 }
 
 }  // namespace privgrad::core

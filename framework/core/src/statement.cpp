@@ -8,6 +8,7 @@
 
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/event_words.hpp"
+#include "privgrad/core/federated_plan.hpp"
 #include "privgrad/core/short_numbers.hpp"
 #include "statement_prose.hpp"
 
@@ -16,7 +17,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string_view adjacency_means(Adjacency adjacency) {
+std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
+  if (unit == PrivacyUnit::client) {
+    switch (adjacency) {
+      case Adjacency::add_or_remove_one:
+        return "one of them has one client, with all its examples, more than the other";
+      case Adjacency::replace_one:
+        return "they differ in one client, all of whose examples are exchanged for any others";
+      case Adjacency::zero_out:
+        return "they differ in one client, whose contributions are replaced by zero";
+    }
+  }
   switch (adjacency) {
     case Adjacency::add_or_remove_one:
       return "one of them holds one training example more than the other";
@@ -29,7 +40,9 @@ std::string_view adjacency_means(Adjacency adjacency) {
 }
 
 /// Where the number of examples that the statement names comes from.
-std::string_view size_pedigree(const Manifest& manifest) {
+std::string_view size_pedigree(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  if (plan.unit == PrivacyUnit::client) return "public";
   if (manifest.adjacency != Adjacency::add_or_remove_one) return "public";
   return manifest.dataset_size ? "declared" : "read_from_the_data";
 }
@@ -80,6 +93,7 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
 std::string charged_as(const Plan& plan, std::uint64_t steps) {
   std::vector<Event> costs;
   if (plan.correlated) return describe(correlated_event(plan, steps));
+  for (const Charge& charge : plan.beside) costs.push_back(charge.cost);
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
     costs.push_back(plan.charges[i].cost);
   }
@@ -130,13 +144,28 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
+/// Who takes part in a federated run, and who adds the noise.
+Json federated(const Plan& plan) {
+  const Federated& wish = *plan.manifest->federated;
+  return {{"clients", wish.clients},
+          {"rounds", wish.rounds},
+          {"aggregation", to_text(wish.aggregation)},
+          {"noise_is_added_by", plan.federated->at_server() ? "server" : "clients"},
+          {"partition", wish.partition.component->full_name()},
+          {"participation", wish.participation.component->full_name()},
+          {"local_iterations", wish.local_iterations.component->full_name()},
+          {"adaptive", plan.federated->adaptive != nullptr},
+          {"estimates", plan.federated->estimates ? Json(to_text(wish.estimates)) : Json("none")},
+          {"charged_estimates", plan.beside.size()}};
+}
+
 /// What kind of numbers the noise is made of: an attack on low-order digits needs the second kind.
 std::string_view arithmetic(const Plan& plan) {
   if (plan.charges.empty()) return "no_noise";
   return plan.grid_levels != 0 ? "integer_grid" : "floating_point";
 }
 
-Json plugins(const Manifest& manifest) {
+Json plugins(const Plan& plan) {
   std::set<std::string> seen;
   Json list = Json::array();
   const auto add = [&](const Component* component) {
@@ -145,10 +174,15 @@ Json plugins(const Manifest& manifest) {
                     {"version", component->plugin->version},
                     {"sha256", component->plugin->sha256}});
   };
-  for (const ComponentUse* use : components_of(manifest)) {
-    add(use->component);
-    add(use->certifier);
-  }
+  const auto add_all = [&](const Manifest& manifest) {
+    for (const ComponentUse* use : components_of(manifest)) {
+      add(use->component);
+      add(use->certifier);
+    }
+  };
+  add_all(*plan.manifest);
+  // The plan's manifest is what the server does; clients have samplers and optimizers of their own.
+  if (plan.federated && plan.federated->at_server()) add_all(plan.federated->local_manifest);
   return list;
 }
 
@@ -177,12 +211,13 @@ Json privacy_statement(const Plan& plan, const Spending& spending) {
       manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
   json["accountant"] = plan.accountants.front().name;
   json["also"] = also(plan);
-  json["setting"] = "central";
-  json["unit"] = to_text(PrivacyUnit::example);
+  json["setting"] = plan.federated ? "federated" : "central";
+  if (plan.federated) json["federated"] = federated(plan);
+  json["unit"] = to_text(plan.unit);
   json["adjacency"] = to_text(manifest.adjacency);
-  json["adjacency_means"] = adjacency_means(manifest.adjacency);
+  json["adjacency_means"] = adjacency_means(manifest.adjacency, plan.unit);
   json["dataset_size"] = plan.dataset_size;
-  json["dataset_size_is"] = size_pedigree(manifest);
+  json["dataset_size_is"] = size_pedigree(plan);
   json["sampling"] = sampling(plan, steps);
   json["mechanism"] = mechanism(plan, steps);
   json["released"] = "all_iterates";
@@ -198,7 +233,7 @@ Json privacy_statement(const Plan& plan, const Spending& spending) {
   json["versions"] = {
       {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
                        PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
-      {"plugins", plugins(manifest)}};
+      {"plugins", plugins(plan)}};
   json["stain"] = statement_stain(json);
   json["short"] = short_statement(json);
   json["prose"] = statement_prose(json);

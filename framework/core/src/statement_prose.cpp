@@ -69,9 +69,23 @@ std::string bound_text(const Json& answer) {
   return "an estimate and no bound";
 }
 
+bool is_federated(const Json& statement) { return statement.contains("federated"); }
+bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
+
+/// What the steps are that were paid for.
+std::string steps_words(const Json& statement) {
+  std::string words = count_of_steps(statement, "charged_steps");
+  if (!is_federated(statement)) return words;
+  if (is_per_client(statement)) return words + " of the server";
+  words += " of the client that was charged most";
+  const auto estimates = statement.at("federated").at("charged_estimates").get<std::uint64_t>();
+  if (estimates > 0) words += " and its " + std::to_string(estimates) + " estimates";
+  return words;
+}
+
 std::string claim(const Json& statement) {
   if (!statement.at("noise").get<bool>()) return "";
-  const std::string steps = count_of_steps(statement, "charged_steps");
+  const std::string steps = steps_words(statement);
   if (statement.at("epsilon").is_null()) {
     return "No finite epsilon is proved for the releases of its " + steps +
            ", at delta = " + delta(statement) + ".";
@@ -79,10 +93,10 @@ std::string claim(const Json& statement) {
   std::string sentence = "Together, the noised sums of all " + steps +
                          " that were paid for are (epsilon, delta)-differentially private with "
                          "epsilon = " +
-                         epsilon(statement) + " and delta = " + delta(statement) +
-                         ", per training example and under the adjacency " +
-                         text(statement, "adjacency") + ". This epsilon is " +
-                         bound_text(statement) + ", by the accountant " +
+                         epsilon(statement) + " and delta = " + delta(statement) + ", per " +
+                         (is_per_client(statement) ? "client" : "training example") +
+                         " and under the adjacency " + text(statement, "adjacency") +
+                         ". This epsilon is " + bound_text(statement) + ", by the accountant " +
                          text(statement, "accountant");
   if (!statement.at("lower").is_null()) {
     sentence += ", which also proves that the true value is at least " +
@@ -113,6 +127,12 @@ std::string other_accountants(const Json& statement) {
 }
 
 std::string unit(const Json& statement) {
+  if (is_per_client(statement)) {
+    return "Unit and neighbours. The unit of privacy is one client with all its examples. Two "
+           "federations are neighbours if " +
+           text(statement, "adjacency_means") + ". The number of clients, " +
+           count(statement, "dataset_size") + ", is public.";
+  }
   std::string sentence =
       "Unit and neighbours. The unit of privacy is one training example, one row of the training "
       "data after preprocessing; a person with several rows is not protected as a whole. Two data "
@@ -156,20 +176,50 @@ std::string correlated_noise(const Json& mechanism) {
          text(mechanism, "charged_as") + ".";
 }
 
+/// Who sees what, and how steps of many clients make one guarantee.
+std::string setting(const Json& statement) {
+  if (!is_federated(statement)) {
+    return "The setting is central: whoever ran the training sees all rows. ";
+  }
+  const Json& federated = statement.at("federated");
+  std::string sentence = "The setting is federated, simulated on one machine, with " +
+                         count(federated, "clients") + " clients and up to " +
+                         count(federated, "rounds") + " rounds (" + text(federated, "aggregation") +
+                         "). ";
+  if (is_per_client(statement)) {
+    return sentence +
+           "The server sees the change that each client sends, exactly, and adds the noise to "
+           "their sum: it is trusted, and what it publishes is private. ";
+  }
+  sentence +=
+      "Each client adds the noise itself, so that the server and the other clients see released "
+      "models only. An example lies with one client, and what the run guarantees to it is what "
+      "that client was charged; the epsilon above is the largest of these (parallel composition: "
+      "McSherry 2009, Theorem 4). The shards are taken as given. ";
+  if (federated.at("adaptive").get<bool>()) {
+    sentence +=
+        "How many local steps a round has was chosen as the run went, from released values; "
+        "accounted for are the most steps and estimates that a client could have come to make, "
+        "in any order (concurrent composition: Vadhan and Zhang 2023; Lyu 2022). ";
+  }
+  return sentence;
+}
+
 std::string procedure(const Json& statement) {
   const Json& sampling = statement.at("sampling");
   const Json& mechanism = statement.at("mechanism");
   const bool noise = statement.at("noise").get<bool>();
   std::string sentence =
-      "Mechanism. The setting is central: whoever ran the training sees all rows. Batches were "
-      "drawn by " +
+      "Mechanism. " + setting(statement) +
+      (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
       text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
       "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
       (mechanism.contains("correlated")
            ? "; each batch was checked against the order that was accounted."
            : "; the sampler that ran is the one that was accounted.") +
-      " Each example's gradient was clipped by " + text(mechanism, "clipping") +
-      " to an L2 norm of at most ";
+      (is_per_client(statement) ? " Each client's change was clipped by "
+                                : " Each example's gradient was clipped by ") +
+      text(mechanism, "clipping") + " to an L2 norm of at most ";
   if (mechanism.at("adaptive_clip_norm").get<bool>()) {
     sentence += "a clip norm that begins at " +
                 short_number(mechanism.at("first_clip_norm").get<double>(), 5) +

@@ -6,6 +6,7 @@
 
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/joint_release.hpp"
+#include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 
 namespace privgrad::core {
@@ -49,6 +50,10 @@ Workbench make_workbench(const Plan& plan, Executor& executor) {
   return bench;
 }
 
+RandomKey run_key(const Manifest& manifest) {
+  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
+}
+
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
   std::vector<float> parameters(plan.parameters);
   const auto source = make_random_source(key.derive("model"));
@@ -58,8 +63,9 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
   return parameters;
 }
 
-Trainer::Trainer(const Plan& plan, const Dataset& data, std::span<const std::uint32_t> rows,
-                 const RandomKey& key, Executor& executor)
+Trainer::Trainer(const Plan& plan, const Dataset& data,
+                 std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
+                 Executor& executor)
     : plan_(plan),
       manifest_(*plan.manifest),
       data_(data),
@@ -97,9 +103,15 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
   return receipts_.size() >= at_least;
 }
 
+void Trainer::begin_round(std::span<const float> model) {
+  plan_.optimizer->start(plan_.parameters);
+  if (auto* anchored = dynamic_cast<Anchored*>(plan_.optimizer.get())) anchored->anchor(model);
+}
+
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
+  gradient_noise_ = gradient.noise_stddev();
   bench.previous = bench.parameters;
   plan_.optimizer->step(bench.parameters, gradient,
                         {.step = step, .learning_rate = plan_.learning_rate[step]});
@@ -110,19 +122,19 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 }
 
 void Trainer::draw_batch(std::uint64_t step) {
-  const std::size_t rows = rows_.empty() ? data_.rows() : rows_.size();
+  const std::size_t rows = rows_ ? rows_->size() : data_.rows();
   plan_.sampler->sample(step, rows, *sampler_random_, batch_);
   if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, plan_.order())) {
     throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
   }
-  if (rows_.empty()) return;
+  if (!rows_) return;
   for (std::uint32_t& row : batch_) {
-    if (row >= rows_.size()) {
+    if (row >= rows_->size()) {
       throw PluginError("the sampler broke its contract: row " + std::to_string(row) +
                         " does not exist");
     }
-    row = rows_[row];
+    row = (*rows_)[row];
   }
 }
 
@@ -137,7 +149,7 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
   if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
   if (differences_) return release_differences(step, clip, bench);
   Bounded sum = clipped_sum(*bench.program, data_, batch_, clip, executor_,
-                            manifest_.microbatch_size, &bench.memory);
+                            manifest_.microbatch_size, &bench.memory, plan_.unit);
   Released released = release(std::move(sum), plan_.batch_size[step]);
   if (!adaptive) return released;
   JointParts parts = take_apart(released, clip_norm_, share);
@@ -164,8 +176,8 @@ Released Trainer::release(Bounded sum, double divisor) {
 }
 
 Released Trainer::release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench) {
-  BoundedOnGrid sum =
-      clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels, executor_);
+  BoundedOnGrid sum = clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels,
+                                          executor_, plan_.unit);
   return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
                             plan_.batch_size[step]);
 }

@@ -1,5 +1,6 @@
 #include "record.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -65,12 +66,32 @@ Measurement measurement(const Json& json, const std::string& source) {
           .test_loss = number(json, "test_loss", source),
           .test_accuracy = number(json, "test_accuracy", source),
           .clip_norm = number(json, "clip_norm", source),
-          .clipped_fraction = number(json, "clipped_fraction", source)};
+          .clipped_fraction = number(json, "clipped_fraction", source),
+          .round = number(json, "round", source)};
 }
 
-void read_measurements(const fs::path& file, RunRecord& record) {
+FederatedRound federated_round(const Json& json, const std::string& source) {
+  const auto required = [&](const char* key) {
+    const auto value = number(json, key, source);
+    if (!value || *value < 0.0) fail(source, std::string("has no '") + key + "' of at least 0");
+    return *value;
+  };
+  return {.round = required("round"),
+          .local_iterations = required("local_iterations"),
+          .steps = required("steps"),
+          .clients = required("clients"),
+          .dropped = required("dropped"),
+          .bytes_down = required("bytes_down"),
+          .bytes_up = required("bytes_up"),
+          .charged_epsilon = number(json, "charged_epsilon", source)};
+}
+
+/// Calls `use` with each whole line of a file of JSON objects, and its place.
+template <class Use>
+void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
+  const std::string name = file.filename().string();
   if (size_of(file) > kMostMetricsBytes) {
-    record.notes.push_back("metrics.jsonl is longer than 64 MiB and is not drawn here.");
+    record.notes.push_back(name + " is longer than 64 MiB and is not drawn here.");
     return;
   }
   const std::string content = read_text(file, kMostMetricsBytes);
@@ -78,19 +99,35 @@ void read_measurements(const fs::path& file, RunRecord& record) {
   for (std::size_t begin = 0; begin < content.size();) {
     const std::size_t end = content.find('\n', begin);
     if (end == content.npos) {
-      record.notes.push_back("The last line of metrics.jsonl was cut off and is left out.");
+      record.notes.push_back("The last line of " + name + " was cut off and is left out.");
       return;
     }
     const std::string source = file.string() + ":" + std::to_string(++number_of_line);
     const auto line = std::string_view(content).substr(begin, end - begin);
     if (line.size() > kMostLineBytes) fail(source, "is longer than any line of a run");
-    record.measurements.push_back(measurement(parse_object(line, source), source));
+    use(parse_object(line, source), source);
+    begin = end + 1;
+  }
+}
+
+void read_measurements(const fs::path& file, RunRecord& record) {
+  read_lines(file, record, [&](const Json& json, const std::string& source) {
+    record.measurements.push_back(measurement(json, source));
     const auto& all = record.measurements;
     if (all.size() > 1 && all.back().step < all[all.size() - 2].step) {
       fail(source, "goes back in steps");
     }
-    begin = end + 1;
-  }
+  });
+}
+
+void read_rounds(const fs::path& file, RunRecord& record) {
+  read_lines(file, record, [&](const Json& json, const std::string& source) {
+    record.rounds.push_back(federated_round(json, source));
+    const auto& all = record.rounds;
+    if (all.size() > 1 && all.back().round <= all[all.size() - 2].round) {
+      fail(source, "goes back in rounds");
+    }
+  });
 }
 
 void read_spending(const fs::path& file, RunRecord& record) {
@@ -122,6 +159,32 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
   if (!ledger.releases.empty() && std::isfinite(ledger.releases.back().epsilon)) {
     record.last_epsilon = ledger.releases.back().epsilon;
+  }
+}
+
+/// The ledgers of clients: their chains are checked, and the largest total is the run's.
+void read_client_spending(const fs::path& folder, RunRecord& record) {
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) bytes += size_of(entry.path());
+  if (bytes > kMostLedgerBytes) {
+    record.notes.push_back(
+        "The clients' ledgers are longer than 64 MiB: their chains were not checked here.");
+  } else {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const core::LedgerContents ledger = core::read_ledger(entry.path());
+      if (ledger.torn_tail) {
+        record.notes.push_back("The last line of " + entry.path().filename().string() +
+                               " was cut off; nothing was released for it.");
+      }
+      if (ledger.releases.empty()) continue;
+      const double epsilon = ledger.releases.back().epsilon;
+      record.charged_steps = std::max<std::uint64_t>(record.charged_steps, ledger.releases.size());
+      if (std::isfinite(epsilon))
+        record.last_epsilon = std::max(record.last_epsilon.value_or(0.0), epsilon);
+    }
+  }
+  for (const FederatedRound& round : record.rounds) {
+    if (round.charged_epsilon) record.spent.push_back({round.steps, *round.charged_epsilon});
   }
 }
 
@@ -201,6 +264,12 @@ RunRecord read_run(const fs::path& directory) {
   read_measurements(directory / "metrics.jsonl", record);
   record.has_ledger = is_there(directory / "ledger.jsonl");
   if (record.has_ledger) read_spending(directory / "ledger.jsonl", record);
+  if (is_there(directory / "rounds.jsonl")) read_rounds(directory / "rounds.jsonl", record);
+  record.clients = optional_object(directory / "clients.json");
+  if (is_there(directory / "ledgers")) {
+    record.has_ledger = true;
+    read_client_spending(directory / "ledgers", record);
+  }
   return record;
 }
 

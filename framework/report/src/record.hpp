@@ -17,6 +17,17 @@ struct Measurement {
   std::optional<double> epsilon;  ///< Nothing: infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
+  std::optional<double> round;  ///< Of a federated run: how many had been made.
+};
+
+/// One line of rounds.jsonl.
+struct FederatedRound {
+  double round = 0.0;             ///< From 1 on.
+  double local_iterations = 0.0;  ///< Steps of each client.
+  double steps = 0.0;             ///< The most that a client had made by then.
+  double clients = 0.0, dropped = 0.0;
+  double bytes_down = 0.0, bytes_up = 0.0;
+  std::optional<double> charged_epsilon;  ///< Nothing: infinite.
 };
 
 /// What a run left. A run that was cut off lacks the later parts; a part that is there is whole,
@@ -29,6 +40,9 @@ struct RunRecord {
   std::optional<nlohmann::json> statement;  ///< Nothing: none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;
+
+  std::vector<FederatedRound> rounds;     ///< Empty: a central run, or none was made.
+  std::optional<nlohmann::json> clients;  ///< Of a federated run: clients.json.
 
   bool has_ledger = false;   ///< A run without noise has none.
   std::vector<Point> spent;  ///< Epsilon after so many charged steps; finite ones.

@@ -5,8 +5,10 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/executor.hpp"
+#include "privgrad/federated.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
@@ -18,7 +20,9 @@ namespace privgrad {
 // Key functions: they pin each interface's vtable and typeinfo to this library.
 Accountant::~Accountant() = default;
 AdaptiveClipNorm::~AdaptiveClipNorm() = default;
+AdaptiveLocalIterations::~AdaptiveLocalIterations() = default;
 Aggregator::~Aggregator() = default;
+Anchored::~Anchored() = default;
 AutoLearningRate::~AutoLearningRate() = default;
 AutoSteps::~AutoSteps() = default;
 AutoValues::~AutoValues() = default;
@@ -33,6 +37,7 @@ FusedClipping::Pass::~Pass() = default;
 Model::~Model() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
+Partition::~Partition() = default;
 Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;
 RandomSource::~RandomSource() = default;

@@ -29,10 +29,11 @@ namespace privgrad::core {
 /// row numbers in `data`, each at most once. \throws PluginError for a row number that is out of
 /// range or repeated, or if the program has other groups than `clip`. \param most_rows  examples in
 /// memory at once, as for fused_sum(). \param memory  kept from step to step; null: made for this
-/// call.
+/// call. \param unit  whose data a row is.
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
-                    std::size_t most_rows = 0, SumMemory* memory = nullptr);
+                    std::size_t most_rows = 0, SumMemory* memory = nullptr,
+                    PrivacyUnit unit = PrivacyUnit::example);
 
 /// The same sum in whole cells of a grid, `levels` of them per clip.clip_norm: each contribution is
 /// clipped and rounded before it is added (round_to_grid()), and integers are added up exactly.
@@ -44,7 +45,8 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
 /// \throws as clipped_sum(); ConfigError for other levels or a count share.
 BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> batch, const Clip& clip,
-                                  std::uint64_t levels, Executor& executor);
+                                  std::uint64_t levels, Executor& executor,
+                                  PrivacyUnit unit = PrivacyUnit::example);
 
 /// What anchored_sums() computes gradients at.
 struct Iterates {

@@ -44,8 +44,9 @@ struct Budget {
 /// One release to be paid for.
 struct Charge {
   std::uint64_t step = 0;
-  Event release;  ///< The step's noise on its own batch.
-  Event cost;     ///< What that costs the data set: the sampler's charge.
+  Event release;       ///< The step's noise on its own batch.
+  Event cost;          ///< What that costs the data set: the sampler's charge.
+  std::string what{};  ///< "" for a training step; else goes into its line.
 };
 
 /// The account book of one run on one private data set: a privacy filter with a memory on disk.

@@ -60,6 +60,33 @@ struct ComponentUse {
 
 enum class Mode { research = 1, release };
 
+/// Who adds the noise of a federated run: each client, or the server.
+enum class Aggregation { fed_avg = 1, dp_fed_avg };
+
+std::string_view to_text(Aggregation aggregation);
+
+/// Where an adaptive number of local iterations learns about the losses.
+enum class EstimateMode { private_sums = 1, from_models, unaccounted };
+
+std::string_view to_text(EstimateMode mode);
+
+/// The section `federated`.
+struct Federated {
+  std::uint64_t clients = 0, rounds = 0;  ///< > 0.
+  Aggregation aggregation = Aggregation::fed_avg;
+  bool equal_weights = false;
+  double client_drop_rate = 0.0;
+  bool label_histograms = true;
+  EstimateMode estimates = EstimateMode::private_sums;
+  double estimate_share = 0.0;
+  std::optional<double> estimate_noise;
+  double estimate_bound = 0.0;
+  double client_clip_norm = 0.0;  ///< Of dp_fed_avg, as the next two.
+  double server_learning_rate = 0.0;
+  ComponentUse client_clipping, server_optimizer;
+  ComponentUse partition, participation, local_iterations;
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -89,6 +116,7 @@ struct Manifest {
   bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
+  std::optional<Federated> federated;  ///< Nothing: a central run.
 
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 

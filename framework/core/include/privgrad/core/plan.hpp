@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,11 +46,17 @@ struct PlannedAuto {
   double value = 0.0;
   std::string reason;
 };
+struct FederatedPlan;
 
 /// Everything that can be known before the data is touched: components made, noise calibrated, cost
 /// proved.
+///
+/// Of a federated run the steps, their noise and their cost are those of the client whose guarantee
+/// is the weakest; `federated` has them all.
 struct Plan {
   const Manifest* manifest = nullptr;
+  PrivacyUnit unit = PrivacyUnit::example;
+  std::shared_ptr<FederatedPlan> federated;
 
   ComponentPtr<DataSource> data;
   std::vector<ComponentPtr<Transform>> transforms;
@@ -63,7 +70,8 @@ struct Plan {
   std::uint64_t dataset_size = 0;  ///< Public.
   Network network;
   std::size_t parameters = 0;
-  std::uint64_t planned_steps = 0;  ///< The manifest's, or those that a theorem says.
+  /// The manifest's, or those that a theorem says; of a federated run the most that a client makes.
+  std::uint64_t planned_steps = 0;
   RunFacts facts;
   std::vector<PlannedAuto> auto_values;
   std::vector<ParameterGroup> groups;          ///< Of the parameters, for clipping.
@@ -89,6 +97,7 @@ struct Plan {
   std::optional<CorrelatedPlan> correlated;
   UsesGradientDifferences* differences = nullptr;  ///< The aggregator's ability, if it has it.
   std::vector<Charge> charges;                     ///< One per step; no noise: none.
+  std::vector<Charge> beside;                      ///< Releases beside the steps, paid for as well.
   std::uint64_t affordable_steps = 0;              ///< How many of them the budget pays for.
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
   Event event = Event::nothing();             ///< The affordable steps as one event.

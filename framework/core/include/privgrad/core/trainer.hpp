@@ -42,6 +42,9 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
+/// The key that all randomness of a run grows from: of its seed, or of the operating system.
+RandomKey run_key(const Manifest& manifest);
+
 /// \returns the model's initial parameters. \param key  that of the run.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
@@ -54,11 +57,11 @@ class Trainer {
  public:
   /// \param plan  the owner's: its components are this trainer's alone. Outlives the trainer, as do
   ///   the others.
-  /// \param data  holds the owner's rows. \param rows  which they are; empty: all of them.
+  /// \param data  holds the owner's rows. \param rows  which they are; nothing: all of them.
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
-  Trainer(const Plan& plan, const Dataset& data, std::span<const std::uint32_t> rows,
+  Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
           const RandomKey& key, Executor& executor);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -73,10 +76,15 @@ class Trainer {
   /// \returns whether all of them are paid for. The data has not been touched when they are not.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
 
+  /// Of a federated run: the optimizer begins anew, from this model.
+  void begin_round(std::span<const float> model);
+
   /// Draws the step's batch, releases its gradient, and moves the parameters.
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step, Workbench& bench);
 
+  /// Standard deviation of the noise in each coordinate of the last step's gradient.
+  double gradient_noise() const noexcept { return gradient_noise_; }
   /// Null without noise.
   Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
@@ -97,7 +105,7 @@ class Trainer {
   const Plan& plan_;
   const Manifest& manifest_;
   const Dataset& data_;
-  std::span<const std::uint32_t> rows_;
+  std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all
   Executor& executor_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
@@ -109,6 +117,7 @@ class Trainer {
   std::vector<std::uint32_t> batch_;
   double clip_norm_;
   std::optional<double> clipped_fraction_;
+  double gradient_noise_ = 0.0;
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,36 @@
+#include "client_program.hpp"
+
+#include <algorithm>
+
+namespace privgrad::core {
+
+void ClientProgram::begin_round(std::uint64_t local_iterations, const std::vector<bool>& dropped) {
+  local_iterations_ = local_iterations;
+  dropped_ = dropped;
+  asked_ = 0;
+  lost_ = 0;
+}
+
+void ClientProgram::load_parameters(std::span<const float> parameters) {
+  model_.assign(parameters.begin(), parameters.end());
+}
+
+void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) const {
+  executor_.for_each_chunk(batch.rows(), [&](std::size_t i) {
+    const auto number = static_cast<std::size_t>(batch.features[i]);
+    const std::span<float> row = rows.subspan(i * parameters_, parameters_);
+    std::fill(row.begin(), row.end(), 0.0f);
+    ++asked_;
+    Client& client = *clients_[number];
+    const std::uint64_t steps = std::min(local_iterations_, client.steps_left());
+    std::optional<ClientRound> sent;
+    if (steps > 0) {
+      pool_.with([&](Workbench& bench) { sent = client.train(model_, steps, bench); });
+    }
+    if (dropped_[number]) ++lost_;
+    if (!sent || dropped_[number]) return;
+    for (std::size_t j = 0; j < parameters_; ++j) row[j] = model_[j] - sent->model[j];
+  });
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "privgrad/core/client.hpp"
+
+namespace privgrad::core {
+
+/// Clients as a program whose examples they are: the gradient of a client is by how much its local
+/// steps take the model back, received - sent. What clips, adds up and releases gradients of
+/// examples then does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
+/// descent with learning rate 1 is the mean of the models.
+class ClientProgram final : public Program {
+ public:
+  /// \param clients, pool, executor  outlive the program.
+  ClientProgram(const std::vector<std::unique_ptr<Client>>& clients, std::size_t parameters,
+                WorkbenchPool& pool, Executor& executor)
+      : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
+
+  /// \param dropped  [clients]: whose changes get lost, and count as zero.
+  void begin_round(std::uint64_t local_iterations, const std::vector<bool>& dropped);
+
+  /// Of this round: how many were asked, and how many of them were lost.
+  std::uint64_t clients() const { return asked_; }
+  std::uint64_t dropped() const { return lost_; }
+
+  std::size_t parameter_count() const override { return parameters_; }
+  void load_parameters(std::span<const float> parameters) override;
+  /// The one feature of each example is the number of a client. Trains it: once a round.
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override;
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  const std::vector<std::unique_ptr<Client>>& clients_;
+  std::size_t parameters_;
+  WorkbenchPool& pool_;
+  Executor& executor_;
+  std::vector<float> model_;
+  std::uint64_t local_iterations_ = 0;
+  std::vector<bool> dropped_;
+  mutable std::atomic<std::uint64_t> asked_{0}, lost_{0};
+};
+
+}  // namespace privgrad::core

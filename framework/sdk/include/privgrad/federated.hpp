@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// What an adaptive number of local iterations may follow: public values, and values that were
+/// released. Estimates are weighted means over the clients, by public weights; those that are
+/// missing could not be made (yet).
+struct FederatedProgress {
+  std::uint64_t round = 0;          ///< 0-based, of the round to come.
+  std::uint64_t rounds_left = 0;    ///< With the one to come, > 0.
+  std::uint64_t steps_left = 0;     ///< Local steps that every client's budget still pays for, > 0.
+  std::uint64_t last = 0;           ///< Local steps of the last round; 0 before the first.
+  std::size_t parameters = 0;       ///< Of the model.
+  double learning_rate = 0.0;       ///< Of the next local step.
+  double clip_norm = 0.0;           ///< Likewise.
+  double gradient_noise = 0.0;      ///< Standard deviation in each coordinate of a step's gradient.
+  std::optional<double> lipschitz;  ///< Of the loss ("rho"): |F(w) - F(v)| / ||w - v||; >= 0.
+  std::optional<double> smoothness;  ///< Of the loss ("beta"), the same for gradients; >= 0.
+  std::optional<double> divergence;  ///< Of the clients' gradients from the mean one ("xi"); >= 0.
+  std::optional<double> convexity;   ///< <grad F(w) - grad F(v), w - v> / ||w - v||^2 ("mu").
+  std::optional<double> heterogeneity;  ///< Of the clients' losses ("Gamma"); >= 0.
+};
+
+/// Optional ability of a schedule in the slot `local_iterations`, found with dynamic_cast: it
+/// chooses the number of local steps of each round as the run goes.
+///
+/// Privacy: sees public and released values only, so its choice is post-processing. What the
+/// clients are charged does not depend on it: they are accounted for the most steps, and the most
+/// estimates, that they can come to make, in whatever order. Threads: calls on one instance never
+/// overlap.
+class PRIVGRAD_API AdaptiveLocalIterations {
+ public:
+  virtual ~AdaptiveLocalIterations();
+
+  /// Called once, before the others. \param rounds  of communication, > 0.
+  /// \param steps  local steps that every client's budget pays for, > 0.
+  /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
+  /// paid.
+  virtual bool start_rounds(std::uint64_t rounds, std::uint64_t steps) = 0;
+
+  /// \returns the local steps of the round to come, > 0. What the budget does not pay for is not
+  /// made, whatever this says.
+  virtual std::uint64_t next(const FederatedProgress& progress) = 0;
+};
+
+/// Optional ability of an optimizer, found with dynamic_cast: its steps look back to the model that
+/// the round began with.
+///
+/// Privacy: that model is released.
+class PRIVGRAD_API Anchored {
+ public:
+  virtual ~Anchored();
+
+  /// Called at the beginning of each round, after start().
+  /// \param parameters  float32, [parameters]; copied if it is needed later.
+  virtual void anchor(std::span<const float> parameters) = 0;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,89 @@
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/federated.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/wide_registers.hpp"
+
+namespace {
+
+/// w <- w - learning_rate * (g + mu (w - a)), a being the model that the round began with: a client
+/// that goes far away from it is pulled back. Without rounds there is no a, and nothing pulls.
+class FedProx final : public privgrad::Optimizer, public privgrad::Anchored {
+ public:
+  explicit FedProx(const privgrad::Params& params) : mu_(params.real("mu")) {}
+
+  void start(std::size_t parameters) override {
+    size_ = parameters;
+    anchor_.clear();
+  }
+
+  void anchor(std::span<const float> parameters) override {
+    if (parameters.size() != size_) {
+      throw privgrad::PluginError("fed_prox: got an anchor of " +
+                                  std::to_string(parameters.size()) + " parameters, started for " +
+                                  std::to_string(size_));
+    }
+    anchor_.assign(parameters.begin(), parameters.end());
+  }
+
+  void step(std::span<float> parameters, const privgrad::Released& gradient,
+            const privgrad::StepContext& context) override {
+    check(parameters, gradient, context.learning_rate);
+    const auto rate = static_cast<float>(context.learning_rate);
+    const auto pull = static_cast<float>(mu_);
+    float* w = parameters.data();
+    const float* g = gradient.values().data();
+    if (anchor_.empty()) {
+      privgrad::in_wide_registers([=, size = size_] {
+        for (std::size_t i = 0; i < size; ++i) w[i] -= rate * g[i];
+      });
+      return;
+    }
+    const float* a = anchor_.data();
+    privgrad::in_wide_registers([=, size = size_] {
+      for (std::size_t i = 0; i < size; ++i) w[i] -= rate * (g[i] + pull * (w[i] - a[i]));
+    });
+  }
+
+ private:
+  void check(std::span<const float> parameters, const privgrad::Released& gradient,
+             double learning_rate) const {
+    if (parameters.size() != size_ || gradient.values().size() != size_) {
+      throw privgrad::PluginError("fed_prox: got " + std::to_string(parameters.size()) +
+                                  " parameters and " + std::to_string(gradient.values().size()) +
+                                  " gradient values, started for " + std::to_string(size_));
+    }
+    if (!std::isfinite(static_cast<float>(learning_rate))) {
+      throw privgrad::NumericError("fed_prox: the learning rate is not finite as a float32");
+    }
+    if (!gradient.is_finite()) {
+      throw privgrad::NumericError("fed_prox: the gradient is not finite");
+    }
+  }
+
+  double mu_;
+  std::size_t size_ = 0;
+  std::vector<float> anchor_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Optimizer, FedProx>({
+      .name = "fed_prox",
+      .summary = "Gradient descent with a pull to the model that the round began with; without "
+                 "rounds plain gradient descent.",
+      .reference = "Li et al. 2020, Federated Optimization in Heterogeneous Networks, Algorithm 2",
+      .params = {real("mu", "Strength of the pull; 0 is none.")
+                     .at_least(0)
+                     .at_most(1e30)
+                     .defaults_to(0.01)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.fed_prox", "0.1.0", register_components)

@@ -1,0 +1,408 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "privgrad/core/federated_plan.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+/// DP-FedAvg by clients on two clusters; each test changes a line or two.
+constexpr const char* kBase = R"(privgrad: 1
+name: federated
+seed: 1
+data: {kind: synthetic, rows: 400, test_rows: 100, dimensions: 10, test_is_public: true}
+model: {kind: linear}
+sampler: {kind: poisson, sample_rate: 0.2}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 6, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 40
+federated: {clients: 4, rounds: 10, local_iterations: 3}
+)";
+
+const std::string kAli = "federated.local_iterations={kind: ali_dpfl}";
+
+std::vector<Json> lines_of(const fs::path& file) {
+  std::vector<Json> lines;
+  const std::string text = read_file(file);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(Json::parse(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// Every ledger of the run, checked.
+std::vector<core::LedgerContents> ledgers(const Experiment& experiment, std::size_t clients) {
+  std::vector<core::LedgerContents> all;
+  for (std::size_t i = 0; i < clients; ++i) {
+    all.push_back(core::read_ledger(experiment.run_dir() / "ledgers" /
+                                    ("client-" + std::to_string(i) + ".jsonl")));
+  }
+  return all;
+}
+
+Json clients_of(const Experiment& experiment) {
+  return Json::parse(read_file(experiment.run_dir() / "clients.json")).at("clients");
+}
+
+}  // namespace
+
+TEST_CASE("one client, one local step a round, everybody takes part: the central run, bit for bit",
+          "[federated]") {
+  std::string central = kBase;
+  central.erase(central.find("federated: {"));
+  for (const char* optimizer : {"sgd", "{kind: fed_prox, mu: 0.5}"}) {
+    const std::string same = std::string("optimizer=") + optimizer;
+    Experiment alone(central, {same});
+    // fed_prox never leaves its anchor by more than the step it makes: w is the anchor.
+    Experiment federated(kBase, {same, "federated.clients=1", "federated.rounds=40",
+                                 "federated.local_iterations=1"});
+    alone.run();
+    const auto result = federated.run();
+    CHECK(result.status == core::RunStatus::completed);
+    CHECK(federated.parameters() == alone.parameters());
+    const auto ledger = ledgers(federated, 1).front();
+    REQUIRE(ledger.releases.size() == alone.ledger().releases.size());
+    CHECK(ledger.releases.back().epsilon == alone.ledger().releases.back().epsilon);
+  }
+}
+
+TEST_CASE("a federated run leaves its whole record", "[federated]") {
+  Experiment experiment(kBase);
+  const auto result = experiment.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.steps == 30);  // 10 rounds of 3
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(experiment.run_dir()))
+    files.insert(entry.path().filename());
+  CHECK(files == std::set<std::string>{"clients.json", "ledgers", "manifest.yaml", "metrics.jsonl",
+                                       "model.safetensors", "privgrad.lock", "rounds.jsonl",
+                                       "schedules.json", "statement.json", "summary.json"});
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  REQUIRE(rounds.size() == 10);
+  // A linear model of 10 features and 2 classes; 4 bytes a parameter and 8 for the number of steps.
+  const std::uint64_t model = 4 * experiment.plan().parameters;
+  CHECK(rounds.front().at("bytes_down") == 4 * (model + 8));
+  CHECK(rounds.front().at("bytes_up") == 4 * model);
+  CHECK(result.summary.at("federated").at("bytes_up") == 10 * 4 * model);
+  CHECK(result.statement.at("setting") == "federated");
+  CHECK(result.metrics.test_accuracy.value() > 0.8);
+}
+
+TEST_CASE("the same seed gives the same model and ledgers on any number of threads",
+          "[federated]") {
+  const std::vector<std::vector<std::string>> variants{
+      {"federated.client_drop_rate=0.3"},
+      {kAli, "federated.rounds=12"},
+      {kAli, "federated.rounds=12", "federated.estimates=from_models"},
+      {kAli, "federated.rounds=12", "federated.estimates=unaccounted"},
+      {"model={kind: mlp, hidden: [8]}",
+       "federated.participation={kind: poisson, sample_rate: 0.5}"},
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "privacy.target_epsilon=200"}};
+  for (const auto& variant : variants) {
+    INFO(variant.front());
+    Experiment one(kBase, variant), four(kBase, variant);
+    one.run(1);
+    four.run(4);
+    CHECK(one.parameters() == four.parameters());
+    for (const char* file : {"rounds.jsonl", "clients.json", "metrics.jsonl"})
+      CHECK(read_file(one.run_dir() / file) == read_file(four.run_dir() / file));
+  }
+}
+
+TEST_CASE("no client's ledger is above its budget, whatever happens", "[federated][privacy]") {
+  // Budgets that end in the middle of a round, under drop-outs and partial participation, with
+  // every way of choosing local iterations and of estimating, and shards of different sizes.
+  const std::vector<std::vector<std::string>> iterations{
+      {"federated.local_iterations=7"},
+      {kAli, "federated.estimates=private", "federated.estimate_share=0.3"},
+      {kAli, "federated.estimates=from_models"},
+      {kAli, "federated.estimates=unaccounted"},
+      {"federated.local_iterations={kind: ali_dpfl, form: closed}", "federated.estimate_noise=4"}};
+  const std::vector<std::vector<std::string>> circumstances{
+      {},
+      {"federated.client_drop_rate=0.5"},
+      {"federated.participation={kind: poisson, sample_rate: 0.6}",
+       "federated.client_drop_rate=0.2"},
+      {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
+       "sampler={kind: poisson, batch_size: 15}"}};
+  for (const auto& how : iterations) {
+    for (const auto& where : circumstances) {
+      for (const char* epsilon : {"2.5", "4"}) {
+        std::vector<std::string> set{"steps=100", "federated.rounds=30",
+                                     std::string("privacy.target_epsilon=") + epsilon};
+        set.insert(set.end(), how.begin(), how.end());
+        set.insert(set.end(), where.begin(), where.end());
+        INFO(how.front() << ", " << (where.empty() ? "" : where.front()) << ", " << epsilon);
+        Experiment experiment(kBase, set);
+        const auto result = experiment.run(2);
+        const double budget = std::stod(epsilon);
+        const auto books = ledgers(experiment, 4);
+        const Json clients = clients_of(experiment);
+        for (std::size_t i = 0; i < books.size(); ++i) {
+          std::uint64_t steps = 0, estimates = 0;
+          for (const auto& release : books[i].releases) CHECK(release.epsilon <= budget);
+          for (const auto& line : lines_of(experiment.run_dir() / "ledgers" /
+                                           ("client-" + std::to_string(i) + ".jsonl"))) {
+            if (line.at("type") != "release") continue;
+            (line.value("what", "") == "estimate" ? estimates : steps) += 1;
+          }
+          // What was made was paid for, also by who was lost afterwards.
+          CHECK(clients[i].at("steps").get<std::uint64_t>() <= steps);
+          CHECK(clients[i].at("steps") <= clients[i].at("affordable_steps"));
+          if (how.size() > 1 && how[1] != "federated.estimates=unaccounted" &&
+              how[1] != "federated.estimates=from_models") {
+            CHECK(clients[i].at("estimates").get<std::uint64_t>() == estimates);
+          } else {
+            CHECK(estimates == 0);
+          }
+          // What is claimed covers what was charged.
+          CHECK(books[i].releases.back().epsilon <= result.epsilon.value * (1.0 + 1e-9));
+        }
+        CHECK(result.epsilon.value <= budget);
+      }
+    }
+  }
+}
+
+TEST_CASE("a dropped client's model does not arrive, and its budget is spent",
+          "[federated][privacy]") {
+  Experiment kept(kBase), lost(kBase, {"federated.client_drop_rate=0.9"});
+  kept.run();
+  lost.run();
+  CHECK(kept.parameters() != lost.parameters());
+  const auto rounds = lines_of(lost.run_dir() / "rounds.jsonl");
+  std::uint64_t dropped = 0;
+  for (const Json& round : rounds) {
+    dropped += round.at("dropped").get<std::uint64_t>();
+    CHECK(round.at("bytes_down") > round.at("bytes_up"));
+  }
+  // 40 draws of probability 0.9: at most 20 has a probability below 1e-9.
+  CHECK(dropped > 20);
+  CHECK(ledgers(kept, 4)[2].releases.size() == ledgers(lost, 4)[2].releases.size());
+}
+
+TEST_CASE("the guarantee is that of the client with the largest epsilon", "[federated][privacy]") {
+  // Equal batches from shards of different sizes: the smallest shard has the largest sampling rate.
+  Experiment experiment(kBase, {"federated.partition={kind: dirichlet, alpha: 0.7, at_least: 20}",
+                                "sampler={kind: poisson, batch_size: 15}"});
+  const auto& plan = experiment.plan();
+  const auto& clients = plan.federated->clients;
+  std::size_t smallest = 0;
+  for (std::size_t i = 1; i < clients.size(); ++i) {
+    if (clients[i].rows.size() < clients[smallest].rows.size()) smallest = i;
+  }
+  CHECK(clients[plan.federated->weakest].rows.size() == clients[smallest].rows.size());
+  for (const auto& client : clients) CHECK(client.plan.epsilon().value <= plan.epsilon().value);
+  const auto result = experiment.run();
+  double largest = 0.0;
+  for (const auto& book : ledgers(experiment, 4))
+    largest = std::max(largest, book.releases.back().epsilon);
+  CHECK(result.epsilon.value == largest);
+}
+
+TEST_CASE("weights are public: by declared sizes, or equal", "[federated]") {
+  Experiment sizes(kBase, {"data.size=402"});  // 101, 101, 100, 100 by the declared number
+  CHECK_THAT(sizes.plan().federated->weights[0], WithinRel(101.0 / 402.0, 1e-12));
+  CHECK(sizes.plan().federated->clients[0].plan.dataset_size == 101);
+  CHECK(sizes.plan().federated->clients[0].rows.size() == 100);
+  Experiment equal(kBase, {"federated.weights=equal"});
+  CHECK(equal.plan().federated->weights == std::vector<double>(4, 0.25));
+}
+
+TEST_CASE("without noise, one local step a round is the mean gradient of all examples",
+          "[federated]") {
+  // Full batches and equal shards: the mean of the clients' steps is the step on all of them, to
+  // the rounding of float32 (40 steps).
+  std::string central = kBase;
+  central.erase(central.find("federated: {"));
+  const std::vector<std::string> quiet{"privacy.noise=off", "sampler=full_batch",
+                                       "privacy.adjacency=zero_out"};
+  std::vector<std::string> many = quiet;
+  for (const char* set : {"federated.local_iterations=1", "federated.rounds=40"})
+    many.emplace_back(set);
+  Experiment alone(central, quiet), federated(kBase, many);
+  alone.run();
+  federated.run();
+  const auto a = alone.parameters(), b = federated.parameters();
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK_THAT(static_cast<double>(a[i]), WithinAbs(static_cast<double>(b[i]), 1e-4));
+}
+
+TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[federated][ali]") {
+  Experiment experiment(
+      kBase, {kAli, "steps=1000", "federated.rounds=20", "federated.estimates=from_models"});
+  const auto& plan = experiment.plan();
+  REQUIRE(plan.affordable_steps > 20);
+  const auto result = experiment.run();
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  CHECK(rounds.size() <= 20);
+  CHECK(result.steps <= plan.affordable_steps);
+  CHECK(rounds.front().at("local_iterations") == 1);
+  std::uint64_t last = 1;
+  for (const Json& round : rounds) {
+    const auto now = round.at("local_iterations").get<std::uint64_t>();
+    CHECK(now <= std::min<std::uint64_t>(2 * last, 100));
+    last = now;
+  }
+  if (rounds.size() < 20) CHECK(result.steps == plan.affordable_steps);
+  // Claimed is the cost of all steps that the budget pays for, however many were made.
+  CHECK(result.epsilon.value == plan.epsilon().value);
+}
+
+TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is estimated",
+          "[federated][ali]") {
+  Experiment experiment(kBase, {kAli, "federated.rounds=50"});
+  CHECK_FALSE(experiment.plan().federated->estimates);
+  CHECK(experiment.plan().beside.empty());
+  experiment.run();
+  for (const Json& round : lines_of(experiment.run_dir() / "rounds.jsonl"))
+    CHECK(round.at("local_iterations") == 1);
+}
+
+TEST_CASE("private estimates cost what their share says, and leave fewer steps",
+          "[federated][ali][privacy]") {
+  const std::vector<std::string> base{kAli, "steps=1000", "federated.rounds=20"};
+  const auto with = [&](const char* more) {
+    std::vector<std::string> set = base;
+    set.emplace_back(more);
+    return Experiment(kBase, set).plan().affordable_steps;
+  };
+  const std::uint64_t free = with("federated.estimates=from_models");
+  CHECK(with("federated.estimates=unaccounted") == free);
+  const std::uint64_t little = with("federated.estimate_share=0.1");
+  const std::uint64_t much = with("federated.estimate_share=0.5");
+  CHECK(much < little);
+  CHECK(little < free);
+  Experiment experiment(kBase, base);
+  CHECK(experiment.plan().beside.size() == 20);
+  CHECK(experiment.plan().epsilon().value <= 6.0);
+}
+
+TEST_CASE("what nobody is charged for is listed", "[federated][privacy]") {
+  const auto listed = [](const std::vector<std::string>& set) {
+    std::set<std::string> names;
+    Experiment experiment(kBase, set);
+    for (const auto& item : experiment.plan().unaccounted) names.insert(item.what);
+    return names;
+  };
+  CHECK(listed({}).contains("partition of the examples (iid)"));  // the number of rows is private
+  CHECK_FALSE(
+      listed({"privacy.adjacency=zero_out", "sampler=full_batch", "schedules.noise_multiplier=40"})
+          .contains("partition of the examples (iid)"));
+  CHECK(listed({"federated.partition=shards", "privacy.adjacency=zero_out", "sampler=full_batch",
+                "schedules.noise_multiplier=40"})
+            .contains("partition of the examples (shards)"));
+  CHECK(listed({"federated.partition={kind: dirichlet, alpha: 5}"})
+            .contains("sizes of the clients' shards"));
+  CHECK(listed({}).contains("label histograms of the clients"));
+  CHECK_FALSE(
+      listed({"federated.label_histograms=hidden"}).contains("label histograms of the clients"));
+  CHECK(listed({kAli, "federated.estimates=unaccounted"})
+            .contains("estimates of the clients' losses"));
+  CHECK_FALSE(listed({kAli}).contains("estimates of the clients' losses"));
+}
+
+TEST_CASE("release mode: a real partition of private labels is refused, an even one is not",
+          "[federated][privacy]") {
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{"privacy.adjacency=zero_out", "sampler=full_batch",
+                                      "schedules.noise_multiplier=40"};
+  Experiment even(yaml, base);
+  CHECK(even.plan().unaccounted.empty());
+  CHECK(even.plan().federated->clients.front().labels.empty());
+  std::vector<std::string> set = base;
+  set.emplace_back("federated.partition=shards");
+  CHECK_THROWS_AS(Experiment(yaml, set).plan(), PrivacyError);
+}
+
+TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
+          "[federated][privacy]") {
+  const std::vector<std::string> set{
+      "federated.aggregation=dp_fed_avg", "federated.client_clip_norm=0.5", "federated.rounds=12",
+      "privacy.target_epsilon=100",       "privacy.adjacency=zero_out",     "sampler=full_batch"};
+  Experiment experiment(kBase, set);
+  const auto& plan = experiment.plan();
+  CHECK(plan.unit == PrivacyUnit::client);
+  CHECK(plan.steps() == 12);
+  CHECK(plan.clip_norm == std::vector<double>(12, 0.5));
+  CHECK(plan.batch_size.front() == 4.0);  // all clients
+  const auto result = experiment.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.summary.at("unit") == "client");
+  const auto ledger = experiment.ledger();
+  CHECK(ledger.releases.size() == 12);
+  CHECK(ledger.facts.at("unit") == "client");
+  CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
+}
+
+TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[federated]") {
+  // The mean of the changes against the mean of the models, both in float32.
+  const std::vector<std::string> quiet{"privacy.noise=off", "federated.client_drop_rate=0"};
+  std::vector<std::string> server = quiet;
+  for (const char* one : {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1000"})
+    server.emplace_back(one);
+  Experiment clients(kBase, quiet), at_server(kBase, server);
+  clients.run();
+  at_server.run();
+  const auto a = clients.parameters(), b = at_server.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK_THAT(static_cast<double>(a[i]), WithinAbs(static_cast<double>(b[i]), 1e-4));
+}
+
+TEST_CASE("dp_fed_avg: no client moves the model further than its bound", "[federated][privacy]") {
+  // Without noise a round moves the model by the mean of clipped changes: at most the clip norm.
+  Experiment experiment(kBase, {"privacy.noise=off", "federated.aggregation=dp_fed_avg",
+                                "federated.client_clip_norm=0.001", "federated.rounds=1",
+                                "schedules.learning_rate=5"});
+  Experiment nothing(kBase, {"privacy.noise=off", "federated.aggregation=dp_fed_avg",
+                             "federated.client_clip_norm=0.001", "federated.rounds=1",
+                             "schedules.learning_rate=0"});
+  experiment.run();
+  nothing.run();
+  const auto a = experiment.parameters(), b = nothing.parameters();
+  double square = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double change = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    square += change * change;
+  }
+  CHECK(std::sqrt(square) > 0.0);
+  CHECK(std::sqrt(square) <= 0.001 * (1.0 + 1e-3));
+}
+
+TEST_CASE("what does not fit together is said in a line", "[federated]") {
+  const auto refused = [](const std::vector<std::string>& set, const std::string& words) {
+    INFO(words);
+    Experiment experiment(kBase, set);
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(words));
+  };
+  refused({"federated.partition=flatten"}, "does not share them out");
+  refused({"data.transforms=[iid]"}, "federated.partition");
+  refused({"federated.clients=401"}, "without examples");
+  refused({"federated.local_iterations=2.5"}, "expected a whole number");
+  refused({"federated.client_clip_norm=1"}, "only aggregation dp_fed_avg uses it");
+  refused({"federated.aggregation=dp_fed_avg"}, "client_clip_norm is missing");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", kAli},
+          "follows what single clients release");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+           "federated.weights=equal"},
+          "only aggregation fed_avg uses it");
+  refused({"output=random_iterate"}, "federated runs do not have");
+  refused({"schedules.learning_rate={kind: ali_dpfl}"}, "federated.local_iterations");
+  refused({"aggregator={kind: tree}", "sampler={kind: shuffle, batch_size: 10}",
+           "privacy.accountant=zcdp", "privacy.adjacency=zero_out"},
+          "begin anew with every round");
+  refused({"federated.taus=3"}, "is unknown");
+  refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");
+}
