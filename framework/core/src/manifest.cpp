@@ -261,7 +261,7 @@ class Loader {
     const Params params = own_params(section, node);
     if (manifest.steps == 0) {
       const Value* steps = root_.find("steps");
-      problems_.add(steps == nullptr ? root_.mark() : steps->mark, "steps",
+      problems_.add(steps == nullptr ? root_.mark : steps->mark, "steps",
                     "is auto, and no theorem is for federated runs; give the most local steps of a "
                     "client");
     }

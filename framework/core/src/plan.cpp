@@ -116,6 +116,8 @@ class Planner {
     plan_.network = like.network;
     plan_.parameters = like.parameters;
     plan_.noise_is_rescaled = like.noise_is_rescaled;
+    plan_.influence = like.influence;
+    plan_.influence_is_unaccounted = like.influence_is_unaccounted;
     plan_.noise_factor = like.noise_factor;
     plan_.count_noise = like.count_noise;
     plan_.count_share = like.count_share;
@@ -301,6 +303,7 @@ class Planner {
     noise_ = has_noise_std() ? values(manifest_.noise_std, "noise_std", true)
                              : values(manifest_.noise_multiplier, "noise_multiplier", true);
     if (!has_noise_std()) plan_.influence = noise_.influence;
+    plan_.influence_is_unaccounted = noise_.is_unaccounted;
     clip_norm_ = values(manifest_.clip_norm, "clip_norm", true);
     if (owner_.clip_norm) clip_norm_ = {std::vector(plan_.steps(), *owner_.clip_norm), false};
     batch_size_ = values(manifest_.batch_size, "batch_size", true);
@@ -761,8 +764,11 @@ class Unlisted {
         plan_.unit == PrivacyUnit::example) {
       add("number of training examples", manifest_.data.position);
     }
-    if (noise_.is_unaccounted)
-      add("influence of steps, behind the noise schedule", noise_use().position);
+    if (plan_.influence_is_unaccounted) {
+      const bool of_std = manifest_.noise_std.component != nullptr;
+      add("influence of steps, behind the noise schedule",
+          (of_std ? manifest_.noise_std : manifest_.noise_multiplier).position);
+    }
     list_choice_of_rows(add);
     for (std::size_t i = 0; i < plan_.transforms.size(); ++i) {
       const std::string& name = manifest_.transforms[i].component->factory.info.name;

@@ -109,8 +109,6 @@ class Training {
 
   Ledger* ledger() { return trainer_.ledger(); }
 
-  Ledger* ledger() { return trainer_.ledger(); }
-
   Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;

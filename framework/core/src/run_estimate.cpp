@@ -82,9 +82,9 @@ double estimated_seconds(const Plan& plan) {
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);
 
   const double measured =
-      std::ceil(
-          static_cast<double>(manifest.federated ? manifest.federated->rounds : plan.steps()) /
-          static_cast<double>(plan.evaluate_every())) *
+      std::ceil(static_cast<double>(plan.manifest->federated ? plan.manifest->federated->rounds
+                                                             : plan.steps()) /
+                static_cast<double>(plan.evaluate_every())) *
       static_cast<double>(plan.info.train_rows + plan.info.test_rows);
   return per_row * examples + per_measured_row * measured +
          kSecondsPerParameter * static_cast<double>(plan.parameters) * steps;

@@ -86,6 +86,7 @@ struct Plan {
   double noise_factor = 1.0;
   /// Of a noise schedule that was made from one (FromInfluence), else empty; one per step.
   std::vector<double> influence;
+  bool influence_is_unaccounted = false;  ///< Made from private rows, and paid for by nobody.
   /// Of adaptive clipping, else empty; one per step. The noise of the count, in examples, and what
   /// the sum's bound leaves for it; noise_multiplier is then that of both releases together, and
   /// clip_norm that of the first step.
