@@ -82,7 +82,7 @@ class FederatedRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
-    server_.emplace(plan_, owners_, std::span<const std::uint32_t>(), key_, *executor_);
+    server_.emplace(plan_, owners_, std::nullopt, key_, *executor_);
   }
 
   // ---- the loop

@@ -194,6 +194,15 @@ TEST_CASE("correlated releases go step by step, each for its own payment, on one
                       ContainsSubstring("of bound 2, the first had 3 of bound 1"));
     CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), payments.take(2), 1.0), PrivacyError);
   }
+  SECTION("noise does not continue where there was none") {
+    auto mechanism = fresh();
+    Payments payments(*recipes);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 1.0), payments.take(2), 1.0),
+                      ContainsSubstring("step 2 continues the noise of step 1, which was released "
+                                        "without"));
+  }
   SECTION("the divisor is a number above 0") {
     auto mechanism = fresh();
     Payments payments(*recipes);

@@ -458,3 +458,14 @@ TEST_CASE("a release of several parts is paid for, and bounded, in every part",
   Payments right(parts);
   CHECK(mechanism.release(zeros(3, {1.0, 0.5}), right.take(2), 1.0).size() == 2);
 }
+
+TEST_CASE("the first part is the unit of all bounds: it has none of its own, and begins the run",
+          "[differences][privacy]") {
+  // A bound of a half on it would be charged as a half, and no sum would ever be held to it.
+  auto bounded = two_parts();
+  bounded[0].bounds.assign(6, 0.5);
+  CHECK_THROWS_AS(CorrelatedMechanism(bounded, core::RandomKey::from_seed(2), serial), ConfigError);
+  auto late = two_parts();
+  late[0].first_step = 1;
+  CHECK_THROWS_AS(CorrelatedMechanism(late, core::RandomKey::from_seed(2), serial), ConfigError);
+}
