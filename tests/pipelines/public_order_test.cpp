@@ -51,11 +51,11 @@ Factory offer(std::string name) {
 const Catalog& wanderers() {
   static const Catalog catalog = [] {
     Catalog made = house();
-    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
-             {offer<Lapse::none>("keeps_to_it"), offer<Lapse::takes_another>("takes_another"),
-              offer<Lapse::takes_one_more>("takes_one_more"),
-              offer<Lapse::takes_one_twice>("takes_one_twice"),
-              offer<Lapse::takes_less>("takes_less")});
+    made.add(
+        std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
+        {offer<Lapse::none>("keeps_to_it"), offer<Lapse::takes_another>("takes_another"),
+         offer<Lapse::takes_one_more>("takes_one_more"),
+         offer<Lapse::takes_one_twice>("takes_one_twice"), offer<Lapse::takes_less>("takes_less")});
     return made;
   }();
   return catalog;

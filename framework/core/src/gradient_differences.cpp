@@ -34,7 +34,8 @@ std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
        .last_anchor = has_last ? last_anchor_.get() : nullptr},
       data, batch, clip,
       {.since_anchor = parts[1].bound(step) * clip.clip_norm,
-       .between_anchors = has_last ? parts[2].bound(step - parts[2].first_step) * clip.clip_norm : 0.0},
+       .between_anchors =
+           has_last ? parts[2].bound(step - parts[2].first_step) * clip.clip_norm : 0.0},
       executor_);
 }
 
