@@ -225,3 +225,19 @@ TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
   }
   CHECK(worst < 3e-8);  // half a unit in the last place of a float near 0.25 is 1.5e-8
 }
+
+TEST_CASE("the sums in noisy releases do not drift either", "[correlated]") {
+  // As above, with noise too small to be seen in single precision.
+  constexpr std::uint64_t kSteps = 20'000;
+  const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-12);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(1), serial);
+  Payments payments(*recipes);
+  double worst = 0.0;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    const Released released = mechanism.release(sum_of({0.3f}, 1.0), payments.take(t), 1.0);
+    const double exact = -double(0.3f) * std::expm1(double(t + 1) * std::log(0.999));
+    worst = std::max(worst, std::fabs(double(released.values()[0]) - exact));
+  }
+  CHECK(worst < 3e-8);
+}
