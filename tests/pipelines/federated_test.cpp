@@ -403,6 +403,10 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"aggregator={kind: tree}", "sampler={kind: shuffle, batch_size: 10}",
            "privacy.accountant=zcdp", "privacy.adjacency=zero_out"},
           "begin anew with every round");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+           "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+           "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 1, gamma: 0.3}"},
+          "is made of differences of examples' gradients");
   refused({"federated.taus=3"}, "is unknown");
   refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");
 }

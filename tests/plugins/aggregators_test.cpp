@@ -160,6 +160,74 @@ TEST_CASE("tree: variance reduction has the variance of the estimator from below
   }
 }
 
+namespace {
+
+/// Steps [begin, end) of a tree.
+struct Steps {
+  std::uint64_t begin, end;
+};
+
+/// The least variance with which the momentum of the first `steps` steps can be estimated without
+/// bias from nodes of variance 1, each of which holds the momentum of its own steps (Gauss and
+/// Markov): u^T (A A^T)^-1 u, A the nodes' columns and u what is estimated.
+double least_variance(const std::vector<Steps>& nodes, std::uint64_t steps, double momentum) {
+  const auto coefficients = [&](const Steps& of) {
+    std::vector<double> values(steps, 0.0);
+    for (std::uint64_t u = of.begin; u < of.end; ++u)
+      values[u] = std::pow(momentum, double(of.end - 1 - u));
+    return values;
+  };
+  Matrix information(steps, std::vector<double>(steps, 0.0));
+  for (const Steps& node : nodes) {
+    const std::vector<double> a = coefficients(node);
+    for (std::uint64_t i = 0; i < steps; ++i) {
+      for (std::uint64_t j = 0; j < steps; ++j) information[i][j] += a[i] * a[j];
+    }
+  }
+  return squared_length_under(information, coefficients({0, steps}));
+}
+
+/// All aligned blocks of 2^k steps in [0, steps).
+std::vector<Steps> complete_blocks(std::uint64_t steps) {
+  std::vector<Steps> nodes;
+  for (std::uint64_t length = 1; length <= steps; length *= 2) {
+    for (std::uint64_t begin = 0; begin + length <= steps; begin += length)
+      nodes.push_back({begin, begin + length});
+  }
+  return nodes;
+}
+
+}  // namespace
+
+TEST_CASE("tree: variance reduction of momentum is the best use of the nodes below",
+          "[aggregator]") {
+  constexpr std::uint64_t kSteps = 37;
+  for (const double momentum : {0.6, 0.95}) {
+    const auto reduced = tree(kSteps, Value::Object{{"momentum", Value(momentum), {}},
+                                                    {"variance_reduction", Value(true), {}}});
+    const Matrix noise = covariance(release_matrices(*reduced, kSteps), kSteps);
+    for (std::uint64_t t = 0; t < kSteps; ++t) {
+      CHECK_THAT(noise[t][t],
+                 WithinRel(least_variance(complete_blocks(t + 1), t + 1, momentum), 1e-9));
+    }
+  }
+}
+
+TEST_CASE("tree: completion and variance reduction together use the root as best it can be",
+          "[aggregator]") {
+  for (const int tree_steps : {11, 13, 16}) {
+    const auto reduced = tree(20, Value::Object{{"momentum", Value(0.9), {}},
+                                                {"restart_every", Value(tree_steps), {}},
+                                                {"completion", Value(true), {}},
+                                                {"variance_reduction", Value(true), {}}});
+    const auto last = static_cast<std::size_t>(tree_steps - 1);
+    std::vector<Steps> nodes = complete_blocks(last + 1);
+    if (tree_steps != 16) nodes.push_back({0, last + 1});  // of 16 it is there already
+    CHECK_THAT(covariance(release_matrices(*reduced, 20), 20)[last][last],
+               WithinRel(least_variance(nodes, last + 1, 0.9), 1e-9));
+  }
+}
+
 TEST_CASE("tree: options that make no sense are refused", "[aggregator]") {
   CHECK_THROWS_WITH(
       house().create<Aggregator>("tree", Value::Object{{"completion", Value(true), {}}}),

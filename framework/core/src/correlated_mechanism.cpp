@@ -37,6 +37,12 @@ CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, Rando
 CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                                          Executor& executor)
     : executor_(executor), steps_(parts.front().recipes.steps()) {
+  // What the bounds of all parts are relative to has none of its own: it could be exceeded unseen.
+  if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
+    throw ConfigError(
+        "the first part of a release is the unit of the others; it begins with the run, and has no "
+        "bounds");
+  }
   for (const CorrelatedPart& part : parts) {
     // Keys of their own: the same node of two parts is not the same noise.
     const RandomKey key =
@@ -141,6 +147,11 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   for (const auto& [from, share] : recipes.earlier(step)) {
     const auto found = std::find_if(part.kept.begin(), part.kept.end(),
                                     [from = from](const auto& kept) { return kept.step == from; });
+    if (found == part.kept.end()) {
+      // Without its noise this release would tell what that one did not.
+      throw PrivacyError("step " + std::to_string(step_of_run) + " continues the noise of step " +
+                         std::to_string(part.first_step + from) + ", which was released without");
+    }
     continued.push_back({found->z.data(), share * found->carried});
   }
   const bool is_kept = recipes.last_use(step) > step;

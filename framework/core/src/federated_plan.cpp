@@ -304,6 +304,13 @@ class FederatedPlanner {
                             .steps = wish_.rounds,
                             .clip_norm = wish_.client_clip_norm,
                             .learning_rate = wish_.server_learning_rate});
+    if (plan.differences != nullptr) {
+      manifest_.aggregator.with_position([&] {
+        throw ConfigError(manifest_.aggregator.component->factory.info.name +
+                          " is made of differences of examples' gradients, and clients send how "
+                          "their models have changed; use gaussian or tree");
+      });
+    }
     plan.unit = PrivacyUnit::client;
     plan.dataset_size = wish_.clients;
 

@@ -26,14 +26,16 @@ std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
     anchor_->load_parameters(parameters);
   }
   const std::span<const CorrelatedPart> parts = plan_.correlated->parts;
-  const bool has_last = step >= epoch;
+  // As it was planned: what the aggregator says now decides about anchors, not about bounds.
+  const bool has_last = parts.size() > 2 && step >= parts[2].first_step;
   return anchored_sums(
       {.anchor = *anchor_,
        .current = is_anchor ? nullptr : &program,
        .last_anchor = has_last ? last_anchor_.get() : nullptr},
       data, batch, clip,
       {.since_anchor = parts[1].bound(step) * clip.clip_norm,
-       .between_anchors = has_last ? parts[2].bound(step - epoch) * clip.clip_norm : 0.0},
+       .between_anchors =
+           has_last ? parts[2].bound(step - parts[2].first_step) * clip.clip_norm : 0.0},
       executor_);
 }
 

@@ -802,7 +802,8 @@ class Unlisted {
  private:
   /// At most how much delta the proofs leave out because the noise has no draws beyond
   /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
-  /// or that a contribution of full length moves one there.
+  /// or that a contribution of full length moves one there. In a step with several releases, of
+  /// each.
   double lost_tails() const {
     if (plan_.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
     const double sensitivity = sensitivity_of_unit_bound(manifest_.adjacency);
@@ -810,11 +811,13 @@ class Unlisted {
     double lost = 0.0;
     // No release of the linear mechanism moves further, in units of its noise, than all together.
     const double root = plan_.correlated ? std::sqrt(plan_.correlated->cost.worst_after.back()) : 0;
+    const auto releases =
+        plan_.correlated ? static_cast<double>(plan_.correlated->parts.size()) : 1.0;
     for (double multiplier : plan_.noise_multiplier) {
       if (multiplier == 0.0) continue;  // noise is off, and listed
       if (plan_.correlated) multiplier = 1.0 / root;
-      lost += static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
-              beyond(kLargestNormal - sensitivity / multiplier);
+      lost += releases * (static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
+                          beyond(kLargestNormal - sensitivity / multiplier));
     }
     return lost;
   }

@@ -194,6 +194,15 @@ TEST_CASE("correlated releases go step by step, each for its own payment, on one
                       ContainsSubstring("of bound 2, the first had 3 of bound 1"));
     CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), payments.take(2), 1.0), PrivacyError);
   }
+  SECTION("noise does not continue where there was none") {
+    auto mechanism = fresh();
+    Payments payments(*recipes);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 1.0), payments.take(2), 1.0),
+                      ContainsSubstring("step 2 continues the noise of step 1, which was released "
+                                        "without"));
+  }
   SECTION("the divisor is a number above 0") {
     auto mechanism = fresh();
     Payments payments(*recipes);
@@ -215,4 +224,20 @@ TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
     worst = std::max(worst, std::fabs(double(released.values()[0]) - exact));
   }
   CHECK(worst < 3e-8);  // half a unit in the last place of a float near 0.25 is 1.5e-8
+}
+
+TEST_CASE("the sums in noisy releases do not drift either", "[correlated]") {
+  // As above, with noise too small to be seen in single precision.
+  constexpr std::uint64_t kSteps = 20'000;
+  const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-12);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(1), serial);
+  Payments payments(*recipes);
+  double worst = 0.0;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    const Released released = mechanism.release(sum_of({0.3f}, 1.0), payments.take(t), 1.0);
+    const double exact = -double(0.3f) * std::expm1(double(t + 1) * std::log(0.999));
+    worst = std::max(worst, std::fabs(double(released.values()[0]) - exact));
+  }
+  CHECK(worst < 3e-8);
 }

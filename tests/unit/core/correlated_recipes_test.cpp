@@ -144,7 +144,10 @@ TEST_CASE("correlated releases: no contributions move a release further than is 
   for (const Members& steps : {Members{0}, Members{1, 4}, Members{0, 1, 2, 3, 4, 5, 6, 7, 8}}) {
     std::vector<Members> members(kSteps);
     for (const std::uint32_t step : steps) members[step] = {0};
-    const double charged = cost_of(*recipes, Participation(1, members)).worst_after.back();
+    const CorrelatedCost cost = cost_of(*recipes, Participation(1, members));
+    CHECK_FALSE(
+        cost.is_attained);  // a bound, and no more: it takes every entry's sign for the worst
+    const double charged = cost.worst_after.back();
     double most = 0.0;
     for (unsigned signs = 0; signs < (1U << steps.size()); ++signs) {
       std::vector<double> u(kSteps, 0.0);
@@ -207,6 +210,18 @@ TEST_CASE("noise that is changed by one factor is not accounted again", "[correl
   REQUIRE(factor);
   CHECK_THAT(*factor, WithinRel(2.0, 1e-14));
   CHECK_FALSE(recipes(3.0, 0.9).noise_relative_to(recipes(1.5, 0.8)));
+  // Where factors differ in their last digits the smallest is what all noise has been multiplied by
+  // at least.
+  const auto nearly = [](double last) {
+    return CorrelatedRecipes::of(
+        [last](std::uint64_t step) {
+          return ReleaseRecipe{
+              .keep = 1.0, .earlier = {}, .noise = {{step, step == 3 ? last : 2.0}}};
+        },
+        5);
+  };
+  CHECK(nearly(2.0 + 1e-12).noise_relative_to(nearly(2.0)) == 1.0);
+  CHECK_FALSE(nearly(2.0 + 1e-11).noise_relative_to(nearly(2.0)));
   const Participation order = orders(9, 2, kSteps)[1];
   const CorrelatedCost scaled = with_noise_times(cost_of(recipes(1.5, 0.9), order), *factor);
   const CorrelatedCost again = cost_of(recipes(3.0, 0.9), order);
