@@ -118,6 +118,52 @@ TEST_CASE("a statement is about the steps that were charged") {
              ContainsSubstring(summary.at("steps").dump() + " x gaussian"));
 }
 
+TEST_CASE("a run without noise was charged for nothing, and no budget guarded it") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "privacy.noise=off"});
+  const Json statement = statement_of(cli);
+  CHECK(statement.at("noise") == false);
+  CHECK(statement.at("steps") == 12);
+  CHECK(statement.at("charged_steps") == 0);
+  CHECK(statement.at("target_epsilon").is_null());
+  CHECK(statement.at("epsilon").is_null());
+}
+
+TEST_CASE("a statement names the mode, and whose the test rows are") {
+  const Cli cli;
+  page_of_run(cli, {}, "research");
+  CHECK(statement_of(cli, "research").at("mode") == "research");
+  CHECK(statement_of(cli, "research").at("test_rows") == "private");
+  page_of_run(cli, {"--set", "mode=release", "--set", "data.test_is_public=true"}, "release");
+  CHECK(statement_of(cli, "release").at("mode") == "release");
+  CHECK(statement_of(cli, "release").at("test_rows") == "declared_public");
+  CHECK_THAT(prose(statement_of(cli, "release")),
+             ContainsSubstring("the manifest declares those rows public"));
+  page_of_run(cli, {"--set", "data.test_rows=0"}, "alone");
+  CHECK(statement_of(cli, "alone").at("test_rows") == "none");
+}
+
+TEST_CASE("of schedules that vary, a statement gives both ends") {
+  const Cli cli;
+  page_of_run(cli, {"--set",
+                    "schedules.clip_norm={kind: list, values: [1, 1, 1, 1, 2, 2, 2, 2, "
+                    "0.5, 0.5, 0.5, 0.5]}"});
+  const Json statement = statement_of(cli);
+  CHECK(statement.at("mechanism").at("clip_norm") == Json{{"smallest", 0.5}, {"largest", 2.0}});
+  CHECK_THAT(prose(statement), ContainsSubstring("L2 norm of at most 0.5 to 2"));
+}
+
+TEST_CASE("what was charged beside the steps is part of what was charged") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "steps=1000", "--set", "schedules.noise_multiplier=20", "--set",
+                    "federated={clients: 2, rounds: 3, partition: iid, local_iterations: {kind: "
+                    "ali_dpfl}, estimates: private, estimate_noise: 30}"});
+  const Json statement = statement_of(cli);
+  const std::string charged = statement.at("mechanism").at("charged_as");
+  CHECK_THAT(charged, ContainsSubstring("3 x gaussian of noise multiplier 30"));
+  CHECK_THAT(charged, ContainsSubstring("x gaussian of noise multiplier 20"));
+}
+
 TEST_CASE("while a run goes on, its statement says that it has not ended and what it can cost") {
   const Cli cli;
   Process process(
