@@ -118,6 +118,20 @@ TEST_CASE("a statement is about the steps that were charged") {
              ContainsSubstring(summary.at("steps").dump() + " x gaussian"));
 }
 
+TEST_CASE("a lower bound is shortened downwards") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "privacy.accountant=pld"});
+  const Json statement = statement_of(cli);
+  const double lower = statement.at("lower");
+  const std::string begins = "the true value is at least ";
+  const std::string all = prose(statement);
+  const std::size_t at = all.find(begins);
+  REQUIRE(at != all.npos);
+  const double shown = std::stod(all.substr(at + begins.size()));
+  CHECK(shown <= lower);
+  CHECK(shown > 0.999 * lower);
+}
+
 TEST_CASE("a run without noise was charged for nothing, and no budget guarded it") {
   const Cli cli;
   page_of_run(cli, {"--set", "privacy.noise=off"});
