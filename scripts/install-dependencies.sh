@@ -33,6 +33,7 @@ libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
 libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
+gnuplot-nox                   draws the charts of Markdown reports, as a program of its own
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then

@@ -149,6 +149,43 @@ struct KeepsOnGrid final : OnGrid {
   }
 };
 
+/// Differences of gradients, in epochs of four steps, and right.
+struct Differing : Right, UsesGradientDifferences {
+  using Right::Right;
+  std::uint64_t epoch_steps() const override { return 4; }
+  double difference_bound(GradientDifference, std::uint64_t) const override { return 0.5; }
+  ReleaseRecipe difference_recipe(GradientDifference, std::uint64_t step) const override {
+    return of(step, 0.5);
+  }
+  void combine(std::uint64_t, std::span<const float> at_anchor, std::span<const float> since_anchor,
+               std::span<const float>, std::span<float> out) override {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = at_anchor[i] + since_anchor[i];
+  }
+  std::vector<double> combined_noise() const override {
+    return std::vector<double>(multipliers_.size(), 1.0);
+  }
+};
+struct NoEpoch final : Differing {
+  using Differing::Differing;
+  std::uint64_t epoch_steps() const override { return 0; }
+};
+struct TooLong final : Differing {
+  using Differing::Differing;
+  double difference_bound(GradientDifference kind, std::uint64_t step) const override {
+    return kind == GradientDifference::between_anchors && step == 5 ? 2.5 : 0.5;
+  }
+};
+struct NoiselessDifference final : Differing {
+  using Differing::Differing;
+  ReleaseRecipe difference_recipe(GradientDifference, std::uint64_t) const override {
+    return {.keep = 0.0, .earlier = {}, .noise = {}};
+  }
+};
+struct UntoldNoise final : Differing {
+  using Differing::Differing;
+  std::vector<double> combined_noise() const override { return {1.0}; }
+};
+
 template <class Impl>
 Findings findings() {
   return findings_on<Aggregator, Impl>();
@@ -172,6 +209,10 @@ TEST_CASE("each rule of aggregators can fail") {
        {"grids_can_be_run", "changes at step 1 of 2", findings<ChangesGrid>()},
        {"grids_can_be_run", "the recipe names 2", findings<TwoNodes>()},
        {"grids_can_be_run", "keeps, continues or scales something", findings<KeepsOnGrid>()},
+       {"differences_can_be_run", "have no steps", findings<NoEpoch>()},
+       {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
+       {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},
+       {"differences_can_be_run", "the noise of 1 steps", findings<UntoldNoise>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
 }
 
@@ -181,4 +222,8 @@ TEST_CASE("an aggregator on a grid conforms") {
 
 TEST_CASE("an aggregator with correlated noise conforms") {
   CHECK(findings_text(findings<Correlated>(), privgrad::testing::Verdict::failed) == "");
+}
+
+TEST_CASE("an aggregator of differences of gradients conforms") {
+  CHECK(findings_text(findings<Differing>(), privgrad::testing::Verdict::failed) == "");
 }

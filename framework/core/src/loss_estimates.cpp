@@ -76,8 +76,11 @@ void LossEstimator::from_rounds(const Models& models, std::span<const float> bef
     along += turn * step;
   }
   if (distance == 0.0) return;
-  estimates.smoothness = root((change - models.noise_of_mean - noise_) / distance);
-  estimates.convexity = (along - noise_in_step_) / distance;
+  const double bend = (along - noise_in_step_) / distance;
+  estimates.convexity = bend;
+  // The noise of the last round's gradient moved the model, and so the gradient, along itself.
+  const double noise = models.noise_of_mean + noise_ + 2.0 * bend * noise_in_step_;
+  estimates.smoothness = root((change - noise) / distance);
 }
 
 LossEstimates LossEstimator::after_round(std::span<const float> before,

@@ -167,7 +167,8 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
   const auto& one = family.arms[arm];
   if (!one) return who + " was not measured in every run, so it is not compared.";
   const double difference = one->difference.mean;
-  if (difference == 0.0 && one->p == 1.0) return who + " is that of the baseline in every pair.";
+  if (difference == 0.0 && one->difference.std == 0.0)
+    return who + " is that of the baseline in every pair.";
   const bool better = (difference > 0.0) == metric.higher_is_better;
   const std::string by = who + (difference == 0.0 ? " is equal on average"
                                                   : " is " + short_text(std::abs(difference)) +

@@ -20,6 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using core::short_bound;
 using core::short_number;
 
 /// Text of a record as text of a table: no markup, no new cell.
@@ -220,7 +221,7 @@ class StudySection {
     const auto& ci = comparison.difference.ci95;
     cells.push_back(short_number(comparison.difference.mean, 3) +
                     (ci ? " " + interval((*ci)[0], (*ci)[1], 3) : ""));
-    cells.push_back(comparison.p ? short_number(*comparison.p, 2) : "-");
+    cells.push_back(comparison.p ? short_bound(*comparison.p, 2) : "-");
   }
 
   Chart intervals(const std::string& metric) const {

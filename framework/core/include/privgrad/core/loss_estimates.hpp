@@ -50,18 +50,18 @@ struct LossEstimates {
 ///
 /// and with the mean gradient and the model of the round before, D being how the model moved,
 ///
-///     smoothness^2   (|g - g'|^2 - d (n + n')) / |D|^2
-///     convexity      (<g - g', D> - d sum_i p_i^2 rates_i n'_i) / |D|^2
+///     convexity h    (<g - g', D> - m) / |D|^2,    m = d sum_i p_i^2 rates_i n'_i
+///     smoothness^2   (|g - g'|^2 - d sum_i p_i^2 (n_i + n'_i) - 2 h m) / |D|^2
 ///
-/// (the noise of g' is in D, too). Negative squares count as 0. With other optimizers the model
-/// shows other means than those of gradients, and the numbers mean less; they cost nothing either
-/// way.
+/// The noise of g' is in D, too, and what it moves the model by turns the gradient by h times as
+/// much, along itself: hence m. Negative squares count as 0. With other optimizers the model shows
+/// other means than those of gradients, and the numbers mean less; they cost nothing either way.
 ///
 /// `private`. From the noised changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
 ///     lipschitz      |sum_i p_i a_i / |D_i||
-///     convexity      sum_i p_i 4 b_i / |D_i|^2                        second difference of the
-///     loss smoothness     its absolute value                               along the way made
+///     convexity      sum_i p_i 4 b_i / |D_i|^2                       second difference of the loss
+///     smoothness     its absolute value                              along the way made
 ///     heterogeneity  -sum_i p_i a_i, at least 0
 ///     divergence     as from_models
 ///

@@ -1,0 +1,181 @@
+// What a study's results say of runs whose outcome is known. With two pairs Student's t has one
+// degree of freedom, which is Cauchy's distribution: p = 1 - (2/pi) atan |t|, t = mean / (|d1 - d2|
+// / 2), and the 95 % interval is the mean +- tan(0.95 pi/2) |d1 - d2| / 2.
+#include "privgrad/core/study_results.hpp"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "privgrad/core/study.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+core::StudyPlan planned(const std::string& more,
+                        const std::string& metrics = "[train_loss, test_accuracy]") {
+  return core::plan_study(core::parse_study("metrics: " + metrics + R"(
+study: 1
+seeds: 2
+base:
+  privgrad: 1
+  data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 6}
+  model: linear
+  sampler: full_batch
+  optimizer: sgd
+  schedules: {noise_multiplier: uniform, clip_norm: 1, learning_rate: 0.5}
+  privacy: {target_epsilon: 2, target_delta: 1e-6, adjacency: zero_out, accountant: zcdp}
+  steps: 12
+)" + more,
+                                            "/nowhere/s.yaml"),
+                          {}, house());
+}
+
+const std::string kThreeArms = "axes: {optimizer: [sgd, adam, {kind: momentum, beta: 0.9}]}\n";
+
+core::StudyPlan three_arms() { return planned(kThreeArms); }
+
+core::RunRecord ended(double loss, std::optional<double> accuracy = 0.5) {
+  return {.status = "completed",
+          .steps = 12,
+          .epsilon = 1.999,
+          .delta = 1e-6,
+          .metrics = {{"train_loss", loss},
+                      {"train_accuracy", 0.5},
+                      {"test_loss", 0.7},
+                      {"test_accuracy", accuracy}}};
+}
+
+/// Arms whose losses differ from the baseline's, 1 and 2, by these; one pair of seeds each.
+core::StudyRuns with_differences(std::array<double, 2> second, std::array<double, 2> third) {
+  return {{ended(1.0), ended(2.0)},
+          {ended(1.0 + second[0]), ended(2.0 + second[1])},
+          {ended(1.0 + third[0]), ended(2.0 + third[1])}};
+}
+
+std::string words_of(const nlohmann::json& results, std::size_t i) {
+  return results.at("words").at(i).get<std::string>();
+}
+
+double two_pair_p(double first, double second) {
+  const double t = std::abs(first + second) / std::abs(first - second);
+  return 1.0 - 2.0 / std::numbers::pi * std::atan(t);
+}
+
+}  // namespace
+
+TEST_CASE("differences are taken from the baseline, pair by pair", "[study]") {
+  const auto results = core::results_json(three_arms(), with_differences({-0.25, -0.5}, {0.5, -1}));
+  const auto& arm = results.at("arms").at(1).at("versus_baseline").at("train_loss");
+  CHECK(arm.at("difference") == -0.375);
+  CHECK_THAT(arm.at("p").get<double>(), WithinRel(two_pair_p(-0.25, -0.5), 1e-12));
+  CHECK(arm.at("p_sign_flip") == 0.5);
+  const double half = std::tan(0.95 * std::numbers::pi / 2.0) * 0.125;
+  CHECK_THAT(arm.at("ci95").at(0).get<double>(), WithinRel(-0.375 - half, 1e-9));
+  CHECK_THAT(arm.at("ci95").at(1).get<double>(), WithinRel(-0.375 + half, 1e-9));
+  // Two comparisons: Holm doubles the smaller p.
+  CHECK_THAT(arm.at("p_holm").get<double>(), WithinRel(2.0 * two_pair_p(-0.25, -0.5), 1e-12));
+  CHECK(results.at("arms").at(0).at("versus_baseline").empty());
+  CHECK(results.at("arms").at(0).at("metrics").at("train_loss").at("mean") == 1.5);
+}
+
+TEST_CASE("a sentence says which way a difference goes, and whether that is better", "[study]") {
+  auto runs = with_differences({-0.25, -0.5}, {0.25, 0.5});
+  runs[1][0].metrics["test_accuracy"] = runs[1][1].metrics["test_accuracy"] = 0.75;
+  runs[2][0].metrics["test_accuracy"] = 0.25;
+  const auto results = core::results_json(three_arms(), runs);
+  CHECK_THAT(words_of(results, 0), ContainsSubstring("train_loss is 0.375 lower (better)"));
+  CHECK_THAT(words_of(results, 1), ContainsSubstring("test_accuracy is 0.25 higher (better)"));
+  CHECK_THAT(words_of(results, 2), ContainsSubstring("train_loss is 0.375 higher (worse)"));
+  CHECK_THAT(words_of(results, 3), ContainsSubstring("test_accuracy is 0.125 lower (worse)"));
+}
+
+TEST_CASE("a p is never said to be smaller than it is", "[study]") {
+  // p = 0.204833: rounded to the nearest it would be 0.2048.
+  REQUIRE_THAT(two_pair_p(1.0, 2.0), WithinAbs(0.204833, 1e-6));
+  const auto results = core::results_json(three_arms(), with_differences({1, 2}, {1, 2}));
+  CHECK_THAT(words_of(results, 0), ContainsSubstring("p 0.2049 (Holm 0.4097, sign flips 0.5000)"));
+  const auto tiny = core::results_json(three_arms(), with_differences({1, 1.00001}, {1, 2}));
+  CHECK_THAT(words_of(tiny, 0), ContainsSubstring("p below 0.0001"));
+}
+
+TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
+  // p alone: 0.0318 for both, twice that after the correction.
+  const auto both = core::results_json(three_arms(), with_differences({1, 1.105}, {1, 1.105}));
+  REQUIRE(two_pair_p(1.0, 1.105) < 0.05);
+  REQUIRE(2.0 * two_pair_p(1.0, 1.105) > 0.05);
+  CHECK_THAT(words_of(both, 0), ContainsSubstring("; this does not stand after Holm's correction"));
+  const auto clear = core::results_json(three_arms(), with_differences({1, 1.01}, {1, -1}));
+  CHECK_THAT(words_of(clear, 0), ContainsSubstring("; this stands after Holm's correction"));
+  // Differences that cancel are differences all the same.
+  CHECK_THAT(words_of(clear, 2), ContainsSubstring("is equal on average"));
+  CHECK_THAT(words_of(clear, 2), ContainsSubstring("; chance can explain it"));
+  const auto same = core::results_json(three_arms(), with_differences({0, 0}, {1, 1}));
+  CHECK_THAT(words_of(same, 0), ContainsSubstring("is that of the baseline in every pair"));
+  CHECK_THAT(words_of(same, 2), ContainsSubstring("in all of 2 pairs alike"));
+}
+
+TEST_CASE("a metric that one run lacks is not compared, and its mean is not made up", "[study]") {
+  auto runs = with_differences({-1, -2}, {-1, -2});
+  runs[1][1].status = "diverged";
+  runs[1][1].metrics["train_loss"] = std::nullopt;
+  runs[2][0].metrics["train_loss"] = std::numeric_limits<double>::infinity();
+  const auto results = core::results_json(three_arms(), runs);
+  for (const std::size_t arm : {1u, 2u}) {
+    const auto& json = results.at("arms").at(arm);
+    CHECK(json.at("metrics").at("train_loss").at("mean").is_null());
+    CHECK(json.at("versus_baseline").at("train_loss").at("p").is_null());
+    CHECK_THAT(words_of(results, 2 * (arm - 1)),
+               ContainsSubstring("was not measured in every run"));
+  }
+  CHECK(results.at("arms").at(1).at("statuses") ==
+        nlohmann::json({{"completed", 1}, {"diverged", 1}}));
+  // What is not known cannot be the best, however good its other runs are.
+  CHECK(results.at("choice").at("best") == results.at("arms").at(0).at("name"));
+}
+
+TEST_CASE("the best arm is the best by the first metric, in its direction", "[study]") {
+  const auto lower = core::results_json(three_arms(), with_differences({-0.1, -0.1}, {0.1, 0.1}));
+  CHECK(lower.at("choice").at("best") == lower.at("arms").at(1).at("name"));
+  auto runs = with_differences({-0.1, -0.1}, {0.1, 0.1});
+  for (core::RunRecord& run : runs[2]) run.metrics["test_accuracy"] = 0.9;
+  const auto higher = core::results_json(planned(kThreeArms, "[test_accuracy, train_loss]"), runs);
+  CHECK(higher.at("choice").at("best") == higher.at("arms").at(2).at("name"));
+}
+
+TEST_CASE("a score is public only if it is of test rows that every arm declares public",
+          "[study][privacy]") {
+  const auto score_of = [](const std::string& metrics, const std::string& more) {
+    const core::StudyPlan plan = planned(kThreeArms + more, metrics);
+    const auto results = core::results_json(plan, with_differences({1, 2}, {1, 2}));
+    return results.at("choice").at("score").get<std::string>();
+  };
+  const std::string declared = "set: {data.test_is_public: true}\n";
+  CHECK(score_of("[test_accuracy]", declared) == "public");
+  CHECK(score_of("[train_loss]", declared) == "private");
+  CHECK(score_of("[test_accuracy]", "") == "private");
+  const core::StudyPlan mixed =
+      planned("axes: {data.test_is_public: [true, false]}\n", "[test_accuracy]");
+  const core::StudyRuns runs{{ended(1), ended(1)}, {ended(1), ended(1)}};
+  CHECK(core::results_json(mixed, runs).at("choice").at("score") == "private");
+}
+
+TEST_CASE("results.csv has one row a run, in the study's order", "[study]") {
+  const core::StudyPlan plan = planned(
+      "axes: {schedules.noise_multiplier: [uniform, {kind: list, "
+      "values: [3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1]}]}\n");
+  core::StudyRuns runs{{ended(0.1), ended(0.2)}, {ended(0.3), ended(0.4, std::nullopt)}};
+  runs[0][0].epsilon = std::nullopt;
+  const std::string list = plan.arms[1].arm->name;
+  const std::string label = plan.arms[1].arm->labels.at("schedules.noise_multiplier");
+  CAPTURE(label);
+  CHECK(core::results_csv(plan, runs) ==
+        "arm,seed,schedules.noise_multiplier,status,steps,epsilon,delta,train_loss,train_accuracy,"
+        "test_loss,test_accuracy\n"
+        "uniform,1,uniform,completed,12,inf,1e-06,0.1,0.5,0.7,0.5\n"
+        "uniform,2,uniform,completed,12,1.999,1e-06,0.2,0.5,0.7,0.5\n" +
+            list + ",1," + label + ",completed,12,1.999,1e-06,0.3,0.5,0.7,0.5\n" + list + ",2," +
+            label + ",completed,12,1.999,1e-06,0.4,0.5,0.7,\n");
+}
