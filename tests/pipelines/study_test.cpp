@@ -249,7 +249,7 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
       }
     }
   }
-  CHECK(runs == 270);
+  CHECK(runs == 255);
 }
 
 // ---- the same randomness
