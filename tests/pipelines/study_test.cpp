@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "privgrad/core/choice_cost.hpp"
 #include "privgrad/core/run_estimate.hpp"
 #include "privgrad/core/study.hpp"
 #include "privgrad/plugin.hpp"
+#include "shared_files.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -213,6 +215,41 @@ TEST_CASE("the studies of Hong et al. are right, and can run in an hour", "[stud
   }
   const core::Study mnist35 = core::read_study(kSource / "examples/studies/hong2022/mnist35.yaml");
   CHECK(mnist35.seeds.size() == 20);
+}
+
+TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at one guarantee",
+          "[study]") {
+  const std::filesystem::path folder = kSource / "examples/studies/tran2022";
+  const std::string script = read_file(kSource / "scripts/tran2022.sh");
+  std::size_t runs = 0;
+  for (const char* data : {"mnist", "fashion-mnist"}) {
+    for (const char* question : {"mlp-epsilon", "mlp-examples", "cnn"}) {
+      const std::string name = std::string(data) + "-" + question;
+      INFO(name);
+      const core::Study study = core::read_study(folder / (name + ".yaml"));
+      CHECK(study.metrics.front().name == "gradient_norm");
+      CHECK(study.seeds.size() == 3);
+      CHECK_THAT(study.arms[study.baseline].name, ContainsSubstring("dp-sgd"));
+      CHECK_THAT(script, ContainsSubstring(name));
+      runs += study.arms.size() * study.seeds.size();
+      // Without the data files there is no plan; one that meets the target is made where they are.
+      const auto files = data_folder_with(std::string(data) + "/train-images-idx3-ubyte.gz");
+      if (files.empty()) continue;
+      if (std::getenv("PRIVGRAD_DATA_DIR") == nullptr)
+        ::setenv("PRIVGRAD_DATA_DIR", files.c_str(), 1);
+      const core::StudyPlan plan = core::plan_study(study, {}, house());
+      for (const core::PlannedArm& arm : plan.arms) {
+        INFO(arm.arm->name);
+        const double target = *arm.manifest->target_epsilon;
+        CHECK(arm.plan.epsilon().value <= target);
+        CHECK(arm.plan.epsilon().value >= 0.995 * target);
+        CHECK(arm.manifest->adjacency == Adjacency::zero_out);
+        CHECK(arm.manifest->target_delta == 1e-5);
+        CHECK(arm.plan.steps() == plan.arms.front().plan.steps());
+      }
+    }
+  }
+  CHECK(runs == 255);
 }
 
 // ---- the same randomness

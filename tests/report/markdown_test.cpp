@@ -14,7 +14,7 @@ class Study {
 
   void write() const {
     fs::create_directories(cli.out("study"));
-    Json study{{"study", 1}, {"name", "rates"}, {"arms", Json::array()}};
+    Json study{{"study", 1}, {"name", "rates"}, {"axes", axes}, {"arms", Json::array()}};
     for (const Json& arm : results.at("arms"))
       study["arms"].push_back({{"name", arm.at("name")}, {"steps", 12}});
     write_file(cli.out("study/study.json"), study.dump());
@@ -33,6 +33,7 @@ class Study {
   std::string picture() const { return read_file(cli.out("page/rates-train_loss.svg")); }
 
   Cli cli;
+  Json axes = Json::array();
   Json results{{"name", "rates"},
                {"baseline", "base"},
                {"stains", Json::array()},
@@ -90,6 +91,25 @@ TEST_CASE("arms over numbers are drawn as curves, and compared at the same numbe
   CHECK_THAT(svg, ContainsSubstring(">train loss by rows<"));
   CHECK(count_of(svg, ">uniform<") == 1);
   CHECK(count_of(svg, ">dynamic<") == 1);
+}
+
+TEST_CASE("keys that vary together name a curve once") {
+  Study study;
+  Json& arms = study.results["arms"];
+  arms = Json::array();
+  study.axes = {{{"keys", {"rows"}}, {"labels", {"100", "200", "400"}}},
+                {{"keys", {"optimizer", "aggregator"}}, {"labels", {"plain", "tree"}}}};
+  for (const char* rows : {"100", "200", "400"}) {
+    for (const char* method : {"plain", "tree"}) {
+      arms.push_back(Study::arm(std::string(rows) + "+" + method, {1.0, 2.0},
+                                {{"rows", rows}, {"optimizer", method}, {"aggregator", method}}));
+    }
+  }
+  study.results["baseline"] = "100+plain";
+  study.write();
+  REQUIRE(study.report().exit_code == 0);
+  CHECK(count_of(study.picture(), ">plain<") == 1);
+  CHECK(count_of(study.picture(), ">tree<") == 1);
 }
 
 TEST_CASE("names in a chart are text, whatever a plotting program would make of them") {

@@ -12,6 +12,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/value.hpp"
+#include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -25,6 +26,55 @@ struct Weighted {
 
 /// Elements of a part of work: a whole number of chunks of normals.
 constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+
+/// Has memory come nearer while normals are made.
+template <class T>
+void fetch(const T* values, std::size_t size) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
+}
+
+/// The noise of a chunk of a step's elements, and their release.
+class NewNoise {
+ public:
+  void clear() { noise_.fill(0.0); }
+
+  /// Adds a node's normals.
+  void add(NormalStream& node, std::size_t begin, std::size_t size, double multiplier) {
+    node.fill(begin, std::span(normals_).first(size));
+    add(normals_.data(), size, multiplier);
+  }
+
+  void add(const float* values, std::size_t size, double weight) {
+    double* noise = noise_.data();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) noise[i] += weight * static_cast<double>(values[i]);
+    });
+  }
+
+  /// s = keep s + x, and x = factor (s + unit z).
+  /// \param z  out: the noise, for later steps; null: none of them continues it.
+  void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
+    // What later steps continue is what this one releases, to the last bit, and the same whether or
+    // not there are any.
+    float* rounded = z != nullptr ? z : normals_.data();
+    const double* noise = noise_.data();
+    float* values = x.data();
+    const std::size_t size = x.size();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) rounded[i] = static_cast<float>(noise[i]);
+      for (std::size_t i = 0; i < size; ++i) {
+        const double sum = keep * s[i] + static_cast<double>(values[i]);
+        s[i] = sum;
+        values[i] = static_cast<float>(factor * (sum + unit * static_cast<double>(rounded[i])));
+      }
+    });
+  }
+
+ private:
+  std::array<float, kNormalsPerChunk> normals_{};
+  std::array<double, kNormalsPerChunk> noise_{};
+};
 
 }  // namespace
 
@@ -160,38 +210,26 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   std::vector<float> values = TrustBase::take(std::move(sum));  // and then what is released
   std::atomic<bool> is_finite = true;
   const double scale = recipes.scale(step);
+  const double factor = scale / divisor;
   executor_.for_each_chunk((values.size() + kPart - 1) / kPart, [&](std::size_t chunk) {
     std::vector<NormalStream> nodes;
     for (const NoiseTerm& term : recipes.noise(step)) nodes.emplace_back(part.key, term.node);
-    std::array<float, kNormalsPerChunk> normals{};
-    std::array<double, kNormalsPerChunk> noise{};
+    NewNoise noise;
     const std::size_t end = std::min(values.size(), (chunk + 1) * kPart);
     for (std::size_t begin = chunk * kPart; begin < end; begin += kNormalsPerChunk) {
       const std::size_t size = std::min(kNormalsPerChunk, end - begin);
-      noise.fill(0.0);
-      for (std::size_t j = 0; j < nodes.size(); ++j) {
-        nodes[j].fill(begin, std::span(normals).first(size));
-        const double multiplier = recipes.noise(step)[j].multiplier;
-        for (std::size_t i = 0; i < size; ++i)
-          noise[i] += multiplier * static_cast<double>(normals[i]);
-      }
-      for (const Weighted& old : continued) {
-        for (std::size_t i = 0; i < size; ++i)
-          noise[i] += old.weight * static_cast<double>(old.values[begin + i]);
-      }
-      // What later steps continue is what this one releases, to the last bit, and the same whether
-      // or not there are any.
-      for (std::size_t i = 0; i < size; ++i)
-        noise[i] = static_cast<double>(static_cast<float>(noise[i]));
-      if (is_kept) {
-        for (std::size_t i = 0; i < size; ++i) z[begin + i] = static_cast<float>(noise[i]);
-      }
-      for (std::size_t i = 0; i < size; ++i) {
-        double& s = part.sum[begin + i];
-        s = keep * s + static_cast<double>(values[begin + i]);
-        values[begin + i] = static_cast<float>(scale * (s + unit_ * noise[i]) / divisor);
-      }
-      if (!all_finite(std::span(values).subspan(begin, size))) is_finite = false;
+      const std::span<float> x(values.data() + begin, size);
+      fetch(x.data(), size);
+      fetch(part.sum.data() + begin, size);
+      for (const Weighted& old : continued) fetch(old.values + begin, size);
+      if (is_kept) fetch(z.data() + begin, size);
+      noise.clear();
+      for (std::size_t j = 0; j < nodes.size(); ++j)
+        noise.add(nodes[j], begin, size, recipes.noise(step)[j].multiplier);
+      for (const Weighted& old : continued) noise.add(old.values + begin, size, old.weight);
+      noise.release(x, part.sum.data() + begin, is_kept ? z.data() + begin : nullptr, keep, unit_,
+                    factor);
+      if (!all_finite(x)) is_finite = false;
     }
   });
 

@@ -159,6 +159,16 @@ class StudySection {
     return std::find(numeric_keys_.begin(), numeric_keys_.end(), key) != numeric_keys_.end();
   }
 
+  /// Whether the key is not the first of an axis that varies several together, under one label.
+  bool follows_another(const std::string& key) const {
+    for (const Json& axis : list(study_, "axes", source_)) {
+      const std::vector<std::string> keys = texts(axis, "keys", source_);
+      const auto place = std::find(keys.begin(), keys.end(), key);
+      if (place != keys.end()) return place != keys.begin();
+    }
+    return false;
+  }
+
   /// The arm that this one is compared with; nullptr for the baseline itself.
   const Arm* partner(const Arm& arm) const {
     std::map<std::string, std::string> wanted = baseline_->labels;
@@ -247,7 +257,8 @@ class StudySection {
       if (at == arm.labels.end()) continue;
       std::string name;
       for (const auto& [key, label] : arm.labels) {
-        if (key != numbers_key_) name += (name.empty() ? "" : ", ") + label;
+        if (key != numbers_key_ && !follows_another(key))
+          name += (name.empty() ? "" : ", ") + label;
       }
       lines[name.empty() ? metric : name][*as_number(at->second)] =
           core::summarize(arm.values.at(metric));

@@ -369,6 +369,33 @@ TEST_CASE("Lemma 17 does not hold for a fresh permutation in every epoch", "[dif
   CHECK(worst > 0.5);
 }
 
+TEST_CASE("tree_reduced divides its noise by what each kind of node costs and does",
+          "[differences]") {
+  // Least error sum a_k m_k^2 for a given cost sum c_k / m_k^2: m_k^2 ~ sqrt(c_k / a_k). Four
+  // epochs of five steps, gamma 0.3; w = 0.7^2 is what an epoch leaves of the squared weight of a
+  // node.
+  const auto aggregator = reduced({5, 20, 0.9, 0.3});
+  const double w = 0.49;
+  const double first_error = (1.0 + w + w * w + w * w * w) / 4.0;
+  const double grown = (0.0 + 1.0 + (1.0 + w) + (1.0 + w + w * w)) / 4.0;
+  const double unit = std::pow(1.0 / first_error, 0.25);  // one use of each example
+  const double later = std::pow(3.0 / (0.09 * grown), 0.25);
+  const double between = std::pow(3.0 * 0.2 * 0.2 / (w * grown), 0.25);  // bounds of 0.2
+  // Bounds of 0, 0.04, 0.08, 0.12 and 0.16, which an example meets one of.
+  const double since =
+      std::pow(4.0 * 0.04 * 0.04 * (0.0 + 1.0 + 4.0 + 9.0 + 16.0) / 5.0 / 1.0, 0.25);
+  const auto multiplier = [](const ReleaseRecipe& recipe) { return recipe.noise[0].multiplier; };
+  const auto& differences = differences_of(*aggregator);
+  // Steps 0 and 6 have the same noise multiplier.
+  const double node = multiplier(aggregator->recipe(0));
+  CHECK(node == 1.3);
+  CHECK_THAT(multiplier(aggregator->recipe(6)), WithinRel(node * later / unit, 1e-12));
+  CHECK_THAT(multiplier(differences.difference_recipe(GradientDifference::between_anchors, 1)),
+             WithinRel(node * between / unit, 1e-12));
+  CHECK_THAT(multiplier(differences.difference_recipe(GradientDifference::since_anchor, 6)),
+             WithinRel(node * since / unit, 1e-12));
+}
+
 TEST_CASE("tree_reduced predicts the noise of what it puts together", "[differences]") {
   for (const Setting& setting : kSettings) {
     const auto aggregator = reduced(setting);
