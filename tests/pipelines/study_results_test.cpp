@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 
+#include "privgrad/core/choice_cost.hpp"
 #include "privgrad/core/study.hpp"
 #include "train.hpp"
 
@@ -143,6 +145,26 @@ TEST_CASE("the best arm is the best by the first metric, in its direction", "[st
   for (core::RunRecord& run : runs[2]) run.metrics["test_accuracy"] = 0.9;
   const auto higher = core::results_json(planned(kThreeArms, "[test_accuracy, train_loss]"), runs);
   CHECK(higher.at("choice").at("best") == higher.at("arms").at(2).at("name"));
+}
+
+// What the functions say is for choice_cost_test.cpp; here, that they were asked about this study.
+TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
+  const core::StudyRuns runs{{ended(1), ended(1)}, {ended(2), ended(2)}};
+  const auto choice = core::results_json(plan, runs).at("choice");
+  const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
+  CHECK(choice.at("fixed_grid").at("runs") == 4);
+  CHECK(choice.at("fixed_grid").at("epsilon") ==
+        core::fixed_grid_cost(arms, 2, 1e-6).epsilon->value);
+  std::map<std::string, nlohmann::json> random;
+  for (const auto& one : choice.at("random_number")) random[one.at("distribution")] = one;
+  const auto cost = [&](core::RunCount count) {
+    return core::random_number_cost(arms, count, 2.0, 1e-6).epsilon->value;
+  };
+  CHECK(random.at("geometric").at("epsilon") == cost(core::RunCount::geometric));
+  CHECK(random.at("poisson").at("epsilon") == cost(core::RunCount::poisson));
+  CHECK(random.at("geometric").at("epsilon") != random.at("poisson").at("epsilon"));
 }
 
 TEST_CASE("a score is public only if it is of test rows that every arm declares public",
