@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "broken.hpp"
+#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -64,6 +65,58 @@ struct Shared final : Right {
   inline static double all_ = 0.0;
 };
 
+/// Halves the noise when the last measurement is not below the one before.
+class RightAdaptive : public Right, public AdaptiveSchedule {
+ public:
+  using Right::Right;
+  double value(std::uint64_t) const override { return 1.0; }
+  Measurement measurement() const override {
+    return {.what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 20.0};
+  }
+  double next(double current, std::span<const double> measured) const override {
+    const bool falls = measured.size() > 1 && measured.back() < measured[measured.size() - 2];
+    return falls ? current : current / 2.0;
+  }
+};
+
+struct BeginsSloped final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  double value(std::uint64_t step) const override { return Right::value(step); }
+};
+struct NeverMeasures final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  Measurement measurement() const override {
+    return {.what = Measured::validation_loss, .every = 0};
+  }
+};
+struct ChecksWithoutNoise final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  Measurement measurement() const override {
+    return {.what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 0.0};
+  }
+};
+struct ChangesItsMind final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  Measurement measurement() const override {
+    return {.what = Measured::loss_change,
+            .every = 5,
+            .loss_bound = 1.0,
+            .noise_multiplier = static_cast<double>(++calls_)};
+  }
+  mutable std::atomic<int> calls_{0};
+};
+struct FollowsWithoutLimit final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  double next(double current, std::span<const double> measured) const override {
+    return current - measured.back();
+  }
+};
+struct HasMemory final : RightAdaptive {
+  using RightAdaptive::RightAdaptive;
+  double next(double current, std::span<const double>) const override { return current + ++calls_; }
+  mutable std::atomic<int> calls_{0};
+};
+
 template <class Impl>
 Findings findings() {
   return findings_on<Schedule, Impl>();
@@ -83,4 +136,22 @@ TEST_CASE("each rule of schedules can fail") {
        {"values_are_repeatable", "in another order", findings<Counting>()},
        {"values_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
        {"instances_are_independent", "changed the values", findings<Shared>()}});
+}
+
+TEST_CASE("each rule of adaptive schedules can fail") {
+  Findings own;
+  for (const auto& finding : findings<RightAdaptive>()) {
+    CHECK(finding.verdict == privgrad::testing::Verdict::passed);
+    if (finding.rule.starts_with("adapt") || finding.rule.starts_with("measurement"))
+      own.push_back(finding);
+  }
+  CHECK(own.size() == 4);
+  check_rules_can_fail(
+      own,
+      {{"adaptive_noise_begins_flat", "is not that of step 0", findings<BeginsSloped>()},
+       {"measurement_can_be_made", "every 0 steps", findings<NeverMeasures>()},
+       {"measurement_can_be_made", "must be finite and above 0", findings<ChecksWithoutNoise>()},
+       {"measurement_can_be_made", "changed its answer", findings<ChangesItsMind>()},
+       {"adapted_noise_is_finite_and_above_0", "gave", findings<FollowsWithoutLimit>()},
+       {"adapted_noise_follows_from_its_arguments", "asked again", findings<HasMemory>()}});
 }

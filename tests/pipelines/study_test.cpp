@@ -94,6 +94,35 @@ TEST_CASE("noise with values of its own is multiplied by one factor, and the pla
   CHECK(core::make_plan(again).noise_multiplier == list.noise_multiplier);
 }
 
+TEST_CASE("noise that adapts is not scaled: the target is its guarantee, and what choosing counts",
+          "[study][privacy][adaptive_noise]") {
+  const core::StudyPlan plan =
+      planned(R"(set: {privacy.accountant: {kind: zcdp, conversion: classic}}
+axes:
+  schedules.noise_multiplier:
+    - uniform
+    - {kind: descent_check, initial: 50, every: 4, loss_bound: 1, check_noise_multiplier: 40}
+)");
+  const core::Plan& adapts = plan.arms[1].plan;
+  CHECK(adapts.epsilon().value == 2.0);
+  CHECK_FALSE(adapts.noise_is_rescaled);
+  CHECK(adapts.noise_multiplier == std::vector<double>(12, 50.0));
+  const auto arm = core::to_json(plan).at("arms").at(1);
+  CHECK(arm.at("noise_adapts") == true);
+  CHECK(arm.at("epsilon") == 2.0);
+  // Both arms are (2, 1e-6)-DP by the same rho, whatever the second comes to spend of it. The
+  // conversion and its inverse are Bun and Steinke's.
+  const double log_inverse = std::log(1e6);
+  const double rho = std::pow(std::sqrt(log_inverse + 2.0) - std::sqrt(log_inverse), 2.0);
+  const core::ChoiceCost both = core::fixed_grid_cost({&plan.arms[0].plan, &adapts}, 1, 1e-6);
+  REQUIRE(both.epsilon);
+  CHECK_THAT(both.epsilon->value,
+             WithinRel(2.0 * rho + 2.0 * std::sqrt(2.0 * rho * log_inverse), 1e-8));
+  CHECK_THAT(error_of<PrivacyError>("axes: {schedules.noise_multiplier: [uniform, {kind: "
+                                    "validation, initial: 9}]}\n"),
+             ContainsSubstring("data.test_is_public: true"));
+}
+
 TEST_CASE("arms with another guarantee are refused, by name and place", "[study][privacy]") {
   CHECK_THAT(
       error_of<PrivacyError>("axes: {privacy.target_epsilon: [2, 4]}\n"),

@@ -267,6 +267,8 @@ int run(const Arguments& arguments) {
   if (manifest.noise_off)
     throw UsageError("the influence of noise is asked for, but privacy.noise is off");
   const core::Plan plan = core::make_plan(manifest);
+  if (plan.noise_adapts)
+    throw UsageError("the influence of noise is asked for, but it is chosen as the run goes");
   const Call call = call_of(arguments, manifest);
   return call.by_retraining ? by_retraining(call, arguments, manifest, plan, host.catalog())
                             : by_hessian(call, arguments, manifest, plan, host.catalog());

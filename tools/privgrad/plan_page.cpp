@@ -49,6 +49,26 @@ std::string influence_text(const core::Plan& plan) {
          short_number(budget, 5) + ")\n";
 }
 
+/// What noise that adapts follows, and what is known of it beforehand.
+std::string adaptive_text(const core::Plan& plan) {
+  if (!plan.noise_adapts) return "";
+  const core::AdaptiveNoisePlan& adapts = *plan.noise_adapts;
+  const Measurement& measurement = adapts.measurement;
+  const std::string every = std::to_string(measurement.every);
+  const std::string ends =
+      "; the run ends when the budget does, or after " + std::to_string(plan.steps()) + " steps\n";
+  if (!adapts.is_charged()) {
+    const bool of_loss = measurement.what == Measured::validation_loss;
+    return std::string("  the noise follows the ") + (of_loss ? "loss" : "accuracy") +
+           " on the public test examples, every " + every + " steps" + ends;
+  }
+  const auto checks = adapts.checks_before(plan.affordable_steps);
+  return "  the noise follows checks of the loss, every " + every +
+         " steps, each charged as a step of noise multiplier " +
+         short_number(measurement.noise_multiplier, 5) + " (" + std::to_string(checks) +
+         " of them alone: epsilon " + short_bound(adapts.of_checks.value) + ")" + ends;
+}
+
 std::string schedules_section(const core::Plan& plan) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::left});
   table.add({"", "first", "min", "max", "last", ""});
@@ -57,7 +77,7 @@ std::string schedules_section(const core::Plan& plan) {
     table.add({slot, short_number(values.front(), 5), short_number(*low, 5), short_number(*high, 5),
                short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
   };
-  add("noise multiplier", plan.noise_multiplier);
+  add(plan.noise_adapts ? "first noise multiplier" : "noise multiplier", plan.noise_multiplier);
   if (plan.adaptive != nullptr) {
     add("  of the gradients", plan.gradient_noise_multiplier());
     add("  of the count (examples)", plan.count_noise);
@@ -65,7 +85,7 @@ std::string schedules_section(const core::Plan& plan) {
   add(plan.adaptive != nullptr ? "first clip norm" : "clip norm", plan.clip_norm);
   add("learning rate", plan.learning_rate);
   add("expected batch size", plan.batch_size);
-  return section("schedules", table) + influence_text(plan);
+  return section("schedules", table) + adaptive_text(plan) + influence_text(plan);
 }
 
 std::string training_section(const core::Plan& plan) {

@@ -75,6 +75,10 @@ std::string run_report(const core::Plan& plan, const core::RunResult& result) {
                             (manifest.target_epsilon && !manifest.noise_off
                                  ? ", budget " + format_number(*manifest.target_epsilon)
                                  : "")});
+  if (plan.noise_adapts) {
+    facts.add({"spent", "epsilon " + short_bound(plan.noise_adapts->made->spent_epsilon) +
+                            ": no guarantee, the noise followed what was released"});
+  }
   facts.add({"delta", format_number(manifest.target_delta)});
   facts.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
                               std::string(to_text(plan.unit))});

@@ -39,6 +39,7 @@ std::string interval_text(const Json& interval) {
 }
 
 std::string noise_text(const core::Plan& plan) {
+  if (plan.noise_adapts) return "from " + short_number(plan.noise_multiplier.front()) + " on";
   const auto [least, most] =
       std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
   return *least == *most ? short_number(*least)
@@ -51,6 +52,13 @@ std::string guarantee_text(const core::StudyPlan& plan) {
   return "all calibrated to epsilon " + format_number(*first.target_epsilon) + ", delta " +
          format_number(first.target_delta) + ", " + std::string(to_text(first.adjacency)) +
          ", per " + std::string(to_text(PrivacyUnit::example));
+}
+
+/// What became of an arm's noise schedule under equal privacy.
+std::string schedule_text(const core::Plan& plan) {
+  if (plan.noise_adapts) return "ADAPTS within epsilon: a run may end early, or spend less";
+  if (!plan.noise_is_rescaled) return "";
+  return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
 std::string stains_text(const std::vector<std::string>& stains) {
@@ -121,24 +129,22 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
                      std::to_string(study.seeds.size()) + " seeds = " + std::to_string(runs) +
                      " runs, " + guarantee_text(plan) + "\n" + stains_text(plan.stains) + "\n";
   const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
-  const bool rescaled = any([](const core::PlannedArm& arm) { return arm.plan.noise_is_rescaled; });
+  const bool noted =
+      any([](const core::PlannedArm& arm) { return !schedule_text(arm.plan).empty(); });
   const auto accountant = [](const core::PlannedArm& arm) {
     return arm.plan.accountants.front().name;
   };
   Table table({Align::left, Align::right, Align::left, Align::right, Align::left, Align::right,
                Align::left});
   table.add({"arm", "epsilon", "by", "steps", "noise multiplier", "time a run",
-             rescaled ? "noise schedule" : ""});
+             noted ? "noise schedule" : ""});
   double work = 0.0;
   for (std::size_t a = 0; a < plan.arms.size(); ++a) {
     const core::PlannedArm& arm = plan.arms[a];
     work += seconds[a];
     table.add({arm.arm->name, short_bound(arm.plan.epsilon().value), accountant(arm),
                std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
-               duration_text(seconds[a]),
-               arm.plan.noise_is_rescaled
-                   ? "RESCALED by " + short_number(arm.plan.noise_factor) + " to meet epsilon"
-                   : ""});
+               duration_text(seconds[a]), schedule_text(arm.plan)});
   }
   text += table.text() + "\nbaseline: " + plan.baseline().arm->name + "\n";
   const double mean = work / static_cast<double>(plan.arms.size());

@@ -4,64 +4,15 @@
 #include <cmath>
 #include <utility>
 
+#include "longest_stay.hpp"
+#include "privgrad/core/row_sum.hpp"
 #include "privgrad/finite.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// Noise of one size, independent in every release.
-class IndependentNoise final : public Aggregator {
- public:
-  explicit IndependentNoise(double multiplier) : multiplier_(multiplier) {}
-  void start(const AggregationPlan&) override {}
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return {.keep = 0.0,
-            .earlier = {},
-            .noise = {{.node = step, .multiplier = multiplier_}},
-            .scale = 1.0,
-            .grid_levels = 0};
-  }
-
- private:
-  double multiplier_;
-};
-
-/// Each contribution as it is, as far as the clip norm allows.
-class LongestStay final : public Clipping {
- public:
-  void start(std::span<const ParameterGroup>) override {}
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    double square = 0.0;
-    for (const double one : squared_norms) square += one;
-    const double norm = std::sqrt(square);
-    std::fill(factors.begin(), factors.end(), norm <= clip_norm ? 1.0 : clip_norm / norm);
-  }
-};
-
-/// A program whose gradients are the examples themselves: clipped_sum() then bounds and adds these.
-class RowsThemselves final : public Program {
- public:
-  explicit RowsThemselves(std::size_t size) : size_(size) {}
-  std::size_t parameter_count() const override { return size_; }
-  void load_parameters(std::span<const float>) override {}
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    std::copy(batch.features.begin(), batch.features.end(), rows.begin());
-  }
-  Evaluation evaluate(const Batch&) const override { return {}; }
-
- private:
-  std::size_t size_;
-};
-
 /// More than any gradient of a mean loss that training survives.
 constexpr double kNoClipping = 1e15;
-
-std::vector<std::uint32_t> all_rows(std::size_t count) {
-  std::vector<std::uint32_t> rows(count);
-  for (std::size_t i = 0; i < count; ++i) rows[i] = static_cast<std::uint32_t>(i);
-  return rows;
-}
 
 }  // namespace
 
@@ -155,14 +106,7 @@ bool Client::draw_estimate_batch() {
 /// Of each example of the batch.
 std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) const {
   bench.load(std::move(model));
-  std::vector<float> features(data_.row_size()), target(1);
-  std::vector<double> all;
-  all.reserve(estimate_batch_.size());
-  for (const std::uint32_t row : estimate_batch_) {
-    data_.gather({&row, 1}, features, target);
-    all.push_back(bench.program->evaluate({features, target}).loss);
-  }
-  return all;
+  return example_losses(*bench.program, data_, estimate_batch_, executor_);
 }
 
 /// An example contributes the change of its own loss along the way that was made, and how that
@@ -191,14 +135,7 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
     rows.push_back(change);
     rows.push_back(second);
   }
-  const Dataset changes({{2}, 0}, std::move(rows), std::vector<float>(before.size(), 0.0f));
-  const std::vector<ParameterGroup> groups{{"loss changes", 0, 2}};
-  const LongestStay rule;
-  const RowsThemselves program(2);
-  Bounded sum = clipped_sum(
-      program, changes, all_rows(before.size()),
-      {.rule = rule, .groups = groups, .clip_norm = wish_.estimate_bound, .count_share = 0.0},
-      executor_);
+  Bounded sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
   const Released released =
       receipts.empty()
           ? estimate_mechanism_->release_without_noise(std::move(sum), client_.estimate_divisor)

@@ -153,7 +153,8 @@ LedgerContents read_ledger(const std::filesystem::path& file) {
         const auto& epsilon = json.at("epsilon");
         contents.releases.push_back(
             {json.at("step").get<std::uint64_t>(), json.at("event"),
-             epsilon.is_null() ? std::numeric_limits<double>::infinity() : epsilon.get<double>()});
+             epsilon.is_null() ? std::numeric_limits<double>::infinity() : epsilon.get<double>(),
+             json.value("what", std::string())});
       } else if (type == "close") {
         contents.status = json.at("status").get<std::string>();
       } else {

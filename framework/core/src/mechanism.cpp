@@ -178,6 +178,36 @@ class NoisePart {
 
 }  // namespace
 
+namespace {
+
+/// \throws PrivacyError unless the recipe is independent noise above 0; its nodes must be fresh.
+Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step, Adjacency adjacency) {
+  const auto refuse = [&](const std::string& why) {
+    throw PrivacyError("step " + std::to_string(step) + " " + why +
+                       ": correlated releases are accounted by who takes part in which step");
+  };
+  if (recipe.keep != 0.0) refuse("releases data of earlier steps again");
+  if (!recipe.earlier.empty()) refuse("continues noise of earlier steps");
+  if (recipe.scale != 1.0) refuse("is scaled");
+  const double multiplier = combined_multiplier(recipe);
+  if (!(multiplier > 0.0) || !std::isfinite(multiplier)) {
+    throw PrivacyError("step " + std::to_string(step) + " has a noise multiplier of " +
+                       format_number(multiplier) +
+                       ", which protects nothing; expected a finite number above 0");
+  }
+  if (recipe.grid_levels != 0) {
+    check_grid_levels(recipe.grid_levels);
+    if (recipe.noise.size() != 1) {
+      throw PrivacyError("step " + std::to_string(step) + " adds " +
+                         std::to_string(recipe.noise.size()) +
+                         " discrete Gaussians, whose sum is none; expected one");
+    }
+  }
+  return event_of(recipe, adjacency);
+}
+
+}  // namespace
+
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
                                   Adjacency adjacency) {
   std::vector<Event> events;
@@ -187,34 +217,20 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
     const ReleaseRecipe recipe = aggregator.recipe(step);
     // Composition of Gaussian mechanisms needs noise that is independent between releases; a node
     // that comes back would cancel, or be averaged out, and the sum of its costs would say nothing.
-    const auto refuse = [&](const std::string& why) {
-      throw PrivacyError("step " + std::to_string(step) + " " + why +
-                         ": correlated releases are accounted by who takes part in which step");
-    };
-    if (recipe.keep != 0.0) refuse("releases data of earlier steps again");
-    if (!recipe.earlier.empty()) refuse("continues noise of earlier steps");
-    if (recipe.scale != 1.0) refuse("is scaled");
     for (const NoiseTerm& term : recipe.noise) {
-      if (!used.insert(term.node).second)
-        refuse("uses noise node " + std::to_string(term.node) + " again");
+      if (used.insert(term.node).second) continue;
+      throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
+                         std::to_string(term.node) +
+                         " again: correlated releases are accounted by who takes part in which "
+                         "step");
     }
-    const double multiplier = combined_multiplier(recipe);
-    if (!(multiplier > 0.0) || !std::isfinite(multiplier)) {
-      throw PrivacyError("step " + std::to_string(step) + " has a noise multiplier of " +
-                         format_number(multiplier) +
-                         ", which protects nothing; expected a finite number above 0");
-    }
-    if (recipe.grid_levels != 0) {
-      check_grid_levels(recipe.grid_levels);
-      if (recipe.noise.size() != 1) {
-        throw PrivacyError("step " + std::to_string(step) + " adds " +
-                           std::to_string(recipe.noise.size()) +
-                           " discrete Gaussians, whose sum is none; expected one");
-      }
-    }
-    events.push_back(event_of(recipe, adjacency));
+    events.push_back(independent_event(recipe, step, adjacency));
   }
   return events;
+}
+
+Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency) {
+  return independent_event(aggregator.recipe(step), step, adjacency);
 }
 
 Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor)

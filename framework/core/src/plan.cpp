@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner.hpp"
+#include "privgrad/core/adaptive_noise.hpp"
 #include "privgrad/core/calibrate.hpp"
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/checked_answer.hpp"
@@ -15,6 +16,7 @@
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
 #include "privgrad/core/normals.hpp"
+#include "privgrad/core/short_numbers.hpp"
 #include "privgrad/core/trainer.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/partition.hpp"
@@ -31,6 +33,11 @@ Values schedule_values(const ComponentUse& use, const std::string& slot, std::ui
                        bool above_zero) {
   const auto schedule = use.make<Schedule>();
   return use.with_position([&] {
+    if (slot != "noise_multiplier" &&
+        dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr) {
+      throw ConfigError("is " + use.component->factory.info.name +
+                        ", which adapts the noise; its place is schedules.noise_multiplier");
+    }
     schedule->start({.steps = steps, .slot = slot});
     Values values;
     values.is_shape = schedule->is_shape();
@@ -166,12 +173,14 @@ class Planner {
     plan_.dataset_size = owner.dataset_size;
     plan_.beside = owner.beside;
     owner_ = owner;
+    make_components();
+    plan_facts(owner.steps);
+    plan_.noise_adapts = plan_adaptive_noise(manifest_, plan_);
+    if (plan_.noise_adapts) plan_.beside = plan_.noise_adapts->check_charges(plan_.steps());
     // The ledger adds up in the order in which releases come to be made: it may differ by
     // roundings.
     target_ = manifest_.target_epsilon;
     if (target_ && !plan_.beside.empty()) *target_ *= 1.0 - 1e-9;
-    make_components();
-    plan_facts(owner.steps);
     plan_schedules();
     plan_clipping();
     if (manifest_.noise_off) {
@@ -179,6 +188,7 @@ class Planner {
     } else {
       plan_noise();
       plan_grid();
+      if (plan_.noise_adapts) check_adaptive_noise(manifest_, plan_);
       plan_budget();
     }
     list_auto_values();
@@ -309,7 +319,8 @@ class Planner {
     batch_size_ = values(manifest_.batch_size, "batch_size", true);
     // Another schedule's open scale meets the target already.
     plan_.noise_is_rescaled = manifest_.scale_all_noise && !manifest_.noise_off &&
-                              !noise_.is_shape && !clip_norm_.is_shape && !batch_size_.is_shape;
+                              !plan_.noise_adapts && !noise_.is_shape && !clip_norm_.is_shape &&
+                              !batch_size_.is_shape;
     if (plan_.noise_is_rescaled) noise_.is_shape = true;
     if (manifest_.auto_learning_rate) {
       plan_.learning_rate = chosen_learning_rate();
@@ -668,6 +679,7 @@ class Planner {
     if (manifest_.mode == Mode::release) refuse_infinite_epsilon();
     for (const ComponentUse& use : manifest_.also) report(use);
     refuse_contradictions();
+    if (plan_.noise_adapts) return plan_filter();
     if (charges_are_bounds(plan_)) {
       for (AccountantReport& one : plan_.accountants)
         one.epsilon = of_charges_that_are_bounds(std::move(one.epsilon));
@@ -678,6 +690,40 @@ class Planner {
     for (std::uint64_t i = 0; i < plan_.affordable_steps; ++i)
       costs.push_back(plan_.charges[i].cost);
     plan_.event = compose_runs(costs);
+  }
+
+  /// Of noise that adapts, the budget is what is known beforehand: what is spent in the end depends
+  /// on what is released.
+  void plan_filter() {
+    AdaptiveNoisePlan& adapts = *plan_.noise_adapts;
+    plan_.beside = adapts.check_charges(plan_.affordable_steps);
+    adapts.of_checks = guard_answer(manifest_, plan_.beside);
+    PrivacyAnswer& epsilon = plan_.accountants.front().epsilon;
+    adapts.unchanged = std::exchange(
+        epsilon, {.value = *manifest_.target_epsilon,
+                  .bound = BoundKind::upper,
+                  .lower = {},
+                  .note = "the budget, which the noise is chosen within; if it never changed, " +
+                          std::to_string(plan_.affordable_steps) + " steps would spend " +
+                          short_bound(epsilon.value)});
+    plan_.event = event_of_budget();
+  }
+
+  /// The zcdp event that costs as much as the budget. A run that the filter lets through is
+  /// rho-zCDP with this rho: no sum of rhos that is larger meets the target.
+  Event event_of_budget() const {
+    const auto fits = [&](double rho) {
+      const Event event = Event::zcdp(rho);
+      return guard_answer(manifest_, {{0, event, event}}).value <= *manifest_.target_epsilon;
+    };
+    double above = 1.0;
+    while (fits(above)) above *= 2.0;
+    double rho = 0.0;
+    for (double middle = 0.5 * above; rho < middle && middle < above;
+         middle = rho + 0.5 * (above - rho)) {
+      (fits(middle) ? rho : above) = middle;
+    }
+    return Event::zcdp(rho);
   }
 
   /// Two proofs about the same number cannot contradict each other: what one says is spent at least
@@ -724,8 +770,10 @@ class Planner {
   /// What the guarding accountant proves of the first `count` charges.
   PrivacyAnswer guard_epsilon(const std::vector<Charge>& charges, std::uint64_t count) const {
     const ComponentUse& use = manifest_.accountant;
-    const auto accountant =
-        accountant_after(use, manifest_.adjacency, plan_.beside, charges, count);
+    std::vector<Charge> checks;
+    if (plan_.noise_adapts) checks = plan_.noise_adapts->check_charges(count);
+    const std::vector<Charge>& beside = plan_.noise_adapts ? checks : plan_.beside;
+    const auto accountant = accountant_after(use, manifest_.adjacency, beside, charges, count);
     return use.with_position([&] {
       return checked_guard(accountant->epsilon(manifest_.target_delta),
                            use.component->factory.info.name);
@@ -800,6 +848,8 @@ class Unlisted {
   }
 
  private:
+  static double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
+
   /// At most how much delta the proofs leave out because the noise has no draws beyond
   /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
   /// or that a contribution of full length moves one there. In a step with several releases, of
@@ -811,10 +861,18 @@ class Unlisted {
     double lost = 0.0;
     // No release of the linear mechanism moves further, in units of its noise, than all together.
     const double root = plan_.correlated ? std::sqrt(plan_.correlated->cost.worst_after.back()) : 0;
+    // Noise that adapts may become as small as the budget pays for in one step.
+    const double least =
+        plan_.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan_.event)) : 0.0;
+    if (plan_.noise_adapts) {
+      lost += static_cast<double>(plan_.noise_adapts->checks_before(plan_.steps())) *
+              (beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / least));
+    }
     const auto releases =
         plan_.correlated ? static_cast<double>(plan_.correlated->parts.size()) : 1.0;
     for (double multiplier : plan_.noise_multiplier) {
       if (multiplier == 0.0) continue;  // noise is off, and listed
+      if (plan_.noise_adapts) multiplier = least;
       if (plan_.correlated) multiplier = 1.0 / root;
       lost += releases * (static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
                           beyond(kLargestNormal - sensitivity / multiplier));

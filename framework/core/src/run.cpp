@@ -80,9 +80,10 @@ class Training {
     if (measured_at_ != result_.steps) report_progress();
   }
 
-  /// \returns whether the step is paid for. The data has not been touched when it is not.
+  /// \returns whether the step is paid for, and what chooses its noise. Nothing has been released
+  /// when it is not.
   bool pay_for(std::uint64_t step) {
-    const bool paid = trainer_.pay_for(step);
+    const bool paid = trainer_.choose_noise(step, bench_, data_.test) && trainer_.pay_for(step);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
     return paid;
   }
@@ -92,6 +93,8 @@ class Training {
     // Released with the gradients, and charged; nobody else knows how much was clipped.
     if (plan_.adaptive != nullptr)
       more["clipped_fraction"] = optional_json(trainer_.clipped_fraction());
+    if (const AdaptiveNoise* noise = trainer_.adaptive_noise())
+      more["noise_multiplier"] = noise->noise_multiplier();
     output_.report({.step = result_.steps,
                     .steps = plan_.steps(),
                     .epsilon = result_.epsilon.value,
@@ -102,9 +105,28 @@ class Training {
 
   void close() {
     if (ledger() != nullptr) ledger()->close(std::string(to_text(result_.status)), result_.steps);
-    output_.close(result_, ledger() != nullptr ? ledger()->releases() : 0, bench_.parameters,
-                  {{"clip_norm", trainer_.clip_norm()},
-                   {"output", has_random_iterate_ ? "random_iterate" : "last"}});
+    Json more{{"clip_norm", trainer_.clip_norm()},
+              {"output", has_random_iterate_ ? "random_iterate" : "last"}};
+    std::uint64_t charged = ledger() != nullptr ? ledger()->releases() : 0;
+    if (plan_.noise_adapts) {
+      charged = record_noise();
+      more["epsilon_spent"] = plan_.noise_adapts->made->spent_epsilon;
+      more["adaptive_noise"] = to_json(*plan_.noise_adapts);
+    }
+    output_.close(result_, charged, bench_.parameters, more);
+  }
+
+  /// Of noise that adapts: the plan becomes what was made of it, and the guarantee is the budget.
+  /// \returns how many steps were paid for.
+  std::uint64_t record_noise() {
+    NoiseRecord record = trainer_.adaptive_noise()->record();
+    record.spent_epsilon = ledger()->spent().value;
+    plan_.noise_multiplier = record.noise_multiplier;
+    plan_.charges = record.steps;
+    plan_.beside = record.checks;
+    plan_.noise_adapts->made = std::move(record);
+    result_.epsilon = plan_.epsilon();
+    return plan_.charges.size();
   }
 
   Ledger* ledger() { return trainer_.ledger(); }
@@ -144,6 +166,24 @@ nlohmann::json to_json(const Metrics& metrics) {
             {"test_loss", optional_json(metrics.test_loss)},
             {"test_accuracy", optional_json(metrics.test_accuracy)}};
   if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
+  return json;
+}
+
+nlohmann::json to_json(const AdaptiveNoisePlan& adapts) {
+  const Measurement& measurement = adapts.measurement;
+  Json json{{"measured", to_text(measurement.what)},
+            {"every", measurement.every},
+            {"unchanged_epsilon", json_number(adapts.unchanged.value)}};
+  if (adapts.is_charged()) {
+    json["loss_bound"] = measurement.loss_bound;
+    json["check_noise_multiplier"] = measurement.noise_multiplier;
+    json["checks_epsilon"] = json_number(adapts.of_checks.value);
+  }
+  if (!adapts.made) return json;
+  json["spent_epsilon"] = json_number(adapts.made->spent_epsilon);
+  json["measurements"] = {{"step", adapts.made->measured_at}, {"value", Json::array()}};
+  for (const double value : adapts.made->measured)
+    json["measurements"]["value"].push_back(json_number(value));
   return json;
 }
 
@@ -205,6 +245,7 @@ nlohmann::json to_json(const Plan& plan) {
     json["participation"] =
         to_json(plan.correlated->rho(plan.order(), plan.dataset_size, manifest.adjacency));
   }
+  if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
   if (plan.adaptive != nullptr) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();

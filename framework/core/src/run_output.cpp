@@ -59,10 +59,14 @@ void RunOutput::open() {
   make_run_directory(options_.directory);
   write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
-  write_atomically(options_.directory / "schedules.json", schedule_record(plan_).dump() + "\n");
+  write_schedules();
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, spending_of(plan_)));
   metrics_file_.emplace(options_.directory / "metrics.jsonl");
+}
+
+void RunOutput::write_schedules() const {
+  write_atomically(options_.directory / "schedules.json", schedule_record(plan_).dump() + "\n");
 }
 
 Json RunOutput::ledger_facts() const {
@@ -128,6 +132,7 @@ void RunOutput::close(RunResult& result, std::uint64_t charged_steps,
                                                .charged_steps = charged_steps,
                                                .epsilon = result.epsilon});
   write_statement(result.statement);
+  if (plan_.noise_adapts) write_schedules();
   write_atomically(options_.directory / "model.safetensors",
                    to_safetensors(plan_.network, parameters, model_metadata(result)));
   result.summary = summary(result);

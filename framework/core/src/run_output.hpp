@@ -56,6 +56,7 @@ class RunOutput {
 
  private:
   void write_statement(const nlohmann::json& statement) const;
+  void write_schedules() const;
   Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
   void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;

@@ -47,6 +47,8 @@ Json schedule_record(const Plan& plan) {
     slots["count_noise"] = record(plan.count_noise);
     slots["gradient_noise_multiplier"] = record(plan.gradient_noise_multiplier());
   }
+  // Noise that adapts is known when the run has ended.
+  if (plan.noise_adapts && !plan.noise_adapts->made) slots.erase("noise_multiplier");
   return {{"schedules", 1},
           {"steps", plan.steps()},
           {"affordable_steps", plan.affordable_steps},

@@ -100,6 +100,25 @@ std::string charged_as(const Plan& plan, std::uint64_t steps) {
   return describe(compose_runs(costs));
 }
 
+/// What noise that adapts has followed, and what the ledger adds up to, once the run has ended.
+Json adaptive_noise(const Plan& plan) {
+  const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
+  Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
+            {"measured", to_text(adapts.measurement.what)},
+            {"every", adapts.measurement.every},
+            {"spent_epsilon", nullptr},
+            {"charged_checks", nullptr}};
+  if (adapts.is_charged()) {
+    json["loss_bound"] = adapts.measurement.loss_bound;
+    json["check_noise_multiplier"] = adapts.measurement.noise_multiplier;
+  }
+  if (adapts.made) {
+    json["spent_epsilon"] = json_number(adapts.made->spent_epsilon);
+    json["charged_checks"] = adapts.made->checks.size();
+  }
+  return json;
+}
+
 Json mechanism(const Plan& plan, std::uint64_t steps) {
   const Manifest& manifest = *plan.manifest;
   Json json{{"aggregator", manifest.aggregator.component->full_name()},
@@ -108,6 +127,14 @@ Json mechanism(const Plan& plan, std::uint64_t steps) {
             {"adaptive_clip_norm", plan.adaptive != nullptr},
             {"charged_as", charged_as(plan, steps)}};
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
+  if (plan.noise_adapts) {
+    json["adaptive_noise"] = adaptive_noise(plan);
+    // Before the run has ended, that of the first step is known, and nothing about charges.
+    if (!plan.noise_adapts->made) {
+      json["noise_multiplier"] = range(std::span(plan.noise_multiplier).first(1));
+      json["charged_as"] = "each step by its own noise";
+    }
+  }
   if (plan.adaptive == nullptr) {
     json["clip_norm"] = range(std::span(plan.clip_norm).first(steps));
   } else {
@@ -191,7 +218,8 @@ Json plugins(const Plan& plan) {
 Spending spending_of(const Plan& plan) {
   return {.status = std::string(kUnfinished),
           .steps = 0,
-          .charged_steps = plan.affordable_steps,
+          // Steps with noise that adapts may turn out to cost less than the first ones.
+          .charged_steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps,
           .epsilon = plan.epsilon()};
 }
 

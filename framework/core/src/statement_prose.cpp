@@ -72,9 +72,19 @@ std::string bound_text(const Json& answer) {
 bool is_federated(const Json& statement) { return statement.contains("federated"); }
 bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
 
+/// Null unless the noise adapts.
+Json adaptive_noise(const Json& statement) {
+  return statement.at("mechanism").value("adaptive_noise", Json());
+}
+
 /// What the steps are that were paid for.
 std::string steps_words(const Json& statement) {
   std::string words = count_of_steps(statement, "charged_steps");
+  const Json adapts = adaptive_noise(statement);
+  if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
+      adapts.at("charged_checks") > 0) {
+    return words + " and " + adapts.at("charged_checks").dump() + " checks of the loss";
+  }
   if (!is_federated(statement)) return words;
   if (is_per_client(statement)) return words + " of the server";
   words += " of the client that was charged most";
@@ -103,6 +113,16 @@ std::string claim(const Json& statement) {
                 short_lower_bound(statement.at("lower").get<double>(), 5);
   }
   sentence += ".";
+  if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {
+    sentence +=
+        " It is the budget: the noise was chosen from earlier releases, and what is guaranteed "
+        "then is what a privacy filter keeps (Rogers et al. 2016; Feldman and Zrnic 2021)";
+    if (!adapts.at("spent_epsilon").is_null()) {
+      sentence += ", not what the ledger adds up to, which is epsilon = " +
+                  short_bound(adapts.at("spent_epsilon").get<double>(), 5);
+    }
+    sentence += ".";
+  }
   if (statement.at("target_epsilon").is_null()) {
     sentence += " No budget guarded the run: the noise was given.";
   } else {
@@ -205,6 +225,23 @@ std::string setting(const Json& statement) {
   return sentence;
 }
 
+/// What noise that adapts follows.
+std::string adaptive_words(const Json& adapts) {
+  const std::string every = count(adapts, "every");
+  const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
+  if (text(adapts, "measured") != "loss_change") {
+    return schedule + "from the " +
+           (text(adapts, "measured") == "validation_loss" ? "loss" : "accuracy") +
+           " on the public test rows, measured every " + every + " steps";
+  }
+  return schedule + "from a noised sum, released every " + every +
+         " steps and charged, of how much each training example's loss had changed; losses count "
+         "as 0 to " +
+         short_number(adapts.at("loss_bound").get<double>(), 5) +
+         ", and that noise had a multiplier (standard deviation over this bound) of " +
+         short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
+}
+
 std::string procedure(const Json& statement) {
   const Json& sampling = statement.at("sampling");
   const Json& mechanism = statement.at("mechanism");
@@ -232,6 +269,8 @@ std::string procedure(const Json& statement) {
   return sentence + "; to their sum " + text(mechanism, "aggregator") +
          " added noise with a noise multiplier (standard deviation over clip norm) of " +
          range_text(mechanism.at("noise_multiplier")) +
+         (mechanism.contains("adaptive_noise") ? adaptive_words(mechanism.at("adaptive_noise"))
+                                               : "") +
          "; the divisor of the sum is a constant of the plan. The accountant was charged for: " +
          text(mechanism, "charged_as") + ".";
 }

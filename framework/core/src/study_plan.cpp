@@ -164,8 +164,10 @@ void check_target(const Manifest& manifest, const Manifest& first) {
   }
 }
 
-/// What equal privacy asks of a plan: never above the target, and hardly below.
+/// What equal privacy asks of a plan: never above the target, and hardly below. What is guaranteed
+/// of noise that adapts is the target itself, whatever comes to be spent of it.
 void check_guarantee(const Plan& plan) {
+  if (plan.noise_adapts) return;
   const Manifest& manifest = *plan.manifest;
   const double target = *manifest.target_epsilon;
   const double epsilon = plan.epsilon().value;
@@ -252,6 +254,7 @@ Json arm_json(const PlannedArm& planned) {
           {"bound", to_text(plan.epsilon().bound)},
           {"rescaled", plan.noise_is_rescaled},
           {"noise_factor", plan.noise_factor},
+          {"noise_adapts", plan.noise_adapts.has_value()},
           {"noise_multiplier", {*least, *most}},
           {"unaccounted", std::move(unaccounted)}};
 }

@@ -77,6 +77,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated) correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor);
   if (plan.differences != nullptr) differences_.emplace(plan, executor);
+  if (plan.noise_adapts) adaptive_noise_.emplace(plan, data, key, executor);
   plan_.optimizer->start(plan_.parameters);
 }
 
@@ -88,8 +89,17 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
       *accountant_, manifest_.accountant.component->full_name(), facts);
 }
 
+bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
+  return !adaptive_noise_ || adaptive_noise_->choose(step, *bench.program, test, *ledger_);
+}
+
 bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
   if (!ledger_ || receipts_.size() >= at_least) return true;
+  if (adaptive_noise_) {
+    if (auto receipt = adaptive_noise_->pay(step, *ledger_))
+      receipts_.push_back(std::move(*receipt));
+    return receipts_.size() >= at_least;
+  }
   const std::uint64_t from = step + receipts_.size();
   // A block ends where the plan says that the budget does; the ledger checks it all the same.
   const std::uint64_t limit =

@@ -147,15 +147,16 @@ void read_spending(const fs::path& file, RunRecord& record) {
         "The last line of ledger.jsonl was cut off; nothing was released for it, and it counts "
         "for nothing.");
   }
-  record.charged_steps = ledger.releases.size();
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
-    if (!std::isfinite(epsilon)) continue;
+    // What was released beside the steps (checks of noise that adapts) shows at the next step.
+    if (ledger.releases[i].what.empty()) ++record.charged_steps;
+    if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
     // Steps that were paid for together show the same total; the ends of a level draw it.
     const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
                         ledger.releases[i - 1].epsilon == epsilon &&
                         ledger.releases[i + 1].epsilon == epsilon;
-    if (!inside) record.spent.push_back({static_cast<double>(i + 1), epsilon});
+    if (!inside) record.spent.push_back({static_cast<double>(record.charged_steps), epsilon});
   }
   if (!ledger.releases.empty() && std::isfinite(ledger.releases.back().epsilon)) {
     record.last_epsilon = ledger.releases.back().epsilon;

@@ -242,6 +242,7 @@ class StudyPage {
     if (range.size() != 2 || !range[0].is_number() || !range[1].is_number()) return "-";
     const std::string low = short_number(range[0].get<double>(), 4);
     const std::string high = short_number(range[1].get<double>(), 4);
+    if (arm.plan.value("noise_adapts", Json()) == true) return "from " + low + " on, adapting";
     return low == high ? low : low + " to " + high;
   }
 
@@ -429,7 +430,9 @@ class StudyPage {
                 .title = "Epsilon spent",
                 .x = "step",
                 .y = "epsilon",
-                .says = "When each arm spends its privacy. All seeds of an arm spend the same."};
+                .says =
+                    "When each arm spends its privacy. All seeds of an arm spend the "
+                    "same, unless its noise adapts; then it is the first seed that is drawn."};
     spent.from_zero = true;
     std::map<std::string, std::vector<Series>> slots;
     for (const Arm& arm : arms_) {

@@ -1,9 +1,11 @@
 #include "privgrad/accountant.hpp"
+#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/model.hpp"
@@ -21,6 +23,7 @@ namespace privgrad {
 Accountant::~Accountant() = default;
 AdaptiveClipNorm::~AdaptiveClipNorm() = default;
 AdaptiveLocalIterations::~AdaptiveLocalIterations() = default;
+AdaptiveSchedule::~AdaptiveSchedule() = default;
 Aggregator::~Aggregator() = default;
 Anchored::~Anchored() = default;
 AutoLearningRate::~AutoLearningRate() = default;
@@ -29,6 +32,7 @@ AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
+ComposesAdaptively::~ComposesAdaptively() = default;
 DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
@@ -55,6 +59,18 @@ ParamSpec statistics_param() {
                      "way, and refused in release mode: give the numbers themselves there.")
       .one_of({"unaccounted", "public"})
       .defaults_to("unaccounted");
+}
+
+std::string_view to_text(Measured measured) {
+  switch (measured) {
+    case Measured::loss_change:
+      return "loss_change";
+    case Measured::validation_loss:
+      return "validation_loss";
+    case Measured::validation_accuracy:
+      return "validation_accuracy";
+  }
+  throw ConfigError("no such measurement");
 }
 
 Statistic statistic_from(const Params& params) {

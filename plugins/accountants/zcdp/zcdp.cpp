@@ -66,7 +66,12 @@ class UpwardSum {
 /// - composed, self_composed: sums (Lemma 1.7, adaptive composition);
 /// - non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
-class Zcdp final : public privgrad::Accountant {
+///
+/// A privacy filter: epsilon(delta) grows with the sum of the rhos alone, so that "at most the
+/// target" means "the sum is at most some rho*", and a run that keeps to that is rho*-zCDP also
+/// where each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi filter, at
+/// every order with the budget order times rho*; the proof is in docs/accounting.md).
+class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptively {
  public:
   explicit Zcdp(const privgrad::Params& params)
       : optimal_(params.text("conversion") == "optimal") {}

@@ -68,4 +68,19 @@ class PRIVGRAD_API Accountant {
   Accountant() = default;
 };
 
+/// Optional ability of an accountant, found with dynamic_cast: it is a privacy filter. It may guard
+/// a run in which the cost of each release was chosen from the values of earlier ones.
+///
+/// The promise: let a run ask epsilon(delta) after composing each event and before making its
+/// release, and make it only if the answer is at most a target that was fixed beforehand. However
+/// the events were chosen from earlier releases, all that is released is then (target, delta)-DP.
+/// That does not follow from a theorem about events that are fixed beforehand. The last answer
+/// below the target is no guarantee of its own: it depends on what was released.
+///
+/// Such an accountant takes `zcdp` events; its epsilon grows with their rho.
+class PRIVGRAD_API ComposesAdaptively {
+ public:
+  virtual ~ComposesAdaptively();
+};
+
 }  // namespace privgrad

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "parameters.hpp"
+#include "privgrad/adaptive_schedule.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -64,6 +66,74 @@ void require_good_values(const Schedule& schedule, const Horizon& horizon) {
   require(schedule.is_shape() == shape, "is_shape() changed its answer");
 }
 
+/// What might be measured, the newest last: noise may put a change of the loss anywhere, and a
+/// diverged model's loss on public examples is no number.
+std::vector<std::vector<double>> measurements(Measured what) {
+  std::vector<std::vector<double>> some{{0.0},       {0.5, 0.5},        {0.9, 0.1, 0.4},
+                                        {1e30, 0.0}, {0.0, 1.0, 1e300}, {0.2, 0.0, 0.6, 0.61}};
+  if (what != Measured::validation_accuracy) {
+    some.push_back({-1e30});
+    some.push_back({-0.01, -0.005, 0.2, -1e300});
+  }
+  if (what == Measured::validation_loss) {
+    some.push_back({0.7, std::numeric_limits<double>::infinity()});
+    some.push_back({std::numeric_limits<double>::quiet_NaN(), 0.7});
+  }
+  return some;
+}
+
+std::vector<double> all_next(const AdaptiveSchedule& adaptive) {
+  std::vector<double> all;
+  for (const double current : {1e-6, 0.3, 1.0, 50.0, 1e6}) {
+    for (const std::vector<double>& measured : measurements(adaptive.measurement().what))
+      all.push_back(adaptive.next(current, measured));
+  }
+  return all;
+}
+
+/// \param make  gives a schedule that was started in the slot noise_multiplier.
+void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>()>& make) {
+  const auto ability = [](const ComponentPtr<Schedule>& schedule) -> const AdaptiveSchedule& {
+    return dynamic_cast<const AdaptiveSchedule&>(*schedule);
+  };
+  checker.rule("adaptive_noise_begins_flat", [&] {
+    const auto schedule = make();
+    for (const std::uint64_t step : {1, 50, 99}) {
+      require(schedule->value(step) == schedule->value(0) && schedule->value(0) > 0.0,
+              "the value at step " + std::to_string(step) +
+                  " is not that of step 0, above 0: it is the noise that the run begins with");
+    }
+  });
+  checker.rule("measurement_can_be_made", [&] {
+    const auto schedule = make();
+    const Measurement first = ability(schedule).measurement();
+    const Measurement again = ability(schedule).measurement();
+    require(first.what == again.what && first.every == again.every &&
+                same_bits(first.loss_bound, again.loss_bound) &&
+                same_bits(first.noise_multiplier, again.noise_multiplier),
+            "measurement() changed its answer");
+    require(first.every > 0, "measurement() asks for one every 0 steps");
+    if (first.what != Measured::loss_change) return;
+    for (const double value : {first.loss_bound, first.noise_multiplier}) {
+      require(std::isfinite(value) && value > 0.0,
+              "the bound and the noise of a loss_change must be finite and above 0");
+    }
+  });
+  checker.rule("adapted_noise_is_finite_and_above_0", [&] {
+    const auto schedule = make();
+    for (const double value : all_next(ability(schedule))) {
+      require(std::isfinite(value) && value > 0.0, "next() gave " + format_number(value));
+    }
+  });
+  checker.rule("adapted_noise_follows_from_its_arguments", [&] {
+    const auto schedule = make();
+    const std::vector<double> first = all_next(ability(schedule));
+    require(same_bits(first, all_next(ability(schedule))), "asked again, next() differs");
+    const auto other = make();
+    require(same_bits(first, all_next(ability(other))), "another instance's next() differs");
+  });
+}
+
 }  // namespace
 
 void check_schedule(Checker& checker) {
@@ -115,6 +185,13 @@ void check_schedule(Checker& checker) {
     require(same_bits(before, values(*schedule, horizon.steps)),
             "starting another instance changed the values");
   });
+  const auto in_its_slot = [&] {
+    auto schedule = checker.make<Schedule>();
+    schedule->start({.steps = 100, .slot = "noise_multiplier"});
+    return schedule;
+  };
+  if (dynamic_cast<const AdaptiveSchedule*>(checker.make<Schedule>().get()) != nullptr)
+    check_adaptive(checker, in_its_slot);
   check_range_ends(checker, [&](const Params& params) {
     const auto schedule = checker.make<Schedule>(params);
     const Horizon horizon{.steps = 100, .slot = horizons.front().slot};

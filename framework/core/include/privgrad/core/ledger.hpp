@@ -110,6 +110,7 @@ struct LedgerContents {
     std::uint64_t step = 0;
     nlohmann::json event;
     double epsilon = 0.0;  ///< Running total; infinity where the file says null.
+    std::string what;      ///< "" for a training step, else as in Charge.
   };
   std::vector<Release> releases;
   std::optional<std::string> status;  ///< Of the "close" line; nothing: the run was cut off.

@@ -27,6 +27,10 @@ namespace privgrad::core {
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
                                   Adjacency adjacency);
 
+/// The same of one step. That no noise node was used by another step is for Mechanism to see, which
+/// refuses to use one twice. \throws as release_events().
+Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
+
 /// Turns bounded sums into released values, each with noise of its own. The only code that does,
 /// but for CorrelatedMechanism.
 class Mechanism {

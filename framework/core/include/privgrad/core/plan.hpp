@@ -10,6 +10,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/core/adaptive_noise_plan.hpp"
 #include "privgrad/core/correlated_plan.hpp"
 #include "privgrad/core/ledger.hpp"
 #include "privgrad/core/manifest.hpp"
@@ -80,6 +81,10 @@ struct Plan {
   /// One per step. noise_multiplier: all zero without noise; batch_size: expected, and the constant
   /// divisor of the noisy sum.
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
+  /// If the noise follows what the run releases. noise_multiplier, charges and beside are then
+  /// those of noise that never changes, until the run has ended, and afterwards those that were
+  /// paid for; epsilon() is the budget, and event one that costs as much.
+  std::optional<AdaptiveNoisePlan> noise_adapts;
   /// Whether the noise has values of its own that were multiplied by noise_factor to meet the
   /// target (privacy.calibrate: all).
   bool noise_is_rescaled = false;

@@ -44,7 +44,9 @@ std::string_view to_text(RunStatus status);
 struct RunResult {
   RunStatus status = RunStatus::completed;
   std::uint64_t steps = 0;
-  PrivacyAnswer epsilon;     ///< Of everything the ledger was charged for; infinite without noise.
+  /// Of everything the ledger was charged for; infinite without noise. If the noise adapts, the
+  /// budget: what was spent within it is no guarantee (summary: epsilon_spent).
+  PrivacyAnswer epsilon;
   Metrics metrics;           ///< Of the final model.
   double seconds = 0.0;      ///< Of the training loop, without reading the data.
   nlohmann::json statement;  ///< As in statement.json.
@@ -60,6 +62,9 @@ struct RunResult {
 /// with the model so far. \throws IoError, NumericError, PluginError, PrivacyError; a run that
 /// throws leaves its ledger.
 RunResult run(Plan& plan, const RunOptions& options);
+
+/// What the noise follows, what that costs, and, after the run, all that was measured.
+nlohmann::json to_json(const AdaptiveNoisePlan& adapts);
 
 /// The resolved plan as `privgrad plan --json` prints it.
 nlohmann::json to_json(const Plan& plan);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/core/adaptive_noise.hpp"
 #include "privgrad/core/clipped_sum.hpp"
 #include "privgrad/core/correlated_mechanism.hpp"
 #include "privgrad/core/gradient_differences.hpp"
@@ -70,9 +71,16 @@ class Trainer {
   /// ledger's first line. \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
+  /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
+  /// schedule follows, if that is due, and chooses the noise of the step.
+  /// \param bench  holds the model. \param test  the test rows.
+  /// \returns whether the budget paid for that.
+  bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
+
   /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
   /// accountant and one flush to the disk for each block, of which there are at most 64 a run
-  /// unless `at_least` asks for more at once. \param at_least  how many steps are about to be made.
+  /// unless `at_least` asks for more at once. Noise that adapts is paid for step by step.
+  /// \param at_least  how many steps are about to be made.
   /// \returns whether all of them are paid for. The data has not been touched when they are not.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
 
@@ -85,6 +93,10 @@ class Trainer {
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept { return gradient_noise_; }
+  /// Null unless the noise adapts.
+  const AdaptiveNoise* adaptive_noise() const noexcept {
+    return adaptive_noise_ ? &*adaptive_noise_ : nullptr;
+  }
   /// Null without noise.
   Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
@@ -109,7 +121,8 @@ class Trainer {
   Executor& executor_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
-  std::optional<CorrelatedMechanism> correlated_;   // instead of mechanism_
+  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
+  std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "privgrad/clipping.hpp"
+
+namespace privgrad::core {
+
+/// Each contribution as it is, as far as the clip norm allows.
+class LongestStay final : public Clipping {
+ public:
+  void start(std::span<const ParameterGroup>) override {}
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    double square = 0.0;
+    for (const double one : squared_norms) square += one;
+    const double norm = std::sqrt(square);
+    std::fill(factors.begin(), factors.end(), norm <= clip_norm ? 1.0 : clip_norm / norm);
+  }
+};
+
+}  // namespace privgrad::core

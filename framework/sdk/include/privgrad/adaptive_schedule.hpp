@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// What an adaptive schedule follows.
+enum class Measured {
+  /// How much the mean loss of the training examples has changed since the last measurement, in the
+  /// unit of the loss; below 0: it fell. Each example's loss is first brought to [0, loss_bound];
+  /// the sum of the changes gets Gaussian noise and is charged, each time.
+  loss_change = 1,
+  validation_loss,      ///< Mean loss of the test examples, exactly: only if they are public.
+  validation_accuracy,  ///< Share of them that is classified correctly, in [0, 1]; likewise.
+};
+
+PRIVGRAD_API std::string_view to_text(Measured measured);
+
+/// What an adaptive schedule asks the core to measure.
+struct Measurement {
+  Measured what = Measured::loss_change;
+  std::uint64_t every = 1;  ///< Steps between two of them, > 0.
+  /// Of loss_change: what a loss counts as at most, finite, > 0, in the unit of the loss. A loss
+  /// that is not finite counts as this much, a negative one as 0.
+  double loss_bound = 0.0;
+  /// Of loss_change: standard deviation of the noise in the sum, in units of loss_bound, finite, >
+  /// 0. An example's change is at most loss_bound in size, so that each measurement is a Gaussian
+  /// release of this noise multiplier.
+  double noise_multiplier = 0.0;
+};
+
+/// Optional ability of a schedule, found with dynamic_cast: it lowers (or raises) the noise
+/// multiplier as the run goes. Its place is the slot `noise_multiplier`; value() is the noise that
+/// the run begins with, the same for every step, and may be a shape.
+///
+/// Privacy: sees public and released values only, and decides by a pure function of them. The core
+/// makes the measurements, adds the noise and charges for it, and pays for each step by the noise
+/// that was chosen for it. Noise that follows earlier releases is covered by a privacy filter
+/// alone: what the run guarantees is its budget, whatever the schedule decides
+/// (ComposesAdaptively). Threads: const functions may run concurrently.
+class PRIVGRAD_API AdaptiveSchedule {
+ public:
+  virtual ~AdaptiveSchedule();
+
+  /// To be called after start(). \returns the same on every call.
+  virtual Measurement measurement() const = 0;
+
+  /// \param current   the noise multiplier of the last step (of the first one, if none was made),
+  ///   finite, > 0.
+  /// \param measured  all that was measured so far, in order, the newest last; not empty. Of
+  ///   loss_change the first is made after `every` steps; of the others one is made before the
+  ///   first step as well. Noise may put a loss_change anywhere on the real line; a validation_loss
+  ///   may be infinite or NaN.
+  /// \returns the noise multiplier of the steps until the next measurement, finite and > 0: a pure
+  ///   function of its arguments.
+  virtual double next(double current, std::span<const double> measured) const = 0;
+};
+
+}  // namespace privgrad

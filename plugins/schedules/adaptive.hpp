@@ -1,0 +1,44 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "privgrad/adaptive_schedule.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/schedule.hpp"
+
+/// What the adaptive schedules of the house share: the noise that they begin with, `initial`,
+/// without which they are a flat shape, and how often they measure.
+class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
+ public:
+  void start(const privgrad::Horizon&) final {}
+  double value(std::uint64_t) const final { return initial_; }
+  bool is_shape() const final { return shape_; }
+
+ protected:
+  explicit Adaptive(const privgrad::Params& params)
+      : shape_(!params.has("initial")),
+        initial_(shape_ ? 1.0 : params.real("initial")),
+        every_(static_cast<std::uint64_t>(params.integer("every"))) {}
+
+  static privgrad::ParamSpec initial_param() {
+    return privgrad::param::
+        real("initial",
+             "Noise multiplier at the beginning. Without it the one at which the budget lasts for "
+             "all steps if the noise is never lowered, so that a run which lowers it ends early.")
+            .above(0)
+            .optional();
+  }
+
+  std::uint64_t every() const { return every_; }
+
+  /// \returns the noise times the factor, and a normal number: a budget ends long before this.
+  static double lowered(double noise, double factor) {
+    return std::min(noise, std::max(noise * factor, 1e-9));
+  }
+
+ private:
+  bool shape_;
+  double initial_;
+  std::uint64_t every_;
+};
