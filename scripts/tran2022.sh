@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs every study of examples/studies/tran2022 and writes docs/experiments/tran2022.md. About 20 minutes on two cores.
+# Runs every study of examples/studies/tran2022 and writes docs/experiments/tran2022.md. It took 44 minutes
+# at low priority beside other work on two cores; most of it is tree_reduced, which computes gradients row by row.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/tran2022.sh [PROGRAM [FOLDER]]
 #
