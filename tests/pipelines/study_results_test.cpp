@@ -141,6 +141,9 @@ TEST_CASE("a metric that one run lacks is not compared, and its mean is not made
 TEST_CASE("the best arm is the best by the first metric, in its direction", "[study]") {
   const auto lower = core::results_json(three_arms(), with_differences({-0.1, -0.1}, {0.1, 0.1}));
   CHECK(lower.at("choice").at("best") == lower.at("arms").at(1).at("name"));
+  // Of equals the first, which is the simplest as a rule.
+  const auto equal = core::results_json(three_arms(), with_differences({0, 0}, {0, 0}));
+  CHECK(equal.at("choice").at("best") == equal.at("arms").at(0).at("name"));
   auto runs = with_differences({-0.1, -0.1}, {0.1, 0.1});
   for (core::RunRecord& run : runs[2]) run.metrics["test_accuracy"] = 0.9;
   const auto higher = core::results_json(planned(kThreeArms, "[test_accuracy, train_loss]"), runs);
@@ -165,6 +168,11 @@ TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
   CHECK(random.at("geometric").at("epsilon") == cost(core::RunCount::geometric));
   CHECK(random.at("poisson").at("epsilon") == cost(core::RunCount::poisson));
   CHECK(random.at("geometric").at("epsilon") != random.at("poisson").at("epsilon"));
+  // In words no epsilon is less than it is, and four digits say it all but for the last.
+  const std::string words = choice.at("words").at(1);
+  const double said = std::stod(words.substr(words.find("epsilon ") + 8));
+  CHECK(said >= choice.at("fixed_grid").at("epsilon").get<double>());
+  CHECK(said < choice.at("fixed_grid").at("epsilon").get<double>() + 1e-4);
 }
 
 TEST_CASE("a score is public only if it is of test rows that every arm declares public",

@@ -99,6 +99,13 @@ TEST_CASE("texts of a record are texts on the page, whatever they hold") {
   CHECK(page.find("<script>document") == std::string::npos);
   CHECK_THAT(visible(page), ContainsSubstring("<h1>&lt;/script&gt;&lt;script&gt;"));
 
+  // An entity in a text is its letters.
+  Json summary = Json::parse(read_file(cli.out("run/summary.json")));
+  summary["name"] = "a &lt;b&gt;";
+  write_file(cli.out("run/summary.json"), summary.dump());
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  CHECK_THAT(visible(page_of(cli, "run")), ContainsSubstring("<h1>a &amp;lt;b&amp;gt;"));
+
   // Where texts become data of the scripts, and in attributes: the name of a slot.
   const Json slot{{"step", {0, 1}}, {"value", {1, 2}}};
   Json schedules{{"steps", 2}};
