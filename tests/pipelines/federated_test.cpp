@@ -347,6 +347,88 @@ TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
   CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
 }
 
+namespace {
+
+/// Every unit in every step, after a draw that the test sees.
+class WatchedSampler final : public Sampler {
+ public:
+  static inline std::vector<double> draws;
+
+  explicit WatchedSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    draws.push_back(random.stream(step)->uniform());
+    batch.resize(rows);
+    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+const Catalog& watching() {
+  static const Catalog catalog = [] {
+    Catalog made = house();
+    Factory factory;
+    factory.kind = std::string(Sampler::kKind);
+    factory.interface_version = Sampler::kInterfaceVersion;
+    factory.sees = std::string(Sampler::kSees);
+    factory.info = {"watched", "Of this test.", "none", {}};
+    factory.create = [](const Params& params) -> void* {
+      return static_cast<Sampler*>(new WatchedSampler(params));
+    };
+    factory.destroy = [](void* object) noexcept { delete static_cast<Sampler*>(object); };
+    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
+             {std::move(factory)});
+    return made;
+  }();
+  return catalog;
+}
+
+}  // namespace
+
+TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",
+          "[federated][privacy]") {
+  // Amplified participation is a secret: it must not follow from what batches a client draws.
+  for (const char* aggregation :
+       {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5"}) {
+    WatchedSampler::draws.clear();
+    std::string yaml = kBase;
+    yaml.replace(
+        yaml.find("local_iterations: 3"), 19,
+        std::string("local_iterations: 3, participation: watched, aggregation: ") + aggregation);
+    const core::Manifest manifest = core::parse_manifest(
+        yaml, "/nowhere/m.yaml",
+        {"sampler=watched", "privacy.target_epsilon=1000", "federated.rounds=5"}, watching());
+    core::Plan plan = core::make_plan(manifest);
+    const TempDir dir;
+    core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+    const std::set<double> different(WatchedSampler::draws.begin(), WatchedSampler::draws.end());
+    CHECK(WatchedSampler::draws.size() > 5 + 4 * 5);
+    CHECK(different.size() == WatchedSampler::draws.size());
+  }
+}
+
+TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise of any kind",
+          "[federated]") {
+  // Noise in trees is the server's over the rounds; the clients may sample as they like.
+  Experiment experiment(
+      kBase,
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree}", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "federated.participation={kind: sequential, batch_size: 2}", "privacy.target_epsilon=1000"});
+  const auto& plan = experiment.plan();
+  CHECK(plan.correlated.has_value());
+  for (const auto& client : plan.federated->clients)
+    CHECK_FALSE(client.plan.correlated.has_value());
+  CHECK(experiment.run().status == core::RunStatus::completed);
+}
+
 TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[federated]") {
   // The mean of the changes against the mean of the models, both in float32.
   const std::vector<std::string> quiet{"privacy.noise=off", "federated.client_drop_rate=0"};
@@ -404,5 +486,13 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
            "privacy.accountant=zcdp", "privacy.adjacency=zero_out"},
           "begin anew with every round");
   refused({"federated.taus=3"}, "is unknown");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+           "aggregator={kind: tree_reduced, smoothness: 10}", "privacy.accountant=gdp",
+           "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
+           "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
+          "differences of the gradients of examples");
+  // Each round is charged, so each has steps: 10 rounds of 3 are 30.
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", "steps=29"},
+          "have 30 local steps");
   refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");
 }

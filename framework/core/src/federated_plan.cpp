@@ -144,6 +144,7 @@ class FederatedPlanner {
         federated_->local_iterations.push_back(static_cast<std::uint64_t>(value));
         all += federated_->local_iterations.back();
       }
+      iterations_in_all_ = all;
       most_steps_ = std::min(most_steps_, all);
     });
   }
@@ -293,6 +294,7 @@ class FederatedPlanner {
                           "release nothing; give a number or a list");
       });
     }
+    refuse_rounds_without_steps();
     Manifest& server = federated_->manifest;
     server = manifest_;
     server.sampler = wish_.participation;
@@ -304,22 +306,41 @@ class FederatedPlanner {
                             .steps = wish_.rounds,
                             .clip_norm = wish_.client_clip_norm,
                             .learning_rate = wish_.server_learning_rate});
+    refuse_differences(plan);
     plan.unit = PrivacyUnit::client;
     plan.dataset_size = wish_.clients;
 
     Manifest& local = federated_->local_manifest;
     local = manifest_;
+    local.aggregator = wish_.client_aggregator;  // the manifest's makes the server's noise
     local.noise_off = true;
     local.noise_multiplier = {};
     local.noise_std = {};
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       federated_->clients[i].plan =
           plan_owner(local, setting_, {.dataset_size = sizes_[i], .steps = most_steps_});
-      // The aggregator makes the server's noise; clients make none.
-      federated_->clients[i].plan.correlated.reset();
     }
     federated_->affordable_steps = most_steps_;
     return plan;
+  }
+
+  /// Rounds in which no client has steps left would be paid for all the same.
+  void refuse_rounds_without_steps() const {
+    if (most_steps_ < manifest_.steps || iterations_in_all_ == manifest_.steps) return;
+    throw ManifestError({manifest_.position_of("steps") + ": error: steps: is " +
+                         std::to_string(manifest_.steps) +
+                         ", but the rounds of dp_fed_avg, each of which is charged, have " +
+                         std::to_string(iterations_in_all_) +
+                         " local steps; give at least so many, or fewer rounds"});
+  }
+
+  void refuse_differences(const Plan& plan) const {
+    if (plan.differences == nullptr) return;
+    manifest_.aggregator.with_position([&] {
+      throw ConfigError(manifest_.aggregator.component->factory.info.name +
+                        " takes differences of the gradients of examples, and what the server of "
+                        "dp_fed_avg adds up are clients' changes; use gaussian or tree");
+    });
   }
 
   // ---- what nobody is charged for
@@ -352,7 +373,7 @@ class FederatedPlanner {
   ComponentPtr<Transform> partition_;
   std::vector<std::uint64_t> sizes_;  // one per client, as declared
   bool sizes_are_public_ = false, looks_ = false, has_histograms_ = false;
-  std::uint64_t most_steps_ = 0;
+  std::uint64_t most_steps_ = 0, iterations_in_all_ = 0;
 };
 
 }  // namespace

@@ -82,7 +82,9 @@ class FederatedRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
-    server_.emplace(plan_, owners_, std::nullopt, key_, *executor_);
+    // Not the run's own key, which is the first client's: who takes part would follow the batches
+    // of that client.
+    server_.emplace(plan_, owners_, std::nullopt, key_.derive("server"), *executor_);
   }
 
   // ---- the loop

@@ -295,6 +295,11 @@ class Loader {
       resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
     }
     manifest.resolved.set(section.key, std::move(resolved));
+    if (at_server) {
+      // Clients make no noise, so how `aggregator` would arrange it is not theirs.
+      read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
+                federated.client_aggregator);
+    }
     if (!manifest.random_iterate) return;
     problems_.add(root_.find("output")->mark, "output",
                   "is random_iterate, which federated runs do not have; use last");

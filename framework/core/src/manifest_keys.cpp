@@ -308,6 +308,12 @@ const Section& federated_section() {
   return section;
 }
 
+const Slot& client_aggregator_slot() {
+  static const Slot made = with_default(
+      slot<Aggregator>("client_aggregator", "How clients that make no noise add up."), "gaussian");
+  return made;
+}
+
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {
     std::string_view foreign;

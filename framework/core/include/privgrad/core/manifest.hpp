@@ -84,6 +84,7 @@ struct Federated {
   double client_clip_norm = 0.0;  ///< Of dp_fed_avg, as the next two.
   double server_learning_rate = 0.0;
   ComponentUse client_clipping, server_optimizer;
+  ComponentUse client_aggregator;  ///< Of clients without noise; not for a manifest to choose.
   ComponentUse partition, participation, local_iterations;
 };
 
