@@ -414,6 +414,48 @@ TEST_CASE("no two samplers of a run draw the same numbers, the server's among th
   }
 }
 
+TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
+  // Poisson participation is charged as Poisson sampled, which holds only while nobody knows who
+  // took part; neither may anybody know of draws without replacement.
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{"federated.aggregation=dp_fed_avg",
+                                      "federated.client_clip_norm=1", "federated.clients=20",
+                                      "privacy.target_epsilon=200", "data.size=400"};
+  struct Case {
+    const char *participation, *adjacency;
+    bool is_secret;
+  };
+  for (const Case& one : {Case{"{kind: poisson, sample_rate: 0.3}", "add_or_remove_one", true},
+                          Case{"{kind: fixed_size, batch_size: 2}", "replace_one", true},
+                          Case{"full_batch", "zero_out", false}}) {
+    INFO(one.participation);
+    std::vector<std::string> set = base;
+    set.push_back(std::string("federated.participation=") + one.participation);
+    set.push_back(std::string("privacy.adjacency=") + one.adjacency);
+    Experiment released(yaml, set), shown(kBase, set);
+    const auto result = released.run();
+    shown.run();
+    std::set<std::string> names;
+    for (const auto& item : shown.plan().unaccounted) names.insert(item.what);
+    CHECK(names.contains("who takes part in which round") == one.is_secret);
+    CHECK(lines_of(shown.run_dir() / "rounds.jsonl").front().contains("clients"));
+    CHECK(clients_of(shown).front().contains("steps"));
+    for (const Json& round : lines_of(released.run_dir() / "rounds.jsonl")) {
+      CHECK(round.contains("clients") != one.is_secret);
+      CHECK(round.contains("dropped") != one.is_secret);
+      CHECK(round.contains("bytes_down") != one.is_secret);
+      CHECK(round.contains("bytes_up") != one.is_secret);
+    }
+    for (const Json& client : clients_of(released)) {
+      CHECK(client.contains("steps") != one.is_secret);
+      CHECK(client.contains("estimates") != one.is_secret);
+    }
+    for (const char* key : {"dropped", "bytes_down", "bytes_up"})
+      CHECK(result.summary.at("federated").contains(key) != one.is_secret);
+  }
+}
+
 TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise of any kind",
           "[federated]") {
   // Noise in trees is the server's over the rounds; the clients may sample as they like.

@@ -307,6 +307,7 @@ class FederatedPlanner {
                             .clip_norm = wish_.client_clip_norm,
                             .learning_rate = wish_.server_learning_rate});
     refuse_differences(plan);
+    federated_->participation_is_secret = is_amplified(plan);
     plan.unit = PrivacyUnit::client;
     plan.dataset_size = wish_.clients;
 
@@ -322,6 +323,12 @@ class FederatedPlanner {
     }
     federated_->affordable_steps = most_steps_;
     return plan;
+  }
+
+  static bool is_amplified(const Plan& plan) {
+    return !plan.correlated &&
+           std::any_of(plan.charges.begin(), plan.charges.end(),
+                       [](const Charge& charge) { return !(charge.cost == charge.release); });
   }
 
   /// Rounds in which no client has steps left would be paid for all the same.
@@ -348,8 +355,10 @@ class FederatedPlanner {
   std::vector<Unaccounted> unaccounted() const {
     std::vector<Unaccounted> list;
     const std::string& position = wish_.partition.position;
-    // Without one example the others move up, and lie elsewhere.
-    if (looks_ || manifest_.adjacency == Adjacency::add_or_remove_one) {
+    // Without one example the others move up, and lie elsewhere. Neighbours of the client unit have
+    // the same shards but one's.
+    if (looks_ || (manifest_.adjacency == Adjacency::add_or_remove_one &&
+                   wish_.aggregation == Aggregation::fed_avg)) {
       list.push_back(
           {"partition of the examples (" + wish_.partition.component->factory.info.name + ")",
            position});
@@ -358,6 +367,11 @@ class FederatedPlanner {
     if (has_histograms_) {
       list.push_back({"label histograms of the clients",
                       manifest_.position_of("federated.label_histograms"), Reach::shown_values});
+    }
+    // Release mode shows neither.
+    if (federated_->participation_is_secret && manifest_.mode == Mode::research) {
+      list.push_back(
+          {"who takes part in which round", wish_.participation.position, Reach::shown_values});
     }
     if (federated_->estimates && wish_.estimates == EstimateMode::unaccounted) {
       list.push_back(

@@ -314,15 +314,26 @@ class FederatedRun {
     for (const auto& client : clients_)
       result_.steps = std::max(result_.steps, client->steps_done());
     if (federated_.at_server()) result_.steps = rounds_;
-    Json line{{"round", round.number + 1},  {"local_iterations", round.local_iterations},
-              {"steps", result_.steps},     {"clients", round.clients},
-              {"dropped", round.dropped},   {"bytes_down", round.bytes_down},
-              {"bytes_up", round.bytes_up}, {"charged_epsilon", json_number(charged().value)}};
+    Json line{{"round", round.number + 1},
+              {"local_iterations", round.local_iterations},
+              {"steps", result_.steps},
+              {"charged_epsilon", json_number(charged().value)}};
+    if (shows_participation()) {
+      line.update({{"clients", round.clients},
+                   {"dropped", round.dropped},
+                   {"bytes_down", round.bytes_down},
+                   {"bytes_up", round.bytes_up}});
+    }
     if (federated_.estimates) line["estimates"] = estimates_json(round.estimates);
     rounds_file_->append(line.dump() + "\n");
     most_iterations_ = std::max(most_iterations_, round.local_iterations);
     dropped_in_all_ += round.dropped;
     result_.epsilon = charged();
+  }
+
+  /// Where participation is secret, release mode shows nothing that follows from it.
+  bool shows_participation() const {
+    return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
 
   static Json estimates_json(const LossEstimates& estimates) {
@@ -347,9 +358,11 @@ class FederatedRun {
       const ClientPlan& plan = federated_.clients[i];
       Json json{{"client", i},
                 {"dataset_size", plan.plan.dataset_size},
-                {"steps", clients_[i]->steps_done()},
-                {"affordable_steps", plan.plan.affordable_steps},
-                {"estimates", clients_[i]->estimates_made()}};
+                {"affordable_steps", plan.plan.affordable_steps}};
+      if (shows_participation()) {
+        json["steps"] = clients_[i]->steps_done();
+        json["estimates"] = clients_[i]->estimates_made();
+      }
       if (!plan.labels.empty()) json["labels"] = plan.labels;
       if (!federated_.at_server()) {
         json["weight"] = federated_.weights[i];
@@ -376,19 +389,19 @@ class FederatedRun {
     write_clients();
     const double spent = charged().value;
     result_.epsilon = proved();
+    Json facts{{"clients", clients_.size()},
+               {"rounds", rounds_},
+               {"planned_rounds", wish_.rounds},
+               {"aggregation", to_text(wish_.aggregation)},
+               {"partition", wish_.partition.component->factory.info.name},
+               {"most_local_iterations", most_iterations_},
+               {"charged_epsilon", json_number(spent)}};
+    if (shows_participation()) {
+      facts.update(
+          {{"dropped", dropped_in_all_}, {"bytes_down", bytes_down_}, {"bytes_up", bytes_up_}});
+    }
     output_.close(result_, charged_steps, model_,
-                  {{"clip_norm", plan_.clip_norm.front()},
-                   {"federated",
-                    {{"clients", clients_.size()},
-                     {"rounds", rounds_},
-                     {"planned_rounds", wish_.rounds},
-                     {"aggregation", to_text(wish_.aggregation)},
-                     {"partition", wish_.partition.component->factory.info.name},
-                     {"most_local_iterations", most_iterations_},
-                     {"dropped", dropped_in_all_},
-                     {"bytes_down", bytes_down_},
-                     {"bytes_up", bytes_up_},
-                     {"charged_epsilon", json_number(spent)}}}});
+                  {{"clip_norm", plan_.clip_norm.front()}, {"federated", std::move(facts)}});
   }
 
   Plan& plan_;

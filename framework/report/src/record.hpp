@@ -22,9 +22,10 @@ struct Measurement {
 
 /// One line of rounds.jsonl.
 struct FederatedRound {
-  double round = 0.0;             ///< From 1 on.
-  double local_iterations = 0.0;  ///< Steps of each client.
-  double steps = 0.0;             ///< The most that a client had made by then.
+  double round = 0.0;               ///< From 1 on.
+  double local_iterations = 0.0;    ///< Steps of each client.
+  double steps = 0.0;               ///< The most that a client had made by then.
+  bool shows_participation = true;  ///< Of secret participation release mode shows nothing; 0 then:
   double clients = 0.0, dropped = 0.0;
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing: infinite.
