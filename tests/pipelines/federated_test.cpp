@@ -210,6 +210,37 @@ TEST_CASE("the guarantee is that of the client with the largest epsilon", "[fede
   CHECK(result.epsilon.value == largest);
 }
 
+TEST_CASE("what is stated is what one client was charged for", "[federated][privacy]") {
+  // The client with the largest rate takes part less often than another, which is charged more.
+  Experiment experiment(
+      kBase, {"federated.partition={kind: dirichlet, alpha: 2, at_least: 20}",
+              "sampler={kind: poisson, batch_size: 15}", "seed=2",
+              "federated.participation={kind: poisson, sample_rate: 0.4}", "federated.rounds=6"});
+  const std::size_t planned = experiment.plan().federated->weakest;
+  const auto result = experiment.run();
+  const auto books = ledgers(experiment, 4);
+  std::size_t fullest = 0;
+  for (std::size_t i = 1; i < books.size(); ++i) {
+    if (books[i].releases.empty()) continue;
+    if (books[fullest].releases.empty() ||
+        books[i].releases.back().epsilon > books[fullest].releases.back().epsilon)
+      fullest = i;
+  }
+  REQUIRE(fullest != planned);  // the setting is one where it matters
+  CHECK(result.epsilon.value == books[fullest].releases.back().epsilon);
+  const auto& client = experiment.plan().federated->clients[fullest].plan;
+  const Json& mechanism = result.statement.at("mechanism");
+  CHECK_THAT(mechanism.at("charged_as").get<std::string>(),
+             ContainsSubstring(std::to_string(books[fullest].releases.size()) + " x Poisson"));
+  // What is stated as charged costs what is stated as epsilon: the plan of that client at as many
+  // steps.
+  CHECK(result.statement.at("charged_steps") == books[fullest].releases.size());
+  const std::vector<core::Charge> charged(
+      client.charges.begin(),
+      client.charges.begin() + static_cast<std::ptrdiff_t>(books[fullest].releases.size()));
+  CHECK(experiment.plan().charges.front().cost == charged.front().cost);
+}
+
 TEST_CASE("weights are public: by declared sizes, or equal", "[federated]") {
   Experiment sizes(kBase, {"data.size=402"});  // 101, 101, 100, 100 by the declared number
   CHECK_THAT(sizes.plan().federated->weights[0], WithinRel(101.0 / 402.0, 1e-12));
@@ -239,6 +270,30 @@ TEST_CASE("without noise, one local step a round is the mean gradient of all exa
     CHECK_THAT(static_cast<double>(a[i]), WithinAbs(static_cast<double>(b[i]), 1e-4));
 }
 
+TEST_CASE("the last round is shortened to what the budget pays for, and said to be",
+          "[federated]") {
+  // Of 7 steps a round the budget does not pay for the last ones.
+  Experiment experiment(kBase, {"federated.local_iterations=7", "steps=1000",
+                                "federated.rounds=100", "privacy.target_epsilon=4"});
+  const std::uint64_t affordable = experiment.plan().affordable_steps;
+  REQUIRE(affordable % 7 != 0);
+  REQUIRE(affordable < 700);
+  const auto result = experiment.run();
+  CHECK(result.steps == affordable);
+  CHECK(result.status == core::RunStatus::budget_exhausted);
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  REQUIRE(rounds.size() == affordable / 7 + 1);
+  CHECK(rounds.back().at("local_iterations") == affordable % 7);
+  std::uint64_t made = 0;
+  for (const Json& round : rounds) made += round.at("local_iterations").get<std::uint64_t>();
+  CHECK(made == affordable);
+  // Where that round is the last one of the manifest, too, it is the budget that ended the run.
+  Experiment exact(
+      kBase, {"federated.local_iterations=7", "steps=1000",
+              "federated.rounds=" + std::to_string(rounds.size()), "privacy.target_epsilon=4"});
+  CHECK(exact.run().status == core::RunStatus::budget_exhausted);
+}
+
 TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[federated][ali]") {
   Experiment experiment(
       kBase, {kAli, "steps=1000", "federated.rounds=20", "federated.estimates=from_models"});
@@ -256,8 +311,13 @@ TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[fede
     last = now;
   }
   if (rounds.size() < 20) CHECK(result.steps == plan.affordable_steps);
-  // Claimed is the cost of all steps that the budget pays for, however many were made.
+  // Claimed is the cost of all steps that the budget pays for, however many were made; what the
+  // ledgers came to on the way has another name, also while it goes on.
   CHECK(result.epsilon.value == plan.epsilon().value);
+  for (const Json& line : lines_of(experiment.run_dir() / "metrics.jsonl")) {
+    CHECK(line.at("epsilon") == plan.epsilon().value);
+    CHECK(line.at("charged_epsilon") <= plan.epsilon().value);
+  }
 }
 
 TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is estimated",

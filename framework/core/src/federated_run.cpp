@@ -138,7 +138,10 @@ class FederatedRun {
       if (plan_.affordable_steps < plan_.steps()) result_.status = RunStatus::budget_exhausted;
       return false;
     }
-    round.local_iterations = local_iterations(round.number);
+    const std::uint64_t wanted = local_iterations(round.number);
+    round.local_iterations = std::min(wanted, steps_left());
+    if (round.local_iterations < wanted && plan_.affordable_steps < plan_.steps())
+      result_.status = RunStatus::budget_exhausted;
     const std::vector<std::uint32_t> members = members_of(round.number);
     std::vector<std::optional<ClientRound>> sent(members.size());
     executor_->for_each_chunk(members.size(), [&](std::size_t i) {
@@ -299,6 +302,28 @@ class FederatedRun {
     return fullest;
   }
 
+  /// The client whose ledger that is.
+  const Plan* plan_of(const Ledger* ledger) const {
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      if (clients_[i]->ledger() == ledger) return &federated_.clients[i].plan;
+    }
+    return nullptr;
+  }
+
+  /// What is stated is what one client was charged for: its sampling and its releases, not those of
+  /// another one that was planned to cost more and took part less.
+  void state(const Plan& client) {
+    plan_.charges = client.charges;
+    plan_.beside = client.beside;
+    plan_.event = client.event;
+    plan_.accountants = client.accountants;
+    plan_.affordable_steps = client.affordable_steps;
+    plan_.noise_multiplier = client.noise_multiplier;
+    plan_.clip_norm = client.clip_norm;
+    plan_.learning_rate = client.learning_rate;
+    plan_.batch_size = client.batch_size;
+  }
+
   PrivacyAnswer charged() const {
     const Ledger* ledger = fullest_ledger();
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
@@ -347,8 +372,11 @@ class FederatedRun {
   void report_progress() {
     bench_.load(model_);
     output_.report(
-        {.step = rounds_, .steps = wish_.rounds, .epsilon = result_.epsilon.value, .metrics = {}},
-        {{"round", rounds_}, {"step", result_.steps}}, data_, bench_, *executor_);
+        {.step = rounds_, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
+        {{"round", rounds_},
+         {"step", result_.steps},
+         {"charged_epsilon", json_number(charged().value)}},
+        data_, bench_, *executor_);
     measured_at_ = rounds_;
   }
 
@@ -384,6 +412,7 @@ class FederatedRun {
     if (fullest != nullptr) {
       charged_steps = federated_.adaptive != nullptr ? plan_.affordable_steps : fullest->releases();
     }
+    if (!server_ && fullest != nullptr && federated_.adaptive == nullptr) state(*plan_of(fullest));
     if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_);
     for (const auto& client : clients_) client->close_ledger(status);
     write_clients();

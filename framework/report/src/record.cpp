@@ -67,7 +67,8 @@ Measurement measurement(const Json& json, const std::string& source) {
           .test_accuracy = number(json, "test_accuracy", source),
           .clip_norm = number(json, "clip_norm", source),
           .clipped_fraction = number(json, "clipped_fraction", source),
-          .round = number(json, "round", source)};
+          .round = number(json, "round", source),
+          .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 
 FederatedRound federated_round(const Json& json, const std::string& source) {

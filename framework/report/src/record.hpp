@@ -17,7 +17,8 @@ struct Measurement {
   std::optional<double> epsilon;  ///< Nothing: infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;  ///< Of a federated run: how many had been made.
+  std::optional<double> round;            ///< Of a federated run: how many had been made.
+  std::optional<double> charged_epsilon;  ///< Likewise: what the fullest ledger came to.
 };
 
 /// One line of rounds.jsonl.

@@ -301,9 +301,9 @@ class RunPage {
     std::vector<Point> points;
     for (const Measurement& one : record_.measurements) {
       const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
-      if (!one.epsilon || !value) continue;
-      if (points.empty() || points.back().x < *one.epsilon)
-        points.push_back({*one.epsilon, *value});
+      const auto epsilon = one.charged_epsilon ? one.charged_epsilon : one.epsilon;
+      if (!epsilon || !value) continue;
+      if (points.empty() || points.back().x < *epsilon) points.push_back({*epsilon, *value});
     }
     return points;
   }
