@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/federated_plan.hpp"
+#include "privgrad/plugin.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -53,6 +55,69 @@ Json clients_of(const Experiment& experiment) {
   return Json::parse(read_file(experiment.run_dir() / "clients.json")).at("clients");
 }
 
+/// Every unit in every step, after a draw that the test sees.
+class WatchedSampler final : public Sampler {
+ public:
+  static inline std::vector<double> draws;
+
+  explicit WatchedSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    draws.push_back(random.stream(step)->uniform());
+    batch.resize(rows);
+    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+/// One step a round, whatever it is told.
+class WatchedIterations final : public Schedule, public AdaptiveLocalIterations {
+ public:
+  static inline std::vector<bool> seen;  // whether a round knew of the one before
+
+  explicit WatchedIterations(const Params&) {}
+  void start(const Horizon&) override {}
+  double value(std::uint64_t) const override { return 1.0; }
+  bool is_shape() const override { return false; }
+  bool start_rounds(std::uint64_t, std::uint64_t) override { return true; }
+  std::uint64_t next(const FederatedProgress& progress) override {
+    seen.push_back(progress.divergence.has_value());
+    return 1;
+  }
+};
+
+template <class Interface, class Impl>
+Factory offer(std::string name) {
+  Factory factory;
+  factory.kind = std::string(Interface::kKind);
+  factory.interface_version = Interface::kInterfaceVersion;
+  factory.sees = std::string(Interface::kSees);
+  factory.info = {std::move(name), "Of this test.", "none", {}};
+  factory.create = [](const Params& params) -> void* {
+    return static_cast<Interface*>(new Impl(params));
+  };
+  factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
+  return factory;
+}
+
+const Catalog& watching() {
+  static const Catalog catalog = [] {
+    Catalog made = house();
+    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
+             {offer<Sampler, WatchedSampler>("watched"),
+              offer<Schedule, WatchedIterations>("watched_iterations")});
+    return made;
+  }();
+  return catalog;
+}
+
 }  // namespace
 
 TEST_CASE("one client, one local step a round, everybody takes part: the central run, bit for bit",
@@ -100,7 +165,7 @@ TEST_CASE("a federated run leaves its whole record", "[federated]") {
 TEST_CASE("the same seed gives the same model and ledgers on any number of threads",
           "[federated]") {
   const std::vector<std::vector<std::string>> variants{
-      {"federated.client_drop_rate=0.3"},
+      {"federated.client_drop_rate=0.3", "federated.straggler_rate=0.4"},
       {kAli, "federated.rounds=12"},
       {kAli, "federated.rounds=12", "federated.estimates=from_models"},
       {kAli, "federated.rounds=12", "federated.estimates=unaccounted"},
@@ -130,7 +195,7 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
       {"federated.local_iterations={kind: ali_dpfl, form: closed}", "federated.estimate_noise=4"}};
   const std::vector<std::vector<std::string>> circumstances{
       {},
-      {"federated.client_drop_rate=0.5"},
+      {"federated.client_drop_rate=0.5", "federated.straggler_rate=0.5"},
       {"federated.participation={kind: poisson, sample_rate: 0.6}",
        "federated.client_drop_rate=0.2"},
       {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
@@ -169,6 +234,13 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
           CHECK(books[i].releases.back().epsilon <= result.epsilon.value * (1.0 + 1e-9));
         }
         CHECK(result.epsilon.value <= budget);
+        // With a fixed number and everybody there, each client makes all that its own budget pays
+        // for, be it more or less than the others' (30 rounds of 7 are more than the 100 steps).
+        if (&how == &iterations.front() && &where != &circumstances[1] &&
+            &where != &circumstances[2]) {
+          for (const Json& client : clients)
+            CHECK(client.at("steps") == client.at("affordable_steps"));
+        }
       }
     }
   }
@@ -184,11 +256,46 @@ TEST_CASE("a dropped client's model does not arrive, and its budget is spent",
   std::uint64_t dropped = 0;
   for (const Json& round : rounds) {
     dropped += round.at("dropped").get<std::uint64_t>();
-    CHECK(round.at("bytes_down") > round.at("bytes_up"));
+    // The model and the number of steps to each, the model back from those that were not lost.
+    const std::uint64_t model = 4 * lost.plan().parameters;
+    CHECK(round.at("bytes_down") == 4 * (model + 8));
+    CHECK(round.at("bytes_up") == (4 - round.at("dropped").get<std::uint64_t>()) * model);
   }
   // 40 draws of probability 0.9: at most 20 has a probability below 1e-9.
   CHECK(dropped > 20);
   CHECK(ledgers(kept, 4)[2].releases.size() == ledgers(lost, 4)[2].releases.size());
+}
+
+TEST_CASE("a straggler makes a part of its steps, pays for that, and its model arrives",
+          "[federated][privacy]") {
+  Experiment experiment(kBase, {"federated.straggler_rate=0.6", "federated.local_iterations=5",
+                                "federated.rounds=8"});
+  experiment.run();
+  const Json clients = clients_of(experiment);
+  const auto books = ledgers(experiment, 4);
+  std::uint64_t slow = 0;
+  for (const Json& round : lines_of(experiment.run_dir() / "rounds.jsonl")) {
+    slow += round.at("stragglers").get<std::uint64_t>();
+    CHECK(round.at("stragglers") <= round.at("clients"));
+    CHECK(round.at("bytes_up") == 4 * 4 * experiment.plan().parameters);  // all of them arrive
+  }
+  // 32 draws of probability 0.6: fewer than 5 has a probability below 1e-7.
+  CHECK(slow >= 5);
+  CHECK(slow < 32);
+  std::uint64_t made = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto steps = clients[i].at("steps").get<std::uint64_t>();
+    made += steps;
+    CHECK(steps >= 8);  // at least one a round
+    CHECK(steps <= books[i].releases.size());
+  }
+  CHECK(made < 4 * 40);  // somebody made less than all
+  CHECK(made >= 4 * 40 - 4 * slow);
+  // The same steps with nobody slow lead elsewhere.
+  Experiment prompt(kBase, {"federated.local_iterations=5", "federated.rounds=8"});
+  prompt.run();
+  CHECK(prompt.parameters() != experiment.parameters());
+  for (const Json& client : clients_of(prompt)) CHECK(client.at("steps") == 40);
 }
 
 TEST_CASE("the guarantee is that of the client with the largest epsilon", "[federated][privacy]") {
@@ -330,6 +437,48 @@ TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is
     CHECK(round.at("local_iterations") == 1);
 }
 
+TEST_CASE("ali_dpfl: estimates that would leave no more steps than rounds are not bought",
+          "[federated][ali]") {
+  // Half of the budget for estimates leaves fewer than 100 steps, for which 100 rounds are enough;
+  // without them the budget pays for more than 100, and each round has its step.
+  const std::vector<std::string> set{kAli, "steps=1000", "federated.rounds=100",
+                                     "federated.estimate_share=0.5"};
+  Experiment free(kBase,
+                  {kAli, "steps=1000", "federated.rounds=100", "federated.estimates=from_models"});
+  REQUIRE(free.plan().affordable_steps > 100);
+  Experiment experiment(kBase, set);
+  const auto& plan = experiment.plan();
+  CHECK_FALSE(plan.federated->estimates);
+  CHECK(plan.beside.empty());
+  CHECK(plan.affordable_steps == 100);
+  experiment.run();
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  CHECK(rounds.size() == 100);
+  for (const Json& round : rounds) CHECK(round.at("local_iterations") == 1);
+  for (const Json& client : clients_of(experiment)) CHECK(client.at("estimates") == 0);
+}
+
+TEST_CASE("ali_dpfl: what a round does not show, the schedule is not told again",
+          "[federated][ali]") {
+  WatchedIterations::seen.clear();
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("local_iterations: 3"), 19, "local_iterations: watched_iterations");
+  const core::Manifest manifest =
+      core::parse_manifest(yaml, "/nowhere/m.yaml", {"federated.client_drop_rate=0.7"}, watching());
+  core::Plan plan = core::make_plan(manifest);
+  const TempDir dir;
+  core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+  const auto rounds = lines_of(dir.path() / "run/rounds.jsonl");
+  REQUIRE(WatchedIterations::seen.size() == rounds.size());
+  std::size_t silent = 0;
+  for (std::size_t i = 1; i < rounds.size(); ++i) {
+    const bool arrived = rounds[i - 1].at("dropped") < rounds[i - 1].at("clients");
+    CHECK(WatchedIterations::seen[i] == arrived);
+    silent += arrived ? 0 : 1;
+  }
+  CHECK(silent > 0);
+}
+
 TEST_CASE("private estimates cost what their share says, and leave fewer steps",
           "[federated][ali][privacy]") {
   const std::vector<std::string> base{kAli, "steps=1000", "federated.rounds=20"};
@@ -347,6 +496,19 @@ TEST_CASE("private estimates cost what their share says, and leave fewer steps",
   Experiment experiment(kBase, base);
   CHECK(experiment.plan().beside.size() == 20);
   CHECK(experiment.plan().epsilon().value <= 6.0);
+  // On their own they cost their share of the target, and no less than calibration leaves.
+  for (const double share : {0.1, 0.5}) {
+    std::vector<std::string> set = base;
+    set.push_back("federated.estimate_share=" + std::to_string(share));
+    Experiment one(kBase, set);
+    const core::Plan& plan = one.plan();
+    const auto accountant = core::make_accountant(plan.manifest->accountant);
+    accountant->start(plan.manifest->adjacency);
+    for (const core::Charge& charge : plan.beside) accountant->compose(charge.cost, 1);
+    const double cost = accountant->epsilon(1e-5).value;
+    CHECK(cost <= share * 6.0);
+    CHECK(cost > 0.999 * share * 6.0);
+  }
 }
 
 TEST_CASE("what nobody is charged for is listed", "[federated][privacy]") {
@@ -387,6 +549,38 @@ TEST_CASE("release mode: a real partition of private labels is refused, an even 
   CHECK_THROWS_AS(Experiment(yaml, set).plan(), PrivacyError);
 }
 
+TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
+          "[federated][privacy]") {
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{
+      "federated.partition={kind: dirichlet, alpha: 5, at_least: 20}", "data.size=400",
+      "sampler={kind: poisson, batch_size: 15}"};
+  const auto refusal = [&](const std::vector<std::string>& more) -> std::string {
+    std::vector<std::string> set = base;
+    set.insert(set.end(), more.begin(), more.end());
+    try {
+      Experiment(yaml, set).plan();
+    } catch (const PrivacyError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string sizes = "federated.sizes=[100, 100, 120, 80]", given = "federated.shards=given";
+  CHECK_THAT(refusal({}), ContainsSubstring("partition of the examples"));
+  CHECK_THAT(refusal({}), ContainsSubstring("sizes of the clients' shards"));
+  CHECK_THAT(refusal({given}), ContainsSubstring("sizes of the clients' shards"));
+  CHECK_THAT(refusal({sizes}), ContainsSubstring("partition of the examples"));
+  CHECK(refusal({sizes, given}).empty());
+  // Rates and weights follow from what is declared.
+  std::vector<std::string> set = base;
+  set.insert(set.end(), {sizes, given});
+  Experiment experiment(yaml, set);
+  const core::FederatedPlan& federated = *experiment.plan().federated;
+  CHECK(federated.clients[2].plan.dataset_size == 120);
+  CHECK_THAT(federated.weights[3], WithinRel(0.2, 1e-12));
+}
+
 TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
           "[federated][privacy]") {
   const std::vector<std::string> set{
@@ -407,56 +601,11 @@ TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
   CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
 }
 
-namespace {
-
-/// Every unit in every step, after a draw that the test sees.
-class WatchedSampler final : public Sampler {
- public:
-  static inline std::vector<double> draws;
-
-  explicit WatchedSampler(const Params&) {}
-  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
-  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
-  std::vector<Event> charges(std::span<const Event> releases) const override {
-    return {releases.begin(), releases.end()};
-  }
-  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              std::vector<std::uint32_t>& batch) override {
-    draws.push_back(random.stream(step)->uniform());
-    batch.resize(rows);
-    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
-  }
-
- private:
-  std::uint64_t size_ = 0;
-};
-
-const Catalog& watching() {
-  static const Catalog catalog = [] {
-    Catalog made = house();
-    Factory factory;
-    factory.kind = std::string(Sampler::kKind);
-    factory.interface_version = Sampler::kInterfaceVersion;
-    factory.sees = std::string(Sampler::kSees);
-    factory.info = {"watched", "Of this test.", "none", {}};
-    factory.create = [](const Params& params) -> void* {
-      return static_cast<Sampler*>(new WatchedSampler(params));
-    };
-    factory.destroy = [](void* object) noexcept { delete static_cast<Sampler*>(object); };
-    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
-             {std::move(factory)});
-    return made;
-  }();
-  return catalog;
-}
-
-}  // namespace
-
 TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",
           "[federated][privacy]") {
   // Amplified participation is a secret: it must not follow from what batches a client draws.
   for (const char* aggregation :
-       {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5"}) {
+       {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5, straggler_rate: 0.5"}) {
     WatchedSampler::draws.clear();
     std::string yaml = kBase;
     yaml.replace(
@@ -588,11 +737,16 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
            "privacy.accountant=zcdp", "privacy.adjacency=zero_out"},
           "begin anew with every round");
   refused({"federated.taus=3"}, "is unknown");
-  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
-           "aggregator={kind: tree_reduced, smoothness: 10}", "privacy.accountant=gdp",
-           "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
-           "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
-          "differences of the gradients of examples");
+  refused({"federated.sizes=[200, 200]"}, "has 2 numbers for 4 clients");
+  refused({"federated.sizes=[100, 100, 100, 100]"}, "the sizes follow from data.size");
+  refused({kAli, "federated.estimate_share=0.2", "federated.estimate_noise=4"},
+          "give one of the two");
+  refused(
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}", "privacy.accountant=gdp",
+       "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
+       "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
+      "differences of the gradients of examples");
   // Each round is charged, so each has steps: 10 rounds of 3 are 30.
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", "steps=29"},
           "have 30 local steps");

@@ -95,6 +95,14 @@ class FederatedPlanner {
   /// some.
   void declare_sizes(const Partition& partition, const RandomSource& random) {
     sizes_ = partition.sizes(setting_.dataset_size, wish_.clients, random);
+    if (!wish_.sizes.empty()) {
+      if (!sizes_.empty()) {
+        throw ManifestError({manifest_.position_of("federated.sizes") +
+                             ": error: federated.sizes: is given, but the sizes follow from "
+                             "data.size; leave it out, or use another partition"});
+      }
+      sizes_ = wish_.sizes;
+    }
     sizes_are_public_ = !sizes_.empty();
     looks_ = partition.looks_at_examples();
     if (!sizes_are_public_) {
@@ -213,7 +221,7 @@ class FederatedPlanner {
         manifest_.noise_off) {
       return;
     }
-    if (manifest_.aggregator.component != nullptr && sizes.begin()->second.plan.grid_levels != 0) {
+    if (sizes.begin()->second.plan.grid_levels != 0) {
       throw ManifestError({manifest_.position_of("federated.estimates") +
                            ": error: federated.estimates: private estimates are released with "
                            "continuous noise, and aggregator " +
@@ -227,6 +235,18 @@ class FederatedPlanner {
           manifest_, setting_,
           {.dataset_size = size, .steps = most_steps_, .beside = estimate_charges(size, noise)});
     }
+    if (!federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes)))
+      leave_out_estimates(sizes);
+  }
+
+  /// What they would leave of the budget has a round for every step, so nothing would ask for them.
+  void leave_out_estimates(std::map<std::uint64_t, Size>& sizes) {
+    federated_->estimates = false;
+    federated_->estimate_noise = 0.0;
+    most_steps_ = std::min(most_steps_, wish_.rounds);
+    for (auto& [size, one] : sizes)
+      one.plan = plan_owner(manifest_, setting_, {.dataset_size = size, .steps = most_steps_});
+    federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes));
   }
 
   /// The same for all clients: the least that costs none of them more than its share.
@@ -357,8 +377,9 @@ class FederatedPlanner {
     const std::string& position = wish_.partition.position;
     // Without one example the others move up, and lie elsewhere. Neighbours of the client unit have
     // the same shards but one's.
-    if (looks_ || (manifest_.adjacency == Adjacency::add_or_remove_one &&
-                   wish_.aggregation == Aggregation::fed_avg)) {
+    if (!wish_.shards_are_given &&
+        (looks_ || (manifest_.adjacency == Adjacency::add_or_remove_one &&
+                    wish_.aggregation == Aggregation::fed_avg))) {
       list.push_back(
           {"partition of the examples (" + wish_.partition.component->factory.info.name + ")",
            position});

@@ -30,7 +30,7 @@ constexpr std::uint64_t kBytesOfEstimates = 16;
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
-  std::uint64_t clients = 0, dropped = 0;
+  std::uint64_t clients = 0, dropped = 0, stragglers = 0;
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
 };
@@ -91,14 +91,15 @@ class FederatedRun {
 
   void train() {
     result_.epsilon = charged();
-    dropped_ = std::vector<bool>(clients_.size());
+    mishaps_.dropped.resize(clients_.size());
+    mishaps_.slow.resize(clients_.size());
     for (std::uint64_t number = 0; number < wish_.rounds; ++number) {
       if (options_.stop != nullptr && options_.stop->load()) {
         result_.status = RunStatus::interrupted;
         break;
       }
       Round round{.number = number, .estimates = {}};
-      draw_dropped(number);
+      draw_mishaps(number);
       const bool goes_on = federated_.at_server() ? server_round(round) : client_round(round);
       if (!goes_on) break;
       rounds_ = number + 1;
@@ -110,11 +111,15 @@ class FederatedRun {
   }
 
   /// From random numbers alone, for all clients, whoever takes part.
-  void draw_dropped(std::uint64_t round) {
-    if (wish_.client_drop_rate == 0.0) return;
-    const auto random = make_random_source(key_.derive("drop-outs"))->stream(round);
-    for (std::size_t i = 0; i < dropped_.size(); ++i)
-      dropped_[i] = random->uniform() < wish_.client_drop_rate;
+  void draw_mishaps(std::uint64_t round) {
+    const auto lost = make_random_source(key_.derive("drop-outs"))->stream(round);
+    const auto slow = make_random_source(key_.derive("stragglers"))->stream(round);
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      mishaps_.dropped[i] = lost->uniform() < wish_.client_drop_rate;
+      const double luck = slow->uniform(), pace = slow->uniform();
+      mishaps_.slow[i].reset();
+      if (luck < wish_.straggler_rate) mishaps_.slow[i] = pace;
+    }
   }
 
   /// \returns false if the budget ends the run.
@@ -124,11 +129,12 @@ class FederatedRun {
       return false;
     }
     round.local_iterations = federated_.local_iterations[round.number];
-    client_program_->begin_round(round.local_iterations, dropped_);
+    client_program_->begin_round(round.local_iterations, mishaps_);
     if (!server_->take_step(round.number, server_bench_)) result_.status = RunStatus::diverged;
     model_ = server_bench_.parameters;
     round.clients = client_program_->clients();
     round.dropped = client_program_->dropped();
+    round.stragglers = client_program_->stragglers();
     count_bytes(round, 0);
     return true;
   }
@@ -146,7 +152,9 @@ class FederatedRun {
     std::vector<std::optional<ClientRound>> sent(members.size());
     executor_->for_each_chunk(members.size(), [&](std::size_t i) {
       Client& client = *clients_[members[i]];
-      const std::uint64_t steps = std::min(round.local_iterations, client.steps_left());
+      // A straggler pays for what it makes, and keeps the rest for later rounds.
+      const std::uint64_t steps =
+          mishaps_.steps_of(members[i], std::min(round.local_iterations, client.steps_left()));
       pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, steps, bench); });
     });
     std::vector<ClientRound> arrived;
@@ -154,7 +162,8 @@ class FederatedRun {
       if (!sent[i]) continue;
       ++round.clients;
       if (clients_[members[i]]->diverged()) result_.status = RunStatus::diverged;
-      if (dropped_[members[i]]) {
+      if (mishaps_.slow[members[i]]) ++round.stragglers;
+      if (mishaps_.dropped[members[i]]) {
         ++round.dropped;
         continue;
       }
@@ -227,13 +236,14 @@ class FederatedRun {
   /// The mean of the models that arrived, by their public weights. Nothing arrived: the model
   /// stays.
   void aggregate(std::vector<ClientRound>& arrived, Round& round) {
+    estimates_ = {};
     if (arrived.empty()) return;
     double total = 0.0;
     for (const ClientRound& client : arrived) total += client.weight;
     for (ClientRound& client : arrived) client.weight /= total;
     if (federated_.estimates) {
-      round.estimates = estimator_.after_round(model_, arrived);
-      keep_estimates(round.estimates);
+      estimates_ = estimator_.after_round(model_, arrived);
+      round.estimates = estimates_;
     }
     constexpr std::size_t kPart = std::size_t{1} << 16;
     const std::size_t size = model_.size();
@@ -245,18 +255,6 @@ class FederatedRun {
         model_[j] = static_cast<float>(sum);
       }
     });
-  }
-
-  /// What a round does not show stays as it was.
-  void keep_estimates(const LossEstimates& made) {
-    const auto keep = [](std::optional<double>& kept, const std::optional<double>& value) {
-      if (value) kept = value;
-    };
-    keep(estimates_.lipschitz, made.lipschitz);
-    keep(estimates_.smoothness, made.smoothness);
-    keep(estimates_.divergence, made.divergence);
-    keep(estimates_.convexity, made.convexity);
-    keep(estimates_.heterogeneity, made.heterogeneity);
   }
 
   /// A client that is lost has received the model; the server has not received its.
@@ -346,6 +344,7 @@ class FederatedRun {
     if (shows_participation()) {
       line.update({{"clients", round.clients},
                    {"dropped", round.dropped},
+                   {"stragglers", round.stragglers},
                    {"bytes_down", round.bytes_down},
                    {"bytes_up", round.bytes_up}});
     }
@@ -353,6 +352,7 @@ class FederatedRun {
     rounds_file_->append(line.dump() + "\n");
     most_iterations_ = std::max(most_iterations_, round.local_iterations);
     dropped_in_all_ += round.dropped;
+    stragglers_in_all_ += round.stragglers;
     result_.epsilon = charged();
   }
 
@@ -426,8 +426,10 @@ class FederatedRun {
                {"most_local_iterations", most_iterations_},
                {"charged_epsilon", json_number(spent)}};
     if (shows_participation()) {
-      facts.update(
-          {{"dropped", dropped_in_all_}, {"bytes_down", bytes_down_}, {"bytes_up", bytes_up_}});
+      facts.update({{"dropped", dropped_in_all_},
+                    {"stragglers", stragglers_in_all_},
+                    {"bytes_down", bytes_down_},
+                    {"bytes_up", bytes_up_}});
     }
     output_.close(result_, charged_steps, model_,
                   {{"clip_norm", plan_.clip_norm.front()}, {"federated", std::move(facts)}});
@@ -453,10 +455,11 @@ class FederatedRun {
   std::optional<Trainer> server_;
 
   LossEstimator estimator_;
-  LossEstimates estimates_;
-  std::vector<bool> dropped_;
+  LossEstimates estimates_;  // of the last round
+  Mishaps mishaps_;
   std::uint64_t last_iterations_ = 0, most_iterations_ = 0;
-  std::uint64_t rounds_ = 0, dropped_in_all_ = 0, bytes_down_ = 0, bytes_up_ = 0;
+  std::uint64_t rounds_ = 0, dropped_in_all_ = 0, stragglers_in_all_ = 0, bytes_down_ = 0,
+                bytes_up_ = 0;
   std::optional<AppendOnlyFile> rounds_file_;
   std::optional<std::uint64_t> measured_at_;
   RunResult result_;

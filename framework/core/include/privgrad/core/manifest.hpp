@@ -75,7 +75,9 @@ struct Federated {
   std::uint64_t clients = 0, rounds = 0;  ///< > 0.
   Aggregation aggregation = Aggregation::fed_avg;
   bool equal_weights = false;
-  double client_drop_rate = 0.0;
+  double client_drop_rate = 0.0, straggler_rate = 0.0;
+  std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
+  bool shards_are_given = false;     ///< Neighbouring data differ in one client's shard alone.
   bool label_histograms = true;
   EstimateMode estimates = EstimateMode::private_sums;
   double estimate_share = 0.0;
