@@ -19,7 +19,7 @@
 #include "privgrad/core/manifest.hpp"
 #include "privgrad/core/plan.hpp"
 #include "privgrad/core/trainer.hpp"
-#include "privgrad/host/plugin_host.hpp"
+#include "privgrad/host/search_path.hpp"
 
 namespace {
 
@@ -108,7 +108,7 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
 
 int run() {
   const auto host = host::load_from({{.path = PRIVGRAD_BENCH_PLUGINS}});
-  const Setting central(host->catalog(), false), federated(host->catalog(), true);
+  const Setting central(host.catalog(), false), federated(host.catalog(), true);
   const auto folder = std::filesystem::temp_directory_path() /
                       ("privgrad-bench-federated-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

@@ -741,12 +741,12 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.sizes=[100, 100, 100, 100]"}, "the sizes follow from data.size");
   refused({kAli, "federated.estimate_share=0.2", "federated.estimate_noise=4"},
           "give one of the two");
-  refused(
-      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
-       "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}", "privacy.accountant=gdp",
-       "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
-       "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
-      "differences of the gradients of examples");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+           "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
+           "federated.server_learning_rate=0.1", "privacy.accountant=gdp",
+           "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
+           "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
+          "differences of the gradients of examples");
   // Each round is charged, so each has steps: 10 rounds of 3 are 30.
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", "steps=29"},
           "have 30 local steps");
