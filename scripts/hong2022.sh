@@ -15,9 +15,9 @@ began=$(date +%s)
 # Influence by step, on auxiliary data: nothing private is looked at.
 "$program" influence $manifest --method hessian --quiet --out "$folder/influence-squared" \
   --set 'model={kind: linear, loss: squared}'
-"$program" influence $manifest --quiet --out "$folder/influence-logistic" --points 6 --repeats 6 \
+"$program" influence $manifest --quiet --out "$folder/influence-logistic" --points 11 --repeats 20 \
   --set 'model={kind: linear, loss: cross_entropy}'
-"$program" influence $manifest --quiet --out "$folder/influence-network" --points 6 --repeats 6 \
+"$program" influence $manifest --quiet --out "$folder/influence-network" --points 11 --repeats 20 \
   --set 'model.hidden=[100]'
 
 for study in mnist35 data-efficiency mnist momentum baselines steps synthetic data-scale \

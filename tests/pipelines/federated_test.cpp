@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/federated_plan.hpp"
+#include "privgrad/plugin.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -53,6 +55,69 @@ Json clients_of(const Experiment& experiment) {
   return Json::parse(read_file(experiment.run_dir() / "clients.json")).at("clients");
 }
 
+/// Every unit in every step, after a draw that the test sees.
+class WatchedSampler final : public Sampler {
+ public:
+  static inline std::vector<double> draws;
+
+  explicit WatchedSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    draws.push_back(random.stream(step)->uniform());
+    batch.resize(rows);
+    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+/// One step a round, whatever it is told.
+class WatchedIterations final : public Schedule, public AdaptiveLocalIterations {
+ public:
+  static inline std::vector<bool> seen;  // whether a round knew of the one before
+
+  explicit WatchedIterations(const Params&) {}
+  void start(const Horizon&) override {}
+  double value(std::uint64_t) const override { return 1.0; }
+  bool is_shape() const override { return false; }
+  bool start_rounds(std::uint64_t, std::uint64_t) override { return true; }
+  std::uint64_t next(const FederatedProgress& progress) override {
+    seen.push_back(progress.divergence.has_value());
+    return 1;
+  }
+};
+
+template <class Interface, class Impl>
+Factory offer(std::string name) {
+  Factory factory;
+  factory.kind = std::string(Interface::kKind);
+  factory.interface_version = Interface::kInterfaceVersion;
+  factory.sees = std::string(Interface::kSees);
+  factory.info = {std::move(name), "Of this test.", "none", {}};
+  factory.create = [](const Params& params) -> void* {
+    return static_cast<Interface*>(new Impl(params));
+  };
+  factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
+  return factory;
+}
+
+const Catalog& watching() {
+  static const Catalog catalog = [] {
+    Catalog made = house();
+    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
+             {offer<Sampler, WatchedSampler>("watched"),
+              offer<Schedule, WatchedIterations>("watched_iterations")});
+    return made;
+  }();
+  return catalog;
+}
+
 }  // namespace
 
 TEST_CASE("one client, one local step a round, everybody takes part: the central run, bit for bit",
@@ -100,7 +165,7 @@ TEST_CASE("a federated run leaves its whole record", "[federated]") {
 TEST_CASE("the same seed gives the same model and ledgers on any number of threads",
           "[federated]") {
   const std::vector<std::vector<std::string>> variants{
-      {"federated.client_drop_rate=0.3"},
+      {"federated.client_drop_rate=0.3", "federated.straggler_rate=0.4"},
       {kAli, "federated.rounds=12"},
       {kAli, "federated.rounds=12", "federated.estimates=from_models"},
       {kAli, "federated.rounds=12", "federated.estimates=unaccounted"},
@@ -130,7 +195,7 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
       {"federated.local_iterations={kind: ali_dpfl, form: closed}", "federated.estimate_noise=4"}};
   const std::vector<std::vector<std::string>> circumstances{
       {},
-      {"federated.client_drop_rate=0.5"},
+      {"federated.client_drop_rate=0.5", "federated.straggler_rate=0.5"},
       {"federated.participation={kind: poisson, sample_rate: 0.6}",
        "federated.client_drop_rate=0.2"},
       {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
@@ -169,6 +234,13 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
           CHECK(books[i].releases.back().epsilon <= result.epsilon.value * (1.0 + 1e-9));
         }
         CHECK(result.epsilon.value <= budget);
+        // With a fixed number and everybody there, each client makes all that its own budget pays
+        // for, be it more or less than the others' (30 rounds of 7 are more than the 100 steps).
+        if (&how == &iterations.front() && &where != &circumstances[1] &&
+            &where != &circumstances[2]) {
+          for (const Json& client : clients)
+            CHECK(client.at("steps") == client.at("affordable_steps"));
+        }
       }
     }
   }
@@ -184,11 +256,46 @@ TEST_CASE("a dropped client's model does not arrive, and its budget is spent",
   std::uint64_t dropped = 0;
   for (const Json& round : rounds) {
     dropped += round.at("dropped").get<std::uint64_t>();
-    CHECK(round.at("bytes_down") > round.at("bytes_up"));
+    // The model and the number of steps to each, the model back from those that were not lost.
+    const std::uint64_t model = 4 * lost.plan().parameters;
+    CHECK(round.at("bytes_down") == 4 * (model + 8));
+    CHECK(round.at("bytes_up") == (4 - round.at("dropped").get<std::uint64_t>()) * model);
   }
   // 40 draws of probability 0.9: at most 20 has a probability below 1e-9.
   CHECK(dropped > 20);
   CHECK(ledgers(kept, 4)[2].releases.size() == ledgers(lost, 4)[2].releases.size());
+}
+
+TEST_CASE("a straggler makes a part of its steps, pays for that, and its model arrives",
+          "[federated][privacy]") {
+  Experiment experiment(kBase, {"federated.straggler_rate=0.6", "federated.local_iterations=5",
+                                "federated.rounds=8"});
+  experiment.run();
+  const Json clients = clients_of(experiment);
+  const auto books = ledgers(experiment, 4);
+  std::uint64_t slow = 0;
+  for (const Json& round : lines_of(experiment.run_dir() / "rounds.jsonl")) {
+    slow += round.at("stragglers").get<std::uint64_t>();
+    CHECK(round.at("stragglers") <= round.at("clients"));
+    CHECK(round.at("bytes_up") == 4 * 4 * experiment.plan().parameters);  // all of them arrive
+  }
+  // 32 draws of probability 0.6: fewer than 5 has a probability below 1e-7.
+  CHECK(slow >= 5);
+  CHECK(slow < 32);
+  std::uint64_t made = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const auto steps = clients[i].at("steps").get<std::uint64_t>();
+    made += steps;
+    CHECK(steps >= 8);  // at least one a round
+    CHECK(steps <= books[i].releases.size());
+  }
+  CHECK(made < 4 * 40);  // somebody made less than all
+  CHECK(made >= 4 * 40 - 4 * slow);
+  // The same steps with nobody slow lead elsewhere.
+  Experiment prompt(kBase, {"federated.local_iterations=5", "federated.rounds=8"});
+  prompt.run();
+  CHECK(prompt.parameters() != experiment.parameters());
+  for (const Json& client : clients_of(prompt)) CHECK(client.at("steps") == 40);
 }
 
 TEST_CASE("the guarantee is that of the client with the largest epsilon", "[federated][privacy]") {
@@ -208,6 +315,37 @@ TEST_CASE("the guarantee is that of the client with the largest epsilon", "[fede
   for (const auto& book : ledgers(experiment, 4))
     largest = std::max(largest, book.releases.back().epsilon);
   CHECK(result.epsilon.value == largest);
+}
+
+TEST_CASE("what is stated is what one client was charged for", "[federated][privacy]") {
+  // The client with the largest rate takes part less often than another, which is charged more.
+  Experiment experiment(
+      kBase, {"federated.partition={kind: dirichlet, alpha: 2, at_least: 20}",
+              "sampler={kind: poisson, batch_size: 15}", "seed=2",
+              "federated.participation={kind: poisson, sample_rate: 0.4}", "federated.rounds=6"});
+  const std::size_t planned = experiment.plan().federated->weakest;
+  const auto result = experiment.run();
+  const auto books = ledgers(experiment, 4);
+  std::size_t fullest = 0;
+  for (std::size_t i = 1; i < books.size(); ++i) {
+    if (books[i].releases.empty()) continue;
+    if (books[fullest].releases.empty() ||
+        books[i].releases.back().epsilon > books[fullest].releases.back().epsilon)
+      fullest = i;
+  }
+  REQUIRE(fullest != planned);  // the setting is one where it matters
+  CHECK(result.epsilon.value == books[fullest].releases.back().epsilon);
+  const auto& client = experiment.plan().federated->clients[fullest].plan;
+  const Json& mechanism = result.statement.at("mechanism");
+  CHECK_THAT(mechanism.at("charged_as").get<std::string>(),
+             ContainsSubstring(std::to_string(books[fullest].releases.size()) + " x Poisson"));
+  // What is stated as charged costs what is stated as epsilon: the plan of that client at as many
+  // steps.
+  CHECK(result.statement.at("charged_steps") == books[fullest].releases.size());
+  const std::vector<core::Charge> charged(
+      client.charges.begin(),
+      client.charges.begin() + static_cast<std::ptrdiff_t>(books[fullest].releases.size()));
+  CHECK(experiment.plan().charges.front().cost == charged.front().cost);
 }
 
 TEST_CASE("weights are public: by declared sizes, or equal", "[federated]") {
@@ -239,6 +377,30 @@ TEST_CASE("without noise, one local step a round is the mean gradient of all exa
     CHECK_THAT(static_cast<double>(a[i]), WithinAbs(static_cast<double>(b[i]), 1e-4));
 }
 
+TEST_CASE("the last round is shortened to what the budget pays for, and said to be",
+          "[federated]") {
+  // Of 7 steps a round the budget does not pay for the last ones.
+  Experiment experiment(kBase, {"federated.local_iterations=7", "steps=1000",
+                                "federated.rounds=100", "privacy.target_epsilon=4"});
+  const std::uint64_t affordable = experiment.plan().affordable_steps;
+  REQUIRE(affordable % 7 != 0);
+  REQUIRE(affordable < 700);
+  const auto result = experiment.run();
+  CHECK(result.steps == affordable);
+  CHECK(result.status == core::RunStatus::budget_exhausted);
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  REQUIRE(rounds.size() == affordable / 7 + 1);
+  CHECK(rounds.back().at("local_iterations") == affordable % 7);
+  std::uint64_t made = 0;
+  for (const Json& round : rounds) made += round.at("local_iterations").get<std::uint64_t>();
+  CHECK(made == affordable);
+  // Where that round is the last one of the manifest, too, it is the budget that ended the run.
+  Experiment exact(
+      kBase, {"federated.local_iterations=7", "steps=1000",
+              "federated.rounds=" + std::to_string(rounds.size()), "privacy.target_epsilon=4"});
+  CHECK(exact.run().status == core::RunStatus::budget_exhausted);
+}
+
 TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[federated][ali]") {
   Experiment experiment(
       kBase, {kAli, "steps=1000", "federated.rounds=20", "federated.estimates=from_models"});
@@ -256,8 +418,13 @@ TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[fede
     last = now;
   }
   if (rounds.size() < 20) CHECK(result.steps == plan.affordable_steps);
-  // Claimed is the cost of all steps that the budget pays for, however many were made.
+  // Claimed is the cost of all steps that the budget pays for, however many were made; what the
+  // ledgers came to on the way has another name, also while it goes on.
   CHECK(result.epsilon.value == plan.epsilon().value);
+  for (const Json& line : lines_of(experiment.run_dir() / "metrics.jsonl")) {
+    CHECK(line.at("epsilon") == plan.epsilon().value);
+    CHECK(line.at("charged_epsilon") <= plan.epsilon().value);
+  }
 }
 
 TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is estimated",
@@ -268,6 +435,48 @@ TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is
   experiment.run();
   for (const Json& round : lines_of(experiment.run_dir() / "rounds.jsonl"))
     CHECK(round.at("local_iterations") == 1);
+}
+
+TEST_CASE("ali_dpfl: estimates that would leave no more steps than rounds are not bought",
+          "[federated][ali]") {
+  // Half of the budget for estimates leaves fewer than 100 steps, for which 100 rounds are enough;
+  // without them the budget pays for more than 100, and each round has its step.
+  const std::vector<std::string> set{kAli, "steps=1000", "federated.rounds=100",
+                                     "federated.estimate_share=0.5"};
+  Experiment free(kBase,
+                  {kAli, "steps=1000", "federated.rounds=100", "federated.estimates=from_models"});
+  REQUIRE(free.plan().affordable_steps > 100);
+  Experiment experiment(kBase, set);
+  const auto& plan = experiment.plan();
+  CHECK_FALSE(plan.federated->estimates);
+  CHECK(plan.beside.empty());
+  CHECK(plan.affordable_steps == 100);
+  experiment.run();
+  const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+  CHECK(rounds.size() == 100);
+  for (const Json& round : rounds) CHECK(round.at("local_iterations") == 1);
+  for (const Json& client : clients_of(experiment)) CHECK(client.at("estimates") == 0);
+}
+
+TEST_CASE("ali_dpfl: what a round does not show, the schedule is not told again",
+          "[federated][ali]") {
+  WatchedIterations::seen.clear();
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("local_iterations: 3"), 19, "local_iterations: watched_iterations");
+  const core::Manifest manifest =
+      core::parse_manifest(yaml, "/nowhere/m.yaml", {"federated.client_drop_rate=0.7"}, watching());
+  core::Plan plan = core::make_plan(manifest);
+  const TempDir dir;
+  core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+  const auto rounds = lines_of(dir.path() / "run/rounds.jsonl");
+  REQUIRE(WatchedIterations::seen.size() == rounds.size());
+  std::size_t silent = 0;
+  for (std::size_t i = 1; i < rounds.size(); ++i) {
+    const bool arrived = rounds[i - 1].at("dropped") < rounds[i - 1].at("clients");
+    CHECK(WatchedIterations::seen[i] == arrived);
+    silent += arrived ? 0 : 1;
+  }
+  CHECK(silent > 0);
 }
 
 TEST_CASE("private estimates cost what their share says, and leave fewer steps",
@@ -287,6 +496,19 @@ TEST_CASE("private estimates cost what their share says, and leave fewer steps",
   Experiment experiment(kBase, base);
   CHECK(experiment.plan().beside.size() == 20);
   CHECK(experiment.plan().epsilon().value <= 6.0);
+  // On their own they cost their share of the target, and no less than calibration leaves.
+  for (const double share : {0.1, 0.5}) {
+    std::vector<std::string> set = base;
+    set.push_back("federated.estimate_share=" + std::to_string(share));
+    Experiment one(kBase, set);
+    const core::Plan& plan = one.plan();
+    const auto accountant = core::make_accountant(plan.manifest->accountant);
+    accountant->start(plan.manifest->adjacency);
+    for (const core::Charge& charge : plan.beside) accountant->compose(charge.cost, 1);
+    const double cost = accountant->epsilon(1e-5).value;
+    CHECK(cost <= share * 6.0);
+    CHECK(cost > 0.999 * share * 6.0);
+  }
 }
 
 TEST_CASE("what nobody is charged for is listed", "[federated][privacy]") {
@@ -327,6 +549,38 @@ TEST_CASE("release mode: a real partition of private labels is refused, an even 
   CHECK_THROWS_AS(Experiment(yaml, set).plan(), PrivacyError);
 }
 
+TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
+          "[federated][privacy]") {
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{
+      "federated.partition={kind: dirichlet, alpha: 5, at_least: 20}", "data.size=400",
+      "sampler={kind: poisson, batch_size: 15}"};
+  const auto refusal = [&](const std::vector<std::string>& more) -> std::string {
+    std::vector<std::string> set = base;
+    set.insert(set.end(), more.begin(), more.end());
+    try {
+      Experiment(yaml, set).plan();
+    } catch (const PrivacyError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string sizes = "federated.sizes=[100, 100, 120, 80]", given = "federated.shards=given";
+  CHECK_THAT(refusal({}), ContainsSubstring("partition of the examples"));
+  CHECK_THAT(refusal({}), ContainsSubstring("sizes of the clients' shards"));
+  CHECK_THAT(refusal({given}), ContainsSubstring("sizes of the clients' shards"));
+  CHECK_THAT(refusal({sizes}), ContainsSubstring("partition of the examples"));
+  CHECK(refusal({sizes, given}).empty());
+  // Rates and weights follow from what is declared.
+  std::vector<std::string> set = base;
+  set.insert(set.end(), {sizes, given});
+  Experiment experiment(yaml, set);
+  const core::FederatedPlan& federated = *experiment.plan().federated;
+  CHECK(federated.clients[2].plan.dataset_size == 120);
+  CHECK_THAT(federated.weights[3], WithinRel(0.2, 1e-12));
+}
+
 TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
           "[federated][privacy]") {
   const std::vector<std::string> set{
@@ -345,6 +599,85 @@ TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
   CHECK(ledger.releases.size() == 12);
   CHECK(ledger.facts.at("unit") == "client");
   CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
+}
+
+TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",
+          "[federated][privacy]") {
+  // Amplified participation is a secret: it must not follow from what batches a client draws.
+  for (const char* aggregation :
+       {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5, straggler_rate: 0.5"}) {
+    WatchedSampler::draws.clear();
+    std::string yaml = kBase;
+    yaml.replace(
+        yaml.find("local_iterations: 3"), 19,
+        std::string("local_iterations: 3, participation: watched, aggregation: ") + aggregation);
+    const core::Manifest manifest = core::parse_manifest(
+        yaml, "/nowhere/m.yaml",
+        {"sampler=watched", "privacy.target_epsilon=1000", "federated.rounds=5"}, watching());
+    core::Plan plan = core::make_plan(manifest);
+    const TempDir dir;
+    core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+    const std::set<double> different(WatchedSampler::draws.begin(), WatchedSampler::draws.end());
+    CHECK(WatchedSampler::draws.size() > 5 + 4 * 5);
+    CHECK(different.size() == WatchedSampler::draws.size());
+  }
+}
+
+TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
+  // Poisson participation is charged as Poisson sampled, which holds only while nobody knows who
+  // took part; neither may anybody know of draws without replacement.
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{"federated.aggregation=dp_fed_avg",
+                                      "federated.client_clip_norm=1", "federated.clients=20",
+                                      "privacy.target_epsilon=200", "data.size=400"};
+  struct Case {
+    const char *participation, *adjacency;
+    bool is_secret;
+  };
+  for (const Case& one : {Case{"{kind: poisson, sample_rate: 0.3}", "add_or_remove_one", true},
+                          Case{"{kind: fixed_size, batch_size: 2}", "replace_one", true},
+                          Case{"full_batch", "zero_out", false}}) {
+    INFO(one.participation);
+    std::vector<std::string> set = base;
+    set.push_back(std::string("federated.participation=") + one.participation);
+    set.push_back(std::string("privacy.adjacency=") + one.adjacency);
+    Experiment released(yaml, set), shown(kBase, set);
+    const auto result = released.run();
+    shown.run();
+    std::set<std::string> names;
+    for (const auto& item : shown.plan().unaccounted) names.insert(item.what);
+    CHECK(names.contains("who takes part in which round") == one.is_secret);
+    CHECK(lines_of(shown.run_dir() / "rounds.jsonl").front().contains("clients"));
+    CHECK(clients_of(shown).front().contains("steps"));
+    for (const Json& round : lines_of(released.run_dir() / "rounds.jsonl")) {
+      CHECK(round.contains("clients") != one.is_secret);
+      CHECK(round.contains("dropped") != one.is_secret);
+      CHECK(round.contains("bytes_down") != one.is_secret);
+      CHECK(round.contains("bytes_up") != one.is_secret);
+    }
+    for (const Json& client : clients_of(released)) {
+      CHECK(client.contains("steps") != one.is_secret);
+      CHECK(client.contains("estimates") != one.is_secret);
+    }
+    for (const char* key : {"dropped", "bytes_down", "bytes_up"})
+      CHECK(result.summary.at("federated").contains(key) != one.is_secret);
+  }
+}
+
+TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise of any kind",
+          "[federated]") {
+  // Noise in trees is the server's over the rounds; the clients may sample as they like.
+  Experiment experiment(
+      kBase,
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree}", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "federated.participation={kind: sequential, batch_size: 2}", "privacy.target_epsilon=1000"});
+  const auto& plan = experiment.plan();
+  CHECK(plan.correlated.has_value());
+  for (const auto& client : plan.federated->clients)
+    CHECK_FALSE(client.plan.correlated.has_value());
+  CHECK(experiment.run().status == core::RunStatus::completed);
 }
 
 TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[federated]") {
@@ -406,7 +739,20 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
            "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
            "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 1, gamma: 0.3}"},
-          "is made of differences of examples' gradients");
+          "takes differences of the gradients of examples");
   refused({"federated.taus=3"}, "is unknown");
+  refused({"federated.sizes=[200, 200]"}, "has 2 numbers for 4 clients");
+  refused({"federated.sizes=[100, 100, 100, 100]"}, "the sizes follow from data.size");
+  refused({kAli, "federated.estimate_share=0.2", "federated.estimate_noise=4"},
+          "give one of the two");
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+           "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
+           "federated.server_learning_rate=0.1", "privacy.accountant=gdp",
+           "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
+           "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
+          "differences of the gradients of examples");
+  // Each round is charged, so each has steps: 10 rounds of 3 are 30.
+  refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", "steps=29"},
+          "have 30 local steps");
   refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");
 }

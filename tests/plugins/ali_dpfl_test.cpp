@@ -48,14 +48,14 @@ FederatedProgress progress() {
   return now;
 }
 
-/// G(tau) as printed, with the corrected h, for phi = lambda = 1; infinite where it says nothing.
-double bound(const FederatedProgress& now, double tau) {
+/// G(tau) as printed, with the corrected h; infinite where it says nothing.
+double bound(const FederatedProgress& now, double tau, double phi = 1.0, double lambda = 1.0) {
   const double noise = std::sqrt(static_cast<double>(now.parameters)) * now.gradient_noise;
   const double s = *now.divergence + 2.0 * noise, b = *now.smoothness, eta = now.learning_rate;
   const double h = s / b * (std::pow(eta * b + 1.0, tau) - 1.0) - eta * s * tau;
   const double all =
       std::min(static_cast<double>(now.rounds_left) * tau, static_cast<double>(now.steps_left));
-  const double speed = eta - *now.lipschitz * h / tau;
+  const double speed = eta * phi - *now.lipschitz * h / (tau * lambda * lambda);
   return speed > 0.0 ? 1.0 / (all * speed) + std::sqrt(3.0) / 3.0 : HUGE_VAL;
 }
 
@@ -80,6 +80,35 @@ TEST_CASE("ali_dpfl: the search finds the least bound over 1 to min(2 tau, 100)"
   }
 }
 
+TEST_CASE("ali_dpfl: phi and lambda weigh descent against the gap", "[ali]") {
+  // The expected choice is that of the bound above; the settings are such that a missing phi, or a
+  // lambda that is not squared, chooses otherwise.
+  std::size_t told_apart = 0;
+  for (const double phi : {0.2, 1.0, 4.0}) {
+    for (const double lambda : {0.5, 1.0, 2.0}) {
+      Ali ali(158, 1000, {{"phi", phi, {}}, {"lambda", lambda, {}}});
+      FederatedProgress now = progress();
+      now.last = 40;
+      now.lipschitz = 0.02;
+      now.steps_left = 100000;
+      const auto best_of = [&](double with_phi, double with_lambda) {
+        std::uint64_t best = 1;
+        for (std::uint64_t tau = 2; tau <= 80; ++tau) {
+          if (bound(now, static_cast<double>(tau), with_phi, with_lambda) <
+              bound(now, static_cast<double>(best), with_phi, with_lambda))
+            best = tau;
+        }
+        return best;
+      };
+      INFO("phi " << phi << ", lambda " << lambda);
+      CHECK(ali.next(now) == best_of(phi, lambda));
+      if (phi != 1.0 && best_of(phi, lambda) != best_of(1.0, lambda)) ++told_apart;
+      if (lambda != 1.0 && best_of(phi, lambda) != best_of(phi, std::sqrt(lambda))) ++told_apart;
+    }
+  }
+  CHECK(told_apart >= 8);
+}
+
 TEST_CASE("ali_dpfl: without a gap it makes all the steps that are paid for", "[ali]") {
   // h = 0, so the bound is 1/(T eta phi): the least tau with T = Rc, which is Rc/Rs.
   Ali ali(100, 500);
@@ -98,12 +127,20 @@ TEST_CASE("erratum of Eq. 11: one local step has no gap", "[ali][errata]") {
   CHECK_THAT(h(xi + noise, 1.0), WithinAbs(0.0, 1e-12));
   const double as_printed = h((xi + noise * batch) / batch, 1.0);
   CHECK_THAT(as_printed, WithinRel(eta * xi * (1.0 - 1.0 / batch), 1e-9));
-  // So the schedule takes one step rather than none, however bad the estimates are.
+  // The schedule has the corrected h. As printed, h(x) = h_corrected(x) + eta xi (1 - 1/B) x, so
+  // that a large xi takes rho eta xi (1 - 1/B) off the speed of every choice: here 0.5 - 0.5 * 2.2
+  // * 0.987 is below 0, the bound says nothing for any, and the choice would fall back to 1.
   Ali ali(158, 1000);
   FederatedProgress now = progress();
-  now.lipschitz = 1e6;
-  now.divergence = 1e6;
-  CHECK(ali.next(now) == 1);
+  now.gradient_noise = 0.0;
+  now.lipschitz = 0.5;
+  now.divergence = 4.4;
+  now.smoothness = 1e-3;
+  const double printed_speed = eta - *now.lipschitz * eta * *now.divergence * (1.0 - 1.0 / batch);
+  REQUIRE(printed_speed < 0.0);
+  const std::uint64_t chosen = ali.next(now);
+  CHECK(chosen > 1);
+  CHECK(std::isfinite(bound(now, static_cast<double>(chosen))));
 }
 
 TEST_CASE("ali_dpfl: the closed form", "[ali]") {
@@ -112,13 +149,62 @@ TEST_CASE("ali_dpfl: the closed form", "[ali]") {
   // sqrt(1 + (16 + 0.03 + 100 + 3.57809)/(2.004 * 3.58809)) = sqrt(17.634...) = 4.199...
   Ali ali(158, 1000, {{"form", "closed", {}}});
   CHECK(ali.next(progress()) == 4);
+  // A mean that does not bend upwards says nothing.
   FederatedProgress flat = progress();
   flat.convexity = -0.1;
-  CHECK(ali.next(flat) == 100);
-  FederatedProgress short_of_budget = flat;
+  CHECK(ali.next(flat) == 8);
+  // A tiny one, which may be noise, asks for as many as there may be: twice the last number.
+  FederatedProgress tiny = progress();
+  tiny.convexity = 1e-6;
+  CHECK(ali.next(tiny) == 16);
+  tiny.last = 70;
+  tiny.steps_left = 100000;
+  CHECK(ali.next(tiny) == 100);
+  FederatedProgress short_of_budget = tiny;
   short_of_budget.rounds_left = 2;
   short_of_budget.steps_left = 7;
   CHECK(ali.next(short_of_budget) == 7);
+}
+
+TEST_CASE("ali_dpfl: each term of the closed form counts, and it is rounded", "[ali]") {
+  // Expected: the formula by hand, in settings where one term decides; what it would come to
+  // without stands beside. b is set by the noise of a single coordinate.
+  struct Case {
+    const char* term;
+    double mu, clip, gamma, b;
+    std::uint64_t rounds, steps, last, expected;
+  };
+  const Case cases[] = {
+      // sqrt(1 + (4/0.04 + 3 + 1)/(2.005 * 2)) = 5.190; with 2/mu^2 3.80
+      {"4/mu^2", 0.2, 1.0, 0.0, 1.0, 100, 400, 30, 5},
+      // sqrt(1 + (4/400 + 3 * 100)/(2.005 * 100)) = 1.580; without 1.000; cut off instead of
+      // rounded 1
+      {"3 C^2", 20.0, 10.0, 0.0, 0.0, 100, 400, 30, 2},
+      // sqrt(1 + (4 + 3 + 2 * 0.5 * 400)/2.005) = 14.28; without 2.12
+      {"2 Gamma T mu", 1.0, 1.0, 0.5, 0.0, 100, 400, 30, 14},
+      // sqrt(1 + (4/0.0225 + 0.03 + 100)/(2.005 * 100.01)) = 1.544; without 1.374
+      {"b above", 0.15, 0.1, 0.0, 100.0, 100, 400, 30, 2},
+      // sqrt(1 + (4/0.0004 + 0.03 + 100)/(2.005 * 100.01)) = 7.167; without 710
+      {"b below", 0.02, 0.1, 0.0, 100.0, 100, 400, 30, 7},
+      // T = min(1 * 30, 3) = 3: sqrt(1 + (4 * 9/4 + 3)/(2 + 2/3)) = 2.345; without 2.646
+      {"2/T", 2.0 / 3.0, 1.0, 0.0, 0.0, 1, 3, 30, 2},
+      // sqrt(1 + (4/0.524176 + 3)/2.005) = 2.510; without 2.303
+      {"1", 0.724, 1.0, 0.0, 0.0, 100, 400, 30, 3},
+  };
+  for (const Case& one : cases) {
+    INFO(one.term);
+    Ali ali(1, 1000, {{"form", "closed", {}}});
+    FederatedProgress now = progress();
+    now.parameters = 1;
+    now.gradient_noise = std::sqrt(one.b);
+    now.convexity = one.mu;
+    now.clip_norm = one.clip;
+    now.heterogeneity = one.gamma;
+    now.rounds_left = one.rounds;
+    now.steps_left = one.steps;
+    now.last = one.last;
+    CHECK(ali.next(now) == one.expected);
+  }
 }
 
 TEST_CASE("ali_dpfl: with a round for every step it makes one, without estimates", "[ali]") {

@@ -124,6 +124,40 @@ TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
   CHECK_THAT(point.at(3).get<double>(), WithinRel((a + b) / 2.0 + half, 1e-9));
 }
 
+TEST_CASE("arms with clients get their local iterations, and accuracy over rounds and epsilon") {
+  const Study study;
+  CHECK(study.page().find("Clients and rounds") == std::string::npos);
+  // What federated runs leave, in the place of the base's: two measurements, three rounds.
+  for (const auto& [seed, accuracy] : {std::pair{"1", 0.5}, std::pair{"2", 0.7}}) {
+    const auto dir = study.cli.out(std::string("study/runs/base/seed-") + seed);
+    std::string metrics, rounds;
+    for (const int round : {1, 3}) {
+      metrics += Json{{"step", 4 * round},
+                      {"round", round},
+                      {"epsilon", 0.9},
+                      {"charged_epsilon", 0.2 * round},
+                      {"test_accuracy", accuracy + 0.1 * round}}
+                     .dump() +
+                 "\n";
+    }
+    for (const int round : {1, 2, 3}) {
+      rounds += Json{{"round", round},     {"local_iterations", 4},
+                     {"steps", 4 * round}, {"clients", 2},
+                     {"dropped", 0},       {"bytes_down", 1},
+                     {"bytes_up", 1},      {"charged_epsilon", 0.2 * round}}
+                    .dump() +
+                "\n";
+    }
+    write_file(dir / "metrics.jsonl", metrics);
+    write_file(dir / "rounds.jsonl", rounds);
+  }
+  const std::string page = study.page();
+  CHECK_THAT(page, ContainsSubstring("Clients and rounds"));
+  CHECK_THAT(page, ContainsSubstring("Local iterations"));
+  CHECK_THAT(page, ContainsSubstring("Mean test accuracy against rounds"));
+  CHECK_THAT(page, ContainsSubstring("Mean test accuracy against epsilon"));
+}
+
 TEST_CASE("arms of different epsilon get a chart over it") {
   Study study;
   study.plan["arms"][1]["epsilon"] = 2.0;

@@ -87,13 +87,18 @@ std::string run_report(const core::Plan& plan, const core::RunResult& result) {
     const auto megabytes = [&](const char* key) {
       return short_number(federated.at(key).get<double>() / 1e6, 4) + " MB";
     };
-    facts.add({"rounds",
-               std::to_string(federated.at("rounds").get<std::uint64_t>()) + " of " +
-                   std::to_string(federated.at("planned_rounds").get<std::uint64_t>()) + ", " +
-                   std::to_string(federated.at("clients").get<std::uint64_t>()) + " clients, " +
-                   std::to_string(federated.at("dropped").get<std::uint64_t>()) + " drop-outs"});
-    facts.add({"communication",
-               megabytes("bytes_down") + " to the clients, " + megabytes("bytes_up") + " back"});
+    facts.add(
+        {"rounds", std::to_string(federated.at("rounds").get<std::uint64_t>()) + " of " +
+                       std::to_string(federated.at("planned_rounds").get<std::uint64_t>()) + ", " +
+                       std::to_string(federated.at("clients").get<std::uint64_t>()) + " clients" +
+                       (federated.contains("dropped")
+                            ? ", " + std::to_string(federated.at("dropped").get<std::uint64_t>()) +
+                                  " drop-outs"
+                            : "")});
+    if (federated.contains("bytes_down")) {
+      facts.add({"communication",
+                 megabytes("bytes_down") + " to the clients, " + megabytes("bytes_up") + " back"});
+    }
   }
   facts.add({"mode", manifest.mode == core::Mode::release ? "release" : "research"});
   facts.add({"unaccounted", unaccounted_text(plan)});

@@ -1,14 +1,13 @@
 #include "client_program.hpp"
 
-#include <algorithm>
-
 namespace privgrad::core {
 
-void ClientProgram::begin_round(std::uint64_t local_iterations, const std::vector<bool>& dropped) {
+void ClientProgram::begin_round(std::uint64_t local_iterations, const Mishaps& mishaps) {
   local_iterations_ = local_iterations;
-  dropped_ = dropped;
+  mishaps_ = mishaps;
   asked_ = 0;
   lost_ = 0;
+  slow_ = 0;
 }
 
 void ClientProgram::load_parameters(std::span<const float> parameters) {
@@ -22,13 +21,15 @@ void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) con
     std::fill(row.begin(), row.end(), 0.0f);
     ++asked_;
     Client& client = *clients_[number];
-    const std::uint64_t steps = std::min(local_iterations_, client.steps_left());
+    const std::uint64_t steps =
+        mishaps_.steps_of(number, std::min(local_iterations_, client.steps_left()));
     std::optional<ClientRound> sent;
     if (steps > 0) {
       pool_.with([&](Workbench& bench) { sent = client.train(model_, steps, bench); });
     }
-    if (dropped_[number]) ++lost_;
-    if (!sent || dropped_[number]) return;
+    if (mishaps_.slow[number]) ++slow_;
+    if (mishaps_.dropped[number]) ++lost_;
+    if (!sent || mishaps_.dropped[number]) return;
     for (std::size_t j = 0; j < parameters_; ++j) row[j] = model_[j] - sent->model[j];
   });
 }

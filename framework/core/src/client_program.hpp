@@ -1,14 +1,29 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "privgrad/core/client.hpp"
 
 namespace privgrad::core {
+
+/// What happens to clients in a round, from random numbers alone.
+struct Mishaps {
+  std::vector<bool> dropped;                ///< [clients]
+  std::vector<std::optional<double>> slow;  ///< [clients]: of stragglers, a number in [0, 1).
+
+  /// How many of `steps` a client makes: all, or, of a straggler, from 1 to all.
+  std::uint64_t steps_of(std::size_t client, std::uint64_t steps) const {
+    if (!slow[client] || steps == 0) return steps;
+    const auto made = static_cast<std::uint64_t>(*slow[client] * static_cast<double>(steps)) + 1;
+    return std::min(made, steps);
+  }
+};
 
 /// Clients as a program whose examples they are: the gradient of a client is by how much its local
 /// steps take the model back, received - sent. What clips, adds up and releases gradients of
@@ -21,12 +36,13 @@ class ClientProgram final : public Program {
                 WorkbenchPool& pool, Executor& executor)
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
-  /// \param dropped  [clients]: whose changes get lost, and count as zero.
-  void begin_round(std::uint64_t local_iterations, const std::vector<bool>& dropped);
+  /// \param mishaps  the changes of dropped clients get lost, and count as zero.
+  void begin_round(std::uint64_t local_iterations, const Mishaps& mishaps);
 
-  /// Of this round: how many were asked, and how many of them were lost.
+  /// Of this round: how many were asked, and how many of them were lost, or slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
+  std::uint64_t stragglers() const { return slow_; }
 
   std::size_t parameter_count() const override { return parameters_; }
   void load_parameters(std::span<const float> parameters) override;
@@ -41,8 +57,8 @@ class ClientProgram final : public Program {
   Executor& executor_;
   std::vector<float> model_;
   std::uint64_t local_iterations_ = 0;
-  std::vector<bool> dropped_;
-  mutable std::atomic<std::uint64_t> asked_{0}, lost_{0};
+  Mishaps mishaps_;
+  mutable std::atomic<std::uint64_t> asked_{0}, lost_{0}, slow_{0};
 };
 
 }  // namespace privgrad::core

@@ -95,6 +95,14 @@ class FederatedPlanner {
   /// some.
   void declare_sizes(const Partition& partition, const RandomSource& random) {
     sizes_ = partition.sizes(setting_.dataset_size, wish_.clients, random);
+    if (!wish_.sizes.empty()) {
+      if (!sizes_.empty()) {
+        throw ManifestError({manifest_.position_of("federated.sizes") +
+                             ": error: federated.sizes: is given, but the sizes follow from "
+                             "data.size; leave it out, or use another partition"});
+      }
+      sizes_ = wish_.sizes;
+    }
     sizes_are_public_ = !sizes_.empty();
     looks_ = partition.looks_at_examples();
     if (!sizes_are_public_) {
@@ -144,6 +152,7 @@ class FederatedPlanner {
         federated_->local_iterations.push_back(static_cast<std::uint64_t>(value));
         all += federated_->local_iterations.back();
       }
+      iterations_in_all_ = all;
       most_steps_ = std::min(most_steps_, all);
     });
   }
@@ -212,7 +221,7 @@ class FederatedPlanner {
         manifest_.noise_off) {
       return;
     }
-    if (manifest_.aggregator.component != nullptr && sizes.begin()->second.plan.grid_levels != 0) {
+    if (sizes.begin()->second.plan.grid_levels != 0) {
       throw ManifestError({manifest_.position_of("federated.estimates") +
                            ": error: federated.estimates: private estimates are released with "
                            "continuous noise, and aggregator " +
@@ -226,6 +235,18 @@ class FederatedPlanner {
           manifest_, setting_,
           {.dataset_size = size, .steps = most_steps_, .beside = estimate_charges(size, noise)});
     }
+    if (!federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes)))
+      leave_out_estimates(sizes);
+  }
+
+  /// What they would leave of the budget has a round for every step, so nothing would ask for them.
+  void leave_out_estimates(std::map<std::uint64_t, Size>& sizes) {
+    federated_->estimates = false;
+    federated_->estimate_noise = 0.0;
+    most_steps_ = std::min(most_steps_, wish_.rounds);
+    for (auto& [size, one] : sizes)
+      one.plan = plan_owner(manifest_, setting_, {.dataset_size = size, .steps = most_steps_});
+    federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes));
   }
 
   /// The same for all clients: the least that costs none of them more than its share.
@@ -293,6 +314,7 @@ class FederatedPlanner {
                           "release nothing; give a number or a list");
       });
     }
+    refuse_rounds_without_steps();
     Manifest& server = federated_->manifest;
     server = manifest_;
     server.sampler = wish_.participation;
@@ -304,29 +326,48 @@ class FederatedPlanner {
                             .steps = wish_.rounds,
                             .clip_norm = wish_.client_clip_norm,
                             .learning_rate = wish_.server_learning_rate});
-    if (plan.differences != nullptr) {
-      manifest_.aggregator.with_position([&] {
-        throw ConfigError(manifest_.aggregator.component->factory.info.name +
-                          " is made of differences of examples' gradients, and clients send how "
-                          "their models have changed; use gaussian or tree");
-      });
-    }
+    refuse_differences(plan);
+    federated_->participation_is_secret = is_amplified(plan);
     plan.unit = PrivacyUnit::client;
     plan.dataset_size = wish_.clients;
 
     Manifest& local = federated_->local_manifest;
     local = manifest_;
+    local.aggregator = wish_.client_aggregator;  // the manifest's makes the server's noise
     local.noise_off = true;
     local.noise_multiplier = {};
     local.noise_std = {};
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       federated_->clients[i].plan =
           plan_owner(local, setting_, {.dataset_size = sizes_[i], .steps = most_steps_});
-      // The aggregator makes the server's noise; clients make none.
-      federated_->clients[i].plan.correlated.reset();
     }
     federated_->affordable_steps = most_steps_;
     return plan;
+  }
+
+  static bool is_amplified(const Plan& plan) {
+    return !plan.correlated &&
+           std::any_of(plan.charges.begin(), plan.charges.end(),
+                       [](const Charge& charge) { return !(charge.cost == charge.release); });
+  }
+
+  /// Rounds in which no client has steps left would be paid for all the same.
+  void refuse_rounds_without_steps() const {
+    if (most_steps_ < manifest_.steps || iterations_in_all_ == manifest_.steps) return;
+    throw ManifestError({manifest_.position_of("steps") + ": error: steps: is " +
+                         std::to_string(manifest_.steps) +
+                         ", but the rounds of dp_fed_avg, each of which is charged, have " +
+                         std::to_string(iterations_in_all_) +
+                         " local steps; give at least so many, or fewer rounds"});
+  }
+
+  void refuse_differences(const Plan& plan) const {
+    if (plan.differences == nullptr) return;
+    manifest_.aggregator.with_position([&] {
+      throw ConfigError(manifest_.aggregator.component->factory.info.name +
+                        " takes differences of the gradients of examples, and what the server of "
+                        "dp_fed_avg adds up are clients' changes; use gaussian or tree");
+    });
   }
 
   // ---- what nobody is charged for
@@ -334,8 +375,11 @@ class FederatedPlanner {
   std::vector<Unaccounted> unaccounted() const {
     std::vector<Unaccounted> list;
     const std::string& position = wish_.partition.position;
-    // Without one example the others move up, and lie elsewhere.
-    if (looks_ || manifest_.adjacency == Adjacency::add_or_remove_one) {
+    // Without one example the others move up, and lie elsewhere. Neighbours of the client unit have
+    // the same shards but one's.
+    if (!wish_.shards_are_given &&
+        (looks_ || (manifest_.adjacency == Adjacency::add_or_remove_one &&
+                    wish_.aggregation == Aggregation::fed_avg))) {
       list.push_back(
           {"partition of the examples (" + wish_.partition.component->factory.info.name + ")",
            position});
@@ -344,6 +388,11 @@ class FederatedPlanner {
     if (has_histograms_) {
       list.push_back({"label histograms of the clients",
                       manifest_.position_of("federated.label_histograms"), Reach::shown_values});
+    }
+    // Release mode shows neither.
+    if (federated_->participation_is_secret && manifest_.mode == Mode::research) {
+      list.push_back(
+          {"who takes part in which round", wish_.participation.position, Reach::shown_values});
     }
     if (federated_->estimates && wish_.estimates == EstimateMode::unaccounted) {
       list.push_back(
@@ -359,7 +408,7 @@ class FederatedPlanner {
   ComponentPtr<Transform> partition_;
   std::vector<std::uint64_t> sizes_;  // one per client, as declared
   bool sizes_are_public_ = false, looks_ = false, has_histograms_ = false;
-  std::uint64_t most_steps_ = 0;
+  std::uint64_t most_steps_ = 0, iterations_in_all_ = 0;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr std::uint64_t kBytesOfEstimates = 16;
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
-  std::uint64_t clients = 0, dropped = 0;
+  std::uint64_t clients = 0, dropped = 0, stragglers = 0;
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
 };
@@ -82,21 +82,24 @@ class FederatedRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
-    server_.emplace(plan_, owners_, std::nullopt, key_, *executor_);
+    // Not the run's own key, which is the first client's: who takes part would follow the batches
+    // of that client.
+    server_.emplace(plan_, owners_, std::nullopt, key_.derive("server"), *executor_);
   }
 
   // ---- the loop
 
   void train() {
     result_.epsilon = charged();
-    dropped_ = std::vector<bool>(clients_.size());
+    mishaps_.dropped.resize(clients_.size());
+    mishaps_.slow.resize(clients_.size());
     for (std::uint64_t number = 0; number < wish_.rounds; ++number) {
       if (options_.stop != nullptr && options_.stop->load()) {
         result_.status = RunStatus::interrupted;
         break;
       }
       Round round{.number = number, .estimates = {}};
-      draw_dropped(number);
+      draw_mishaps(number);
       const bool goes_on = federated_.at_server() ? server_round(round) : client_round(round);
       if (!goes_on) break;
       rounds_ = number + 1;
@@ -108,11 +111,15 @@ class FederatedRun {
   }
 
   /// From random numbers alone, for all clients, whoever takes part.
-  void draw_dropped(std::uint64_t round) {
-    if (wish_.client_drop_rate == 0.0) return;
-    const auto random = make_random_source(key_.derive("drop-outs"))->stream(round);
-    for (std::size_t i = 0; i < dropped_.size(); ++i)
-      dropped_[i] = random->uniform() < wish_.client_drop_rate;
+  void draw_mishaps(std::uint64_t round) {
+    const auto lost = make_random_source(key_.derive("drop-outs"))->stream(round);
+    const auto slow = make_random_source(key_.derive("stragglers"))->stream(round);
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      mishaps_.dropped[i] = lost->uniform() < wish_.client_drop_rate;
+      const double luck = slow->uniform(), pace = slow->uniform();
+      mishaps_.slow[i].reset();
+      if (luck < wish_.straggler_rate) mishaps_.slow[i] = pace;
+    }
   }
 
   /// \returns false if the budget ends the run.
@@ -122,11 +129,12 @@ class FederatedRun {
       return false;
     }
     round.local_iterations = federated_.local_iterations[round.number];
-    client_program_->begin_round(round.local_iterations, dropped_);
+    client_program_->begin_round(round.local_iterations, mishaps_);
     if (!server_->take_step(round.number, server_bench_)) result_.status = RunStatus::diverged;
     model_ = server_bench_.parameters;
     round.clients = client_program_->clients();
     round.dropped = client_program_->dropped();
+    round.stragglers = client_program_->stragglers();
     count_bytes(round, 0);
     return true;
   }
@@ -136,12 +144,17 @@ class FederatedRun {
       if (plan_.affordable_steps < plan_.steps()) result_.status = RunStatus::budget_exhausted;
       return false;
     }
-    round.local_iterations = local_iterations(round.number);
+    const std::uint64_t wanted = local_iterations(round.number);
+    round.local_iterations = std::min(wanted, steps_left());
+    if (round.local_iterations < wanted && plan_.affordable_steps < plan_.steps())
+      result_.status = RunStatus::budget_exhausted;
     const std::vector<std::uint32_t> members = members_of(round.number);
     std::vector<std::optional<ClientRound>> sent(members.size());
     executor_->for_each_chunk(members.size(), [&](std::size_t i) {
       Client& client = *clients_[members[i]];
-      const std::uint64_t steps = std::min(round.local_iterations, client.steps_left());
+      // A straggler pays for what it makes, and keeps the rest for later rounds.
+      const std::uint64_t steps =
+          mishaps_.steps_of(members[i], std::min(round.local_iterations, client.steps_left()));
       pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, steps, bench); });
     });
     std::vector<ClientRound> arrived;
@@ -149,7 +162,8 @@ class FederatedRun {
       if (!sent[i]) continue;
       ++round.clients;
       if (clients_[members[i]]->diverged()) result_.status = RunStatus::diverged;
-      if (dropped_[members[i]]) {
+      if (mishaps_.slow[members[i]]) ++round.stragglers;
+      if (mishaps_.dropped[members[i]]) {
         ++round.dropped;
         continue;
       }
@@ -222,13 +236,14 @@ class FederatedRun {
   /// The mean of the models that arrived, by their public weights. Nothing arrived: the model
   /// stays.
   void aggregate(std::vector<ClientRound>& arrived, Round& round) {
+    estimates_ = {};
     if (arrived.empty()) return;
     double total = 0.0;
     for (const ClientRound& client : arrived) total += client.weight;
     for (ClientRound& client : arrived) client.weight /= total;
     if (federated_.estimates) {
-      round.estimates = estimator_.after_round(model_, arrived);
-      keep_estimates(round.estimates);
+      estimates_ = estimator_.after_round(model_, arrived);
+      round.estimates = estimates_;
     }
     constexpr std::size_t kPart = std::size_t{1} << 16;
     const std::size_t size = model_.size();
@@ -240,18 +255,6 @@ class FederatedRun {
         model_[j] = static_cast<float>(sum);
       }
     });
-  }
-
-  /// What a round does not show stays as it was.
-  void keep_estimates(const LossEstimates& made) {
-    const auto keep = [](std::optional<double>& kept, const std::optional<double>& value) {
-      if (value) kept = value;
-    };
-    keep(estimates_.lipschitz, made.lipschitz);
-    keep(estimates_.smoothness, made.smoothness);
-    keep(estimates_.divergence, made.divergence);
-    keep(estimates_.convexity, made.convexity);
-    keep(estimates_.heterogeneity, made.heterogeneity);
   }
 
   /// A client that is lost has received the model; the server has not received its.
@@ -297,6 +300,28 @@ class FederatedRun {
     return fullest;
   }
 
+  /// The client whose ledger that is.
+  const Plan* plan_of(const Ledger* ledger) const {
+    for (std::size_t i = 0; i < clients_.size(); ++i) {
+      if (clients_[i]->ledger() == ledger) return &federated_.clients[i].plan;
+    }
+    return nullptr;
+  }
+
+  /// What is stated is what one client was charged for: its sampling and its releases, not those of
+  /// another one that was planned to cost more and took part less.
+  void state(const Plan& client) {
+    plan_.charges = client.charges;
+    plan_.beside = client.beside;
+    plan_.event = client.event;
+    plan_.accountants = client.accountants;
+    plan_.affordable_steps = client.affordable_steps;
+    plan_.noise_multiplier = client.noise_multiplier;
+    plan_.clip_norm = client.clip_norm;
+    plan_.learning_rate = client.learning_rate;
+    plan_.batch_size = client.batch_size;
+  }
+
   PrivacyAnswer charged() const {
     const Ledger* ledger = fullest_ledger();
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
@@ -312,15 +337,28 @@ class FederatedRun {
     for (const auto& client : clients_)
       result_.steps = std::max(result_.steps, client->steps_done());
     if (federated_.at_server()) result_.steps = rounds_;
-    Json line{{"round", round.number + 1},  {"local_iterations", round.local_iterations},
-              {"steps", result_.steps},     {"clients", round.clients},
-              {"dropped", round.dropped},   {"bytes_down", round.bytes_down},
-              {"bytes_up", round.bytes_up}, {"charged_epsilon", json_number(charged().value)}};
+    Json line{{"round", round.number + 1},
+              {"local_iterations", round.local_iterations},
+              {"steps", result_.steps},
+              {"charged_epsilon", json_number(charged().value)}};
+    if (shows_participation()) {
+      line.update({{"clients", round.clients},
+                   {"dropped", round.dropped},
+                   {"stragglers", round.stragglers},
+                   {"bytes_down", round.bytes_down},
+                   {"bytes_up", round.bytes_up}});
+    }
     if (federated_.estimates) line["estimates"] = estimates_json(round.estimates);
     rounds_file_->append(line.dump() + "\n");
     most_iterations_ = std::max(most_iterations_, round.local_iterations);
     dropped_in_all_ += round.dropped;
+    stragglers_in_all_ += round.stragglers;
     result_.epsilon = charged();
+  }
+
+  /// Where participation is secret, release mode shows nothing that follows from it.
+  bool shows_participation() const {
+    return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
 
   static Json estimates_json(const LossEstimates& estimates) {
@@ -334,8 +372,11 @@ class FederatedRun {
   void report_progress() {
     bench_.load(model_);
     output_.report(
-        {.step = rounds_, .steps = wish_.rounds, .epsilon = result_.epsilon.value, .metrics = {}},
-        {{"round", rounds_}, {"step", result_.steps}}, data_, bench_, *executor_);
+        {.step = rounds_, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
+        {{"round", rounds_},
+         {"step", result_.steps},
+         {"charged_epsilon", json_number(charged().value)}},
+        data_, bench_, *executor_);
     measured_at_ = rounds_;
   }
 
@@ -345,9 +386,11 @@ class FederatedRun {
       const ClientPlan& plan = federated_.clients[i];
       Json json{{"client", i},
                 {"dataset_size", plan.plan.dataset_size},
-                {"steps", clients_[i]->steps_done()},
-                {"affordable_steps", plan.plan.affordable_steps},
-                {"estimates", clients_[i]->estimates_made()}};
+                {"affordable_steps", plan.plan.affordable_steps}};
+      if (shows_participation()) {
+        json["steps"] = clients_[i]->steps_done();
+        json["estimates"] = clients_[i]->estimates_made();
+      }
       if (!plan.labels.empty()) json["labels"] = plan.labels;
       if (!federated_.at_server()) {
         json["weight"] = federated_.weights[i];
@@ -369,24 +412,27 @@ class FederatedRun {
     if (fullest != nullptr) {
       charged_steps = federated_.adaptive != nullptr ? plan_.affordable_steps : fullest->releases();
     }
+    if (!server_ && fullest != nullptr && federated_.adaptive == nullptr) state(*plan_of(fullest));
     if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_);
     for (const auto& client : clients_) client->close_ledger(status);
     write_clients();
     const double spent = charged().value;
     result_.epsilon = proved();
+    Json facts{{"clients", clients_.size()},
+               {"rounds", rounds_},
+               {"planned_rounds", wish_.rounds},
+               {"aggregation", to_text(wish_.aggregation)},
+               {"partition", wish_.partition.component->factory.info.name},
+               {"most_local_iterations", most_iterations_},
+               {"charged_epsilon", json_number(spent)}};
+    if (shows_participation()) {
+      facts.update({{"dropped", dropped_in_all_},
+                    {"stragglers", stragglers_in_all_},
+                    {"bytes_down", bytes_down_},
+                    {"bytes_up", bytes_up_}});
+    }
     output_.close(result_, charged_steps, model_,
-                  {{"clip_norm", plan_.clip_norm.front()},
-                   {"federated",
-                    {{"clients", clients_.size()},
-                     {"rounds", rounds_},
-                     {"planned_rounds", wish_.rounds},
-                     {"aggregation", to_text(wish_.aggregation)},
-                     {"partition", wish_.partition.component->factory.info.name},
-                     {"most_local_iterations", most_iterations_},
-                     {"dropped", dropped_in_all_},
-                     {"bytes_down", bytes_down_},
-                     {"bytes_up", bytes_up_},
-                     {"charged_epsilon", json_number(spent)}}}});
+                  {{"clip_norm", plan_.clip_norm.front()}, {"federated", std::move(facts)}});
   }
 
   Plan& plan_;
@@ -409,10 +455,11 @@ class FederatedRun {
   std::optional<Trainer> server_;
 
   LossEstimator estimator_;
-  LossEstimates estimates_;
-  std::vector<bool> dropped_;
+  LossEstimates estimates_;  // of the last round
+  Mishaps mishaps_;
   std::uint64_t last_iterations_ = 0, most_iterations_ = 0;
-  std::uint64_t rounds_ = 0, dropped_in_all_ = 0, bytes_down_ = 0, bytes_up_ = 0;
+  std::uint64_t rounds_ = 0, dropped_in_all_ = 0, stragglers_in_all_ = 0, bytes_down_ = 0,
+                bytes_up_ = 0;
   std::optional<AppendOnlyFile> rounds_file_;
   std::optional<std::uint64_t> measured_at_;
   RunResult result_;

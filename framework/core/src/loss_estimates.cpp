@@ -86,7 +86,8 @@ void LossEstimator::from_rounds(const Models& models, std::span<const float> bef
 LossEstimates LossEstimator::after_round(std::span<const float> before,
                                          const std::vector<ClientRound>& clients) {
   LossEstimates estimates;
-  if (clients.empty()) return estimates;
+  const auto stood_still = [](const ClientRound& client) { return !(client.rates > 0.0); };
+  if (clients.empty() || std::any_of(clients.begin(), clients.end(), stood_still)) return estimates;
   const Models models = look_at(before, clients);
   from_models(models, clients, estimates);
   if (mode_ == EstimateMode::from_models) {

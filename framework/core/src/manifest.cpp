@@ -271,7 +271,10 @@ class Loader {
     if (params.text("aggregation") == "dp_fed_avg") federated.aggregation = Aggregation::dp_fed_avg;
     federated.equal_weights = params.text("weights") == "equal";
     federated.client_drop_rate = params.real("client_drop_rate");
+    federated.straggler_rate = params.real("straggler_rate");
+    federated.shards_are_given = params.text("shards") == "given";
     federated.label_histograms = params.text("label_histograms") == "shown";
+    read_sizes(federated, params, node);
     for (const EstimateMode mode : {EstimateMode::from_models, EstimateMode::unaccounted}) {
       if (params.text("estimates") == to_text(mode)) federated.estimates = mode;
     }
@@ -284,7 +287,8 @@ class Loader {
     const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
     Value resolved = empty_object(node.mark);
     keep(resolved, params,
-         {"clients", "rounds", "aggregation", "client_drop_rate", "label_histograms"});
+         {"clients", "rounds", "aggregation", "client_drop_rate", "straggler_rate", "shards",
+          "sizes", "label_histograms"});
     keep_federated_of_one_kind(resolved, params, node, at_server);
     ComponentUse* uses[] = {&federated.partition, &federated.participation,
                             &federated.local_iterations, &federated.client_clipping,
@@ -295,9 +299,24 @@ class Loader {
       resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
     }
     manifest.resolved.set(section.key, std::move(resolved));
+    if (at_server) {
+      // Clients make no noise, so how `aggregator` would arrange it is not theirs.
+      read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
+                federated.client_aggregator);
+    }
     if (!manifest.random_iterate) return;
     problems_.add(root_.find("output")->mark, "output",
                   "is random_iterate, which federated runs do not have; use last");
+  }
+
+  void read_sizes(Federated& federated, const Params& params, const Value& node) {
+    if (!params.has("sizes")) return;
+    for (const std::int64_t size : params.integers("sizes"))
+      federated.sizes.push_back(static_cast<std::uint64_t>(size));
+    if (federated.sizes.size() == federated.clients) return;
+    problems_.add(node.find("sizes")->mark, "federated.sizes",
+                  "has " + std::to_string(federated.sizes.size()) + " numbers for " +
+                      std::to_string(federated.clients) + " clients");
   }
 
   /// Keys that only one kind of aggregation knows.
@@ -322,8 +341,14 @@ class Loader {
       }
     } else {
       for (const std::string_view key : of_server) refuse(key, "dp_fed_avg");
-      keep(resolved, params,
-           {"weights", "estimates", "estimate_share", "estimate_noise", "estimate_bound"});
+      keep(resolved, params, {"weights", "estimates", "estimate_bound"});
+      const bool by_noise = params.has("estimate_noise");
+      keep(resolved, params, {by_noise ? "estimate_noise" : "estimate_share"});
+      const Value* share = node.find("estimate_share");
+      if (by_noise && share != nullptr) {
+        problems_.add(share->mark, "federated.estimate_share",
+                      "is given beside estimate_noise; give one of the two");
+      }
     }
   }
 

@@ -247,6 +247,26 @@ const Section& federated_section() {
               .at_least(0)
               .below(1)
               .defaults_to(0.0),
+          param::real("straggler_rate",
+                      "Probability of a client that takes part in a round to be slow: it makes "
+                      "only some of its local steps, from 1 to all of them with equal "
+                      "probability, and sends the model that they lead to.")
+              .at_least(0)
+              .below(1)
+              .defaults_to(0.0),
+          param::text("shards",
+                      "simulated: the partition shares examples out, and what one example decides "
+                      "about the place of others is listed as unaccounted. given: examples lie "
+                      "with the clients already, and data sets that differ in one example differ "
+                      "in one client's shard and nowhere else.")
+              .one_of({"simulated", "given"})
+              .defaults_to("simulated"),
+          param::list("sizes",
+                      "Number of examples of each client, declared and public; for partitions "
+                      "from which it does not follow.",
+                      param::integer("size", "Examples of a client.").at_least(1).at_most(1e12))
+              .at_least_items(1)
+              .optional(),
           param::text("label_histograms",
                       "shown: research mode counts the labels of each client exactly, and lists "
                       "that as unaccounted. hidden: nobody counts them.")
@@ -306,6 +326,12 @@ const Section& federated_section() {
                        "sgd"),
       }};
   return section;
+}
+
+const Slot& client_aggregator_slot() {
+  static const Slot made = with_default(
+      slot<Aggregator>("client_aggregator", "How clients that make no noise add up."), "gaussian");
+  return made;
 }
 
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {

@@ -35,6 +35,8 @@ const Section& data_section();  ///< Besides the parameters of the data source.
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.
+/// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
+const Slot& client_aggregator_slot();
 
 /// \returns the dotted key that other programs' name for something has here ("lr" ->
 /// "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it stands

@@ -67,7 +67,8 @@ Measurement measurement(const Json& json, const std::string& source) {
           .test_accuracy = number(json, "test_accuracy", source),
           .clip_norm = number(json, "clip_norm", source),
           .clipped_fraction = number(json, "clipped_fraction", source),
-          .round = number(json, "round", source)};
+          .round = number(json, "round", source),
+          .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 
 FederatedRound federated_round(const Json& json, const std::string& source) {
@@ -76,13 +77,15 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
     if (!value || *value < 0.0) fail(source, std::string("has no '") + key + "' of at least 0");
     return *value;
   };
+  const bool shown = json.contains("clients");
   return {.round = required("round"),
           .local_iterations = required("local_iterations"),
           .steps = required("steps"),
-          .clients = required("clients"),
-          .dropped = required("dropped"),
-          .bytes_down = required("bytes_down"),
-          .bytes_up = required("bytes_up"),
+          .shows_participation = shown,
+          .clients = shown ? required("clients") : 0.0,
+          .dropped = shown ? required("dropped") : 0.0,
+          .bytes_down = shown ? required("bytes_down") : 0.0,
+          .bytes_up = shown ? required("bytes_up") : 0.0,
           .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 

@@ -17,14 +17,16 @@ struct Measurement {
   std::optional<double> epsilon;  ///< Nothing: infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;  ///< Of a federated run: how many had been made.
+  std::optional<double> round;            ///< Of a federated run: how many had been made.
+  std::optional<double> charged_epsilon;  ///< Likewise: what the fullest ledger came to.
 };
 
 /// One line of rounds.jsonl.
 struct FederatedRound {
-  double round = 0.0;             ///< From 1 on.
-  double local_iterations = 0.0;  ///< Steps of each client.
-  double steps = 0.0;             ///< The most that a client had made by then.
+  double round = 0.0;               ///< From 1 on.
+  double local_iterations = 0.0;    ///< Steps of each client.
+  double steps = 0.0;               ///< The most that a client had made by then.
+  bool shows_participation = true;  ///< Of secret participation release mode shows nothing; 0 then:
   double clients = 0.0, dropped = 0.0;
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing: infinite.

@@ -301,9 +301,9 @@ class RunPage {
     std::vector<Point> points;
     for (const Measurement& one : record_.measurements) {
       const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
-      if (!one.epsilon || !value) continue;
-      if (points.empty() || points.back().x < *one.epsilon)
-        points.push_back({*one.epsilon, *value});
+      const auto epsilon = one.charged_epsilon ? one.charged_epsilon : one.epsilon;
+      if (!epsilon || !value) continue;
+      if (points.empty() || points.back().x < *epsilon) points.push_back({*epsilon, *value});
     }
     return points;
   }
@@ -342,19 +342,29 @@ class RunPage {
                          .says = "What the model is worth for the privacy that it took.",
                          .series = {{"accuracy", accuracy_by_epsilon()}},
                          .share = true});
-    html += charts_.add({.id = "communication",
-                         .title = "Communication",
-                         .x = "round",
-                         .y = "MB in all",
-                         .says = "What was sent to clients, and what arrived from them.",
-                         .series = {{"down", megabytes(&FederatedRound::bytes_down)},
-                                    {"up", megabytes(&FederatedRound::bytes_up)}},
-                         .from_zero = true});
+    if (shows_participation()) {
+      html += charts_.add({.id = "communication",
+                           .title = "Communication",
+                           .x = "round",
+                           .y = "MB in all",
+                           .says = "What was sent to clients, and what arrived from them.",
+                           .series = {{"down", megabytes(&FederatedRound::bytes_down)},
+                                      {"up", megabytes(&FederatedRound::bytes_up)}},
+                           .from_zero = true});
+    }
     html = "<div class=\"charts\">\n" + html + "</div>\n" + communication_facts();
     return section("federated", "Clients and rounds", html + client_table());
   }
 
+  bool shows_participation() const {
+    return std::all_of(record_.rounds.begin(), record_.rounds.end(),
+                       [](const FederatedRound& round) { return round.shows_participation; });
+  }
+
   std::string communication_facts() const {
+    if (!shows_participation()) {
+      return paragraph("Who takes part in a round is a secret that the guarantee rests on.");
+    }
     double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0;
     for (const FederatedRound& round : record_.rounds) {
       down += round.bytes_down;

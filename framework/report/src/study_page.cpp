@@ -71,6 +71,7 @@ class StudyPage {
     body += pairs_section();
     body += choice_section();
     body += curves_section();
+    body += federated_section();
     body += spending_section();
     body += unaccounted_section();
     std::string versions =
@@ -380,10 +381,15 @@ class StudyPage {
 
   /// The mean over an arm's seeds at each step at which all of them were measured.
   static Series curve(const Arm& arm, std::optional<double> Measurement::*value) {
+    return curve(arm, value, [](const Measurement& one) { return std::optional(one.step); });
+  }
+
+  template <class Where>
+  static Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
     std::map<double, std::vector<double>> at;
     for (const RunRecord& run : arm.runs) {
       for (const Measurement& one : run.measurements) {
-        if (one.*value) at[one.step].push_back(*(one.*value));
+        if (const auto x = where(one); x && one.*value) at[*x].push_back(*(one.*value));
       }
     }
     std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
@@ -423,6 +429,56 @@ class StudyPage {
     }
     if (figures.empty()) figures = paragraph("Nothing was measured yet.");
     return section("curves", "Learning curves", "<div class=\"charts\">\n" + figures + "</div>\n");
+  }
+
+  /// Where arms have clients.
+  std::string federated_section() {
+    Chart taus{.id = "local-iterations",
+               .title = "Local iterations",
+               .x = "round",
+               .y = "steps of each client",
+               .says =
+                   "How many steps clients made between two exchanges, in each arm's first "
+                   "seed."};
+    taus.from_zero = true;
+    Chart rounds{.id = "accuracy-rounds",
+                 .title = "Mean test accuracy against rounds",
+                 .x = "round",
+                 .y = "test accuracy",
+                 .says = "What each arm is worth for the communication that it took."};
+    rounds.share = true;
+    Chart epsilon{.id = "accuracy-epsilon",
+                  .title = "Mean test accuracy against epsilon",
+                  .x = "epsilon, as charged",
+                  .y = "test accuracy",
+                  .says =
+                      "What each arm is worth for the privacy that it took: means over the "
+                      "seeds, of both, at each round."};
+    epsilon.share = true;
+    for (const Arm& arm : arms_) {
+      if (arm.runs.empty() || arm.runs.front().rounds.empty()) continue;
+      Series made{.name = arm.name, .points = {}, .stepped = true};
+      for (const FederatedRound& round : arm.runs.front().rounds)
+        made.points.push_back({round.round, round.local_iterations});
+      add_or_name(taus.series, std::move(made));
+      const auto by_round = [](const Measurement& one) { return one.round; };
+      Series accuracy = curve(arm, &Measurement::test_accuracy, by_round);
+      const Series spent = curve(arm, &Measurement::charged_epsilon, by_round);
+      Series over_epsilon{.name = arm.name, .points = {}};
+      for (const Point& point : accuracy.points) {
+        for (const Point& cost : spent.points) {
+          if (cost.x == point.x) over_epsilon.points.push_back({cost.y, point.y});
+        }
+      }
+      rounds.series.push_back(std::move(accuracy));
+      epsilon.series.push_back(std::move(over_epsilon));
+    }
+    if (taus.series.empty()) return "";
+    std::string figures = charts_.add(std::move(taus));
+    figures += charts_.add(std::move(rounds));
+    figures += charts_.add(std::move(epsilon));
+    return section("federated", "Clients and rounds",
+                   "<div class=\"charts\">\n" + figures + "</div>\n");
   }
 
   std::string spending_section() {

@@ -99,13 +99,14 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
   }
 
   /// sqrt(1 + (4/mu^2 + 3 C^2 + 2 Gamma T mu + b) / ((2 + 2/T)(C^2 + b))), b = d (sigma C / B)^2,
-  /// T = min(Rs tau, Rc) with the tau of the last round.
+  /// T = min(Rs tau, Rc) with the tau of the last round; at most twice that tau.
   std::uint64_t by_formula(const FederatedProgress& now) const {
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // A loss that does not bend upwards has no mu; a tiny one asks for as many as allowed.
-    if (*convexity_ <= 0.0) return kMost;
+    // A loss that does not bend upwards, or whose noise says so, has no mu: that is no reason to
+    // change anything.
+    if (*convexity_ <= 0.0) return now.last;
     const double mu = *convexity_, c2 = now.clip_norm * now.clip_norm;
     const double b = static_cast<double>(now.parameters) * now.gradient_noise * now.gradient_noise;
     const double all =
@@ -114,7 +115,9 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
     const double tau =
         std::sqrt(1.0 + (4.0 / (mu * mu) + 3.0 * c2 + 2.0 * *heterogeneity_ * all * mu + b) /
                             ((2.0 + 2.0 / all) * (c2 + b)));
-    if (!(tau < static_cast<double>(kMost))) return kMost;
+    // As in the search: one estimate, which may be noise, cannot spend what is left of the budget.
+    const std::uint64_t most = std::min(2 * now.last, kMost);
+    if (!(tau < static_cast<double>(most))) return most;
     return static_cast<std::uint64_t>(std::llround(tau));
   }
 

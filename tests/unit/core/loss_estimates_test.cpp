@@ -119,8 +119,38 @@ TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   const LossEstimates exact = estimates_with(0.0), noised = estimates_with(0.01);
   CHECK_THAT(noised.divergence.value(), WithinRel(exact.divergence.value(), 0.1));
   CHECK_THAT(noised.heterogeneity.value(), WithinRel(exact.heterogeneity.value(), 0.1));
+  // (|g|^2 - d n) / |g|: the noised gradient is sqrt(1 + d n / |g|^2) times as long as the exact
+  // one, and what is left is shorter by as much. |g| = 0.5 |0.02 - 0.01 z|, so |g|^2 / d is
+  // 0.25 (4e-4 + 1e-4).
+  const double share = 0.01 * 0.01 / (0.25 * 5e-4);
+  CHECK_THAT(noised.lipschitz.value(),
+             WithinRel(exact.lipschitz.value() / std::sqrt(1.0 + share), 0.1));
   CHECK_THAT(noised.smoothness.value(), WithinRel(0.5, 0.1));
   CHECK_THAT(noised.convexity.value(), WithinRel(0.5, 0.1));
+}
+
+TEST_CASE("without a learning rate a round shows nothing", "[estimates]") {
+  // A model that did not move has no mean gradient; 0/0 must not become estimates of 0.
+  for (const EstimateMode mode :
+       {EstimateMode::from_models, EstimateMode::private_sums, EstimateMode::unaccounted}) {
+    LossEstimator estimator(mode, 1);
+    std::vector<ClientRound> sent(2);
+    for (ClientRound& client : sent) {
+      client.weight = 0.5;
+      client.model = {0.0f};
+      client.loss_changes = {{0.0, 0.0}};
+      client.exact.emplace().gradient = {1.0f};
+    }
+    sent[0].model = {1.0f};
+    sent[0].rates = 1.0;
+    const std::vector<float> start{0.0f};
+    const LossEstimates made = estimator.after_round(start, sent);
+    CHECK_FALSE(made.lipschitz.has_value());
+    CHECK_FALSE(made.smoothness.has_value());
+    CHECK_FALSE(made.divergence.has_value());
+    CHECK_FALSE(made.convexity.has_value());
+    CHECK_FALSE(made.heterogeneity.has_value());
+  }
 }
 
 TEST_CASE("private: from two released numbers a client", "[estimates]") {

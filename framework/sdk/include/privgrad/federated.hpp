@@ -10,8 +10,8 @@
 namespace privgrad {
 
 /// What an adaptive number of local iterations may follow: public values, and values that were
-/// released. Estimates are weighted means over the clients, by public weights; those that are
-/// missing could not be made (yet).
+/// released. Estimates are those of the last round, weighted means over its clients by public
+/// weights; what is missing could not be made in it.
 struct FederatedProgress {
   std::uint64_t round = 0;          ///< 0-based, of the round to come.
   std::uint64_t rounds_left = 0;    ///< With the one to come, > 0.

@@ -56,6 +56,9 @@ struct FederatedPlan {
   /// Local steps that every client's budget pays for.
   std::uint64_t affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
+  /// Of dp_fed_avg: rounds are charged less because nobody knows who takes part (amplification by
+  /// sampling), so neither who does nor how many may be shown.
+  bool participation_is_secret = false;
 
   bool at_server() const { return participation == nullptr; }
 };

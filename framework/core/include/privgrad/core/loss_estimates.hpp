@@ -22,7 +22,7 @@ struct ExactLosses {
 struct ClientRound {
   double weight = 0.0;          ///< Public; those of a round add up to 1.
   std::vector<float> model;     ///< Released, as all that follows but `exact`.
-  double rates = 0.0;           ///< Sum of the learning rates of its steps, > 0.
+  double rates = 0.0;           ///< Sum of the learning rates of its steps.
   double noise_variance = 0.0;  ///< Of the noise in each coordinate of the model; see below.
   /// Noised means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w), w
   /// being the model that it received and w' the one that it sent.
@@ -74,7 +74,8 @@ class LossEstimator {
 
   /// \param before  the model that the clients received, [parameters].
   /// \param clients  those whose models arrived, in a fixed order.
-  /// \returns nothing for what cannot be known yet.
+  /// \returns nothing for what cannot be known yet; nothing at all for a round in which a client's
+  /// learning rates were 0, so that its model shows no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
 
  private:

@@ -75,7 +75,9 @@ struct Federated {
   std::uint64_t clients = 0, rounds = 0;  ///< > 0.
   Aggregation aggregation = Aggregation::fed_avg;
   bool equal_weights = false;
-  double client_drop_rate = 0.0;
+  double client_drop_rate = 0.0, straggler_rate = 0.0;
+  std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
+  bool shards_are_given = false;     ///< Neighbouring data differ in one client's shard alone.
   bool label_histograms = true;
   EstimateMode estimates = EstimateMode::private_sums;
   double estimate_share = 0.0;
@@ -84,6 +86,7 @@ struct Federated {
   double client_clip_norm = 0.0;  ///< Of dp_fed_avg, as the next two.
   double server_learning_rate = 0.0;
   ComponentUse client_clipping, server_optimizer;
+  ComponentUse client_aggregator;  ///< Of clients without noise; not for a manifest to choose.
   ComponentUse partition, participation, local_iterations;
 };
 

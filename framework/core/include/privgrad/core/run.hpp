@@ -24,7 +24,7 @@ nlohmann::json to_json(const Metrics& metrics);
 struct Progress {
   std::uint64_t step = 0;  ///< Steps done.
   std::uint64_t steps = 0;
-  double epsilon = 0.0;  ///< Spent so far.
+  double epsilon = 0.0;  ///< Spent so far; of adaptive federated runs what is claimed in the end.
   Metrics metrics;
 };
 

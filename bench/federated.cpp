@@ -1,0 +1,135 @@
+// What a local step of a client costs beside a step of a central run. See README.md.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/core/client.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/federated_plan.hpp"
+#include "privgrad/core/manifest.hpp"
+#include "privgrad/core/plan.hpp"
+#include "privgrad/core/trainer.hpp"
+#include "privgrad/host/search_path.hpp"
+
+namespace {
+
+using namespace privgrad;
+using Json = nlohmann::ordered_json;
+
+/// Of this process, which waiting for others does not lengthen.
+double processor_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const double begin = processor_seconds();
+  work();
+  return processor_seconds() - begin;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+constexpr std::uint64_t kSteps = 2000;
+
+/// A dense network; ten clients of 500 examples, or one owner of as many, and batches of 75.
+std::string manifest_text(bool federated) {
+  return std::string(
+             "privgrad: 1\nseed: 1\ndata: {kind: synthetic, shape: gaussian, classes: 10, "
+             "dimensions: 784, test_rows: 10, rows: ") +
+         (federated ? "5000" : "500") +
+         "}\nmodel: {kind: mlp, hidden: [1000]}\nsampler: {kind: poisson, batch_size: 75}\n"
+         "optimizer: sgd\n"
+         "schedules: {noise_multiplier: 1.1, clip_norm: 0.1, learning_rate: 0.5}\n"
+         "privacy: {target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}\nsteps: " +
+         std::to_string(kSteps) +
+         (federated ? "\nfederated: {clients: 10, rounds: 2000, local_iterations: 1}\n" : "\n");
+}
+
+struct Setting {
+  Setting(const Catalog& catalog, bool federated)
+      : manifest(core::parse_manifest(manifest_text(federated), "bench.yaml", {}, catalog)),
+        plan(core::make_plan(manifest)),
+        data(plan.data->read(Split::train)) {}
+
+  core::Manifest manifest;
+  core::Plan plan;
+  Dataset data;
+};
+
+/// `rounds` rounds of `tau` local steps, and as many central steps, in turns.
+Json measure(const Setting& central, const Setting& federated, std::uint64_t tau,
+             std::uint64_t rounds, const std::filesystem::path& folder) {
+  const auto executor = core::make_executor(1);
+  const auto key = core::RandomKey::from_seed(1);
+  core::Trainer trainer(central.plan, central.data, std::nullopt, key, *executor);
+  core::Client client(3, *federated.plan.federated, *federated.manifest.federated, federated.data,
+                      key, *executor);
+  const std::string name = std::to_string(tau);
+  trainer.open_ledger(folder / ("central-" + name), {});
+  client.open_ledger(folder / ("client-" + name), {});
+  core::Workbench bench = core::make_workbench(central.plan, *executor);
+  core::Workbench local = core::make_workbench(federated.plan, *executor);
+  const std::vector<float> model = core::initial_parameters(central.plan, key);
+  bench.load(model);
+  std::vector<double> plain, of_client;
+  std::uint64_t step = 0;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    plain.push_back(seconds_of([&] {
+      for (std::uint64_t i = 0; i < tau; ++i, ++step) {
+        trainer.pay_for(step);
+        trainer.take_step(step, bench);
+      }
+    }));
+    of_client.push_back(seconds_of([&] { client.train(model, tau, local); }));
+  }
+  const double one = median(plain) / static_cast<double>(tau);
+  const double other = median(of_client) / static_cast<double>(tau);
+  return {{"local_iterations", tau},
+          {"rounds", rounds},
+          {"central_step_ms", one * 1e3},
+          {"local_step_ms", other * 1e3},
+          {"local_over_central", other / one}};
+}
+
+int run() {
+  const auto host = host::load_from({{.path = PRIVGRAD_BENCH_PLUGINS}});
+  const Setting central(host.catalog(), false), federated(host.catalog(), true);
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("privgrad-bench-federated-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  Json result{{"bench", "federated"},
+              {"build", PRIVGRAD_BENCH_BUILD},
+              {"parameters", central.plan.parameters},
+              {"batch", 75}};
+  for (const std::uint64_t tau : {1u, 5u})
+    result["rounds"].push_back(measure(central, federated, tau, 200 / tau, folder));
+  std::filesystem::remove_all(folder);
+  std::cout << result.dump(2) << '\n';
+  return EXIT_SUCCESS;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    std::cerr << "federated: " << error.what() << '\n';
+    return EXIT_FAILURE;
+  }
+}

@@ -1,0 +1,131 @@
+// The studies after Ling et al. 2023 (examples/studies/ali-dpfl): what they plan is what the paper
+// compares. The counts are those of docs/algorithms/ali-dpfl.md, from 50-digit arithmetic.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "privgrad/core/federated_plan.hpp"
+#include "privgrad/core/study.hpp"
+#include "privgrad/core/study_plan.hpp"
+#include "shared_files.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+const std::filesystem::path kStudies = kSource / "examples/studies/ali-dpfl";
+
+/// Rows as many as the study's, of two numbers each, and a small model: neither decides about what
+/// steps cost.
+core::StudyPlan planned(const std::string& name) {
+  return core::plan_study(
+      core::read_study(kStudies / (name + ".yaml")),
+      {"data={kind: synthetic, rows: 50000, test_rows: 10, dimensions: 2, shape: gaussian, "
+       "classes: 10}",
+       "data.size=50000", "data.test_is_public=true", "model=linear"},
+      house());
+}
+
+const core::Plan& arm_of(const core::StudyPlan& plan, const std::string& name) {
+  const auto found = std::find_if(plan.arms.begin(), plan.arms.end(),
+                                  [&](const auto& planned) { return planned.arm->name == name; });
+  REQUIRE(found != plan.arms.end());
+  return found->plan;
+}
+
+struct Row {
+  double epsilon;
+  std::uint64_t steps, rounds;  // Rc, what the budget pays for, and Rs
+};
+
+struct Table {
+  std::string name;
+  std::vector<Row> rows;
+  bool has_rounds_enough;  // Rs >= Rc
+};
+
+const std::vector<Table> kTables{
+    {"table-2a", {{1.75, 174, 174}, {1.85, 230, 230}, {2, 314, 314}}, true},
+    {"table-2b", {{1.55, 78, 158}, {1.65, 118, 231}, {1.75, 174, 317}}, true},
+    {"table-3", {{2, 314, 158}, {2.25, 454, 231}, {2.5, 596, 317}}, false},
+    {"table-4", {{2.75, 770, 158}, {3.25, 1119, 231}, {3.75, 1537, 317}}, false}};
+
+}  // namespace
+
+TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", "[ali][study]") {
+  for (const Table& table : kTables) {
+    const core::StudyPlan plan = planned(table.name + "-fashion-mnist");
+    CHECK(plan.study->seeds.size() >= 3);
+    std::size_t arms = 0;
+    for (const Row& row : table.rows) {
+      for (const std::uint64_t tau : {0u, 1u, 2u, 3u, 5u}) {  // 0: ali-dpfl
+        const std::string name = (tau == 0 ? "ali-dpfl" : "tau-" + std::to_string(tau)) + "+" +
+                                 format_number(row.epsilon);
+        INFO(table.name << ", " << name);
+        const core::Plan& arm = arm_of(plan, name);
+        ++arms;
+        const core::FederatedPlan& federated = *arm.federated;
+        CHECK(arm.manifest->federated->rounds == row.rounds);
+        REQUIRE(federated.clients.size() == 10);
+        for (const core::ClientPlan& client : federated.clients) {
+          CHECK(client.plan.dataset_size == 5000);
+          CHECK(client.plan.batch_size.front() == 75.0);
+        }
+        CHECK(arm.epsilon().value <= row.epsilon);
+        if (tau == 0 && !table.has_rounds_enough) {
+          // Private estimates are paid from the same budget: they cost steps, a tenth at most.
+          CHECK(arm.beside.size() == row.rounds);
+          CHECK(arm.affordable_steps < row.steps);
+          CHECK(arm.affordable_steps > row.steps * 9 / 10);
+        } else {
+          CHECK(arm.beside.empty());
+          const std::uint64_t most = tau == 0 ? row.steps : row.rounds * tau;
+          CHECK(arm.affordable_steps == std::min(row.steps, most));
+        }
+        // Whose rounds are enough is ended by the budget: what is left of it would not pay for
+        // another step, which costs less than 0.005 here.
+        if (arm.affordable_steps < row.rounds * std::max<std::uint64_t>(1, tau))
+          CHECK(arm.epsilon().value > row.epsilon - 0.005);
+      }
+    }
+    CHECK(plan.arms.size() == arms);
+  }
+}
+
+TEST_CASE("the tables of Ling et al. on CIFAR-10 are those on Fashion-MNIST", "[ali][study]") {
+  for (const Table& table : kTables) {
+    std::string fashion = read_file(kStudies / (table.name + "-fashion-mnist.yaml"));
+    const std::string cifar = read_file(kStudies / (table.name + "-cifar10.yaml"));
+    fashion.erase(0, fashion.find("\nstudy: 1"));
+    fashion.replace(fashion.find("fashion-mnist.yaml"), 18, "cifar10.yaml");
+    CHECK(fashion == cifar.substr(cifar.find("\nstudy: 1")));
+  }
+}
+
+TEST_CASE("the bases of the tables sample 15 of 1000, and leave the end to the budget",
+          "[ali][study]") {
+  const std::filesystem::path files =
+      data_folder_with("cifar10/cifar10-train-images-idx4-ubyte.gz");
+  if (files.empty()) PRIVGRAD_SKIP("cifar10 is not in PRIVGRAD_DATA_DIR");
+  if (std::getenv("PRIVGRAD_DATA_DIR") == nullptr) ::setenv("PRIVGRAD_DATA_DIR", files.c_str(), 1);
+  struct Base {
+    const char* name;
+    std::uint64_t size;
+    double batch;
+  };
+  for (const Base& base : {Base{"fashion-mnist", 50000, 75}, Base{"cifar10", 20000, 30}}) {
+    INFO(base.name);
+    const core::Manifest manifest =
+        core::load_manifest(kStudies / (std::string(base.name) + ".yaml"), {}, house());
+    CHECK(manifest.dataset_size == base.size);
+    CHECK(manifest.federated->clients == 10);
+    CHECK(std::get<double>(manifest.resolved.find("sampler")->find("batch_size")->data()) ==
+          base.batch);
+    CHECK(base.batch / (static_cast<double>(base.size) / 10.0) == 0.015);
+    CHECK(manifest.steps > 1537);  // more than any budget of the tables pays for
+  }
+  const core::Manifest fashion = core::load_manifest(kStudies / "fashion-mnist.yaml", {}, house());
+  CHECK(std::get<std::int64_t>(fashion.resolved.find("data")->find("limit")->data()) == 50000);
+}

@@ -1,0 +1,164 @@
+// One client of a federated run, and what it sends to the server: through the interface that the
+// run has, with an accountant that is not asked (noise is off), so that values are exact.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "privgrad/core/client.hpp"
+#include "privgrad/core/executor.hpp"
+#include "privgrad/core/federated_plan.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// All examples in every batch; the clip norm is out of reach.
+constexpr const char* kBase = R"(privgrad: 1
+seed: 1
+data: {kind: synthetic, rows: 40, test_rows: 10, dimensions: 3}
+model: {kind: linear}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 1, clip_norm: 1e6, learning_rate: 0.5}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp, noise: off}
+steps: 40
+federated: {clients: 4, rounds: 10, local_iterations: {kind: ali_dpfl}, estimate_bound: 1000}
+)";
+
+/// What a client sends after `steps` steps from `model` on.
+core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Dataset& data,
+                          const std::vector<float>& model, std::uint64_t steps) {
+  const core::Plan& plan = experiment.plan();
+  const auto executor = core::make_executor(1);
+  core::Client client(number, *plan.federated, *plan.manifest->federated, data,
+                      core::RandomKey::from_seed(1), *executor);
+  core::Workbench bench = core::make_workbench(plan, *executor);
+  auto sent = client.train(model, steps, bench);
+  REQUIRE(sent.has_value());
+  return std::move(*sent);
+}
+
+Dataset training_data(Experiment& experiment) { return experiment.plan().data->read(Split::train); }
+
+std::vector<float> start_of(Experiment& experiment) {
+  std::vector<float> model(experiment.plan().parameters);
+  for (std::size_t j = 0; j < model.size(); ++j) model[j] = 0.1f * static_cast<float>(j % 3) - 0.1f;
+  return model;
+}
+
+/// The mean loss of a client's examples.
+double mean_loss(Experiment& experiment, std::size_t client, const Dataset& data,
+                 const std::vector<float>& model) {
+  const auto executor = core::make_executor(1);
+  core::Workbench bench = core::make_workbench(experiment.plan(), *executor);
+  bench.load(model);
+  const auto& rows = experiment.plan().federated->clients[client].rows;
+  std::vector<float> features(rows.size() * data.row_size()), targets(rows.size());
+  data.gather(rows, features, targets);
+  return bench.program->evaluate({features, targets}).loss / static_cast<double>(rows.size());
+}
+
+std::vector<double> difference(const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<double> out(a.size());
+  for (std::size_t j = 0; j < a.size(); ++j)
+    out[j] = static_cast<double>(a[j]) - static_cast<double>(b[j]);
+  return out;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+}  // namespace
+
+TEST_CASE("private estimates are the change of the client's loss, and how it bends on the way",
+          "[federated][ali]") {
+  Experiment experiment(kBase);
+  const Dataset data = training_data(experiment);
+  const std::vector<float> start = start_of(experiment);
+  const core::ClientRound sent = sent_by(experiment, 2, data, start, 3);
+  std::vector<float> middle(start.size());
+  for (std::size_t j = 0; j < middle.size(); ++j) middle[j] = 0.5f * (start[j] + sent.model[j]);
+  const double before = mean_loss(experiment, 2, data, start);
+  const double halfway = mean_loss(experiment, 2, data, middle);
+  const double after = mean_loss(experiment, 2, data, sent.model);
+  REQUIRE(sent.loss_changes.has_value());
+  const auto [change, second] = *sent.loss_changes;
+  CHECK(after < before);
+  CHECK_THAT(change, WithinRel(after - before, 1e-4));
+  CHECK_THAT(second, WithinRel(after - 2.0 * halfway + before, 1e-3));
+  CHECK(second > 0.0);  // the loss of a linear model bends upwards
+}
+
+TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends",
+          "[federated][ali]") {
+  Experiment experiment(kBase, {"federated.estimates=unaccounted"});
+  const Dataset data = training_data(experiment);
+  const std::vector<float> start = start_of(experiment);
+  const core::ClientRound sent = sent_by(experiment, 1, data, start, 1);
+  REQUIRE(sent.exact.has_value());
+  CHECK_THAT(sent.exact->before, WithinRel(mean_loss(experiment, 1, data, start), 1e-6));
+  CHECK_THAT(sent.exact->after, WithinRel(mean_loss(experiment, 1, data, sent.model), 1e-6));
+  // One step of plain descent shows the gradient where it began: (w - w') / 0.5. So does a step
+  // from there on.
+  const core::ClientRound next = sent_by(experiment, 1, data, sent.model, 1);
+  const auto step = difference(sent.model, start), then = difference(next.model, sent.model);
+  std::vector<double> turn(step.size());
+  for (std::size_t j = 0; j < step.size(); ++j) {
+    CHECK_THAT(static_cast<double>(sent.exact->gradient[j]), WithinAbs(-step[j] / 0.5, 1e-5));
+    turn[j] = -then[j] / 0.5 + step[j] / 0.5;
+  }
+  CHECK_THAT(sent.exact->gradient_change, WithinRel(std::sqrt(dot(turn, turn)), 1e-3));
+  CHECK_THAT(sent.exact->along, WithinRel(dot(turn, step), 1e-3));
+}
+
+TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
+  // Parallel composition rests on it: others' examples may be anything.
+  for (const char* estimates : {"private", "unaccounted"}) {
+    INFO(estimates);
+    Experiment experiment(kBase, {std::string("federated.estimates=") + estimates});
+    Dataset data = training_data(experiment);
+    const auto& clients = experiment.plan().federated->clients;
+    const std::vector<float> start = start_of(experiment);
+    for (std::size_t number = 0; number < clients.size(); ++number) {
+      std::vector<float> features(data.features().begin(), data.features().end());
+      for (std::size_t other = 0; other < clients.size(); ++other) {
+        if (other == number) continue;
+        for (const std::uint32_t row : clients[other].rows) {
+          for (std::size_t k = 0; k < data.row_size(); ++k)
+            features[row * data.row_size() + k] += 1.0f;
+        }
+      }
+      const Dataset changed(data.shape(), std::move(features),
+                            {data.targets().begin(), data.targets().end()});
+      const auto as_it_was = sent_by(experiment, number, data, start, 2);
+      const auto with_others = sent_by(experiment, number, changed, start, 2);
+      CHECK(as_it_was.model == with_others.model);
+      CHECK(as_it_was.loss_changes == with_others.loss_changes);
+      REQUIRE(as_it_was.exact.has_value() == with_others.exact.has_value());
+      if (!as_it_was.exact) continue;
+      CHECK(as_it_was.exact->before == with_others.exact->before);
+      CHECK(as_it_was.exact->after == with_others.exact->after);
+      CHECK(as_it_was.exact->gradient == with_others.exact->gradient);
+    }
+  }
+}
+
+TEST_CASE("fed_prox pulls back to the model that the round began with", "[federated]") {
+  // Two steps by hand: w1 = w0 - eta g(w0), and w2 = w1 - eta (g(w1) + mu (w1 - w0)). The plain
+  // descent that makes the same two steps shows the gradients.
+  Experiment plain(kBase), prox(kBase, {"optimizer={kind: fed_prox, mu: 0.3}"});
+  const Dataset data = training_data(plain);
+  const std::vector<float> start = start_of(plain);
+  const auto one = sent_by(plain, 0, data, start, 1).model;
+  const auto two = sent_by(plain, 0, data, start, 2).model;
+  const auto pulled = sent_by(prox, 0, data, start, 2).model;
+  double pull = 0.0;
+  for (std::size_t j = 0; j < start.size(); ++j) {
+    const double back = 0.5 * 0.3 * (static_cast<double>(one[j]) - static_cast<double>(start[j]));
+    pull = std::max(pull, std::abs(back));
+    CHECK_THAT(static_cast<double>(pulled[j]), WithinAbs(static_cast<double>(two[j]) - back, 1e-6));
+  }
+  CHECK(pull > 1e-3);
+}
