@@ -7,6 +7,7 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -46,13 +47,15 @@ double median(std::vector<double> values) {
 
 constexpr std::uint64_t kSteps = 2000;
 
-/// A dense network; ten clients of 500 examples, or one owner of as many, and batches of 75.
-std::string manifest_text(bool federated) {
-  return std::string(
-             "privgrad: 1\nseed: 1\ndata: {kind: synthetic, shape: gaussian, classes: 10, "
-             "dimensions: 784, test_rows: 10, rows: ") +
-         (federated ? "5000" : "500") +
-         "}\nmodel: {kind: mlp, hidden: [1000]}\nsampler: {kind: poisson, batch_size: 75}\n"
+/// The network of Ling et al.; ten clients of 500 images, or one owner of as many, and batches of
+/// 75. \param folder  where the images are.
+std::string manifest_text(bool federated, const std::filesystem::path& folder) {
+  const std::string rows = federated ? "5000" : "500";
+  return "privgrad: 1\nseed: 1\ndata: {kind: npy, classes: 10, train: {features: " +
+         (folder / ("x" + rows + ".npy")).string() +
+         ", targets: " + (folder / ("y" + rows + ".npy")).string() +
+         "}}\nmodel: {kind: cnn, preset: fedavg_cnn}\n"
+         "sampler: {kind: poisson, batch_size: 75}\n"
          "optimizer: sgd\n"
          "schedules: {noise_multiplier: 1.1, clip_norm: 0.1, learning_rate: 0.5}\n"
          "privacy: {target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}\nsteps: " +
@@ -60,9 +63,30 @@ std::string manifest_text(bool federated) {
          (federated ? "\nfederated: {clients: 10, rounds: 2000, local_iterations: 1}\n" : "\n");
 }
 
+/// An array file of bytes (NEP 1).
+void write_npy(const std::filesystem::path& file, const std::string& shape,
+               const std::string& bytes) {
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.resize(118 - 1, ' ');
+  header += '\n';
+  std::ofstream out(file, std::ios::binary);
+  out << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header
+      << bytes;
+}
+
+/// Images whose pixels differ: what they show does not matter here.
+void write_images(const std::filesystem::path& folder, std::size_t rows) {
+  std::string pixels(rows * 28 * 28, '\0'), labels(rows, '\0');
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>((i * i / 7) % 2);
+  for (std::size_t i = 0; i < rows; ++i) labels[i] = static_cast<char>(i % 10);
+  const std::string count = std::to_string(rows);
+  write_npy(folder / ("x" + count + ".npy"), count + ", 28, 28", pixels);
+  write_npy(folder / ("y" + count + ".npy"), count + ",", labels);
+}
+
 struct Setting {
-  Setting(const Catalog& catalog, bool federated)
-      : manifest(core::parse_manifest(manifest_text(federated), "bench.yaml", {}, catalog)),
+  Setting(const Catalog& catalog, bool federated, const std::filesystem::path& folder)
+      : manifest(core::parse_manifest(manifest_text(federated, folder), "bench.yaml", {}, catalog)),
         plan(core::make_plan(manifest)),
         data(plan.data->read(Split::train)) {}
 
@@ -108,16 +132,18 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
 
 int run() {
   const auto host = host::load_from({{.path = PRIVGRAD_BENCH_PLUGINS}});
-  const Setting central(host.catalog(), false), federated(host.catalog(), true);
   const auto folder = std::filesystem::temp_directory_path() /
                       ("privgrad-bench-federated-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
+  write_images(folder, 500);
+  write_images(folder, 5000);
+  const Setting central(host.catalog(), false, folder), federated(host.catalog(), true, folder);
   Json result{{"bench", "federated"},
               {"build", PRIVGRAD_BENCH_BUILD},
               {"parameters", central.plan.parameters},
               {"batch", 75}};
   for (const std::uint64_t tau : {1u, 5u})
-    result["rounds"].push_back(measure(central, federated, tau, 200 / tau, folder));
+    result["rounds"].push_back(measure(central, federated, tau, 100 / tau, folder));
   std::filesystem::remove_all(folder);
   std::cout << result.dump(2) << '\n';
   return EXIT_SUCCESS;

@@ -57,7 +57,7 @@ inline void check_sizes(const std::string& sampler, std::uint64_t batch_size,
   if (batch_size > plan.dataset_size) {
     throw privgrad::ConfigError(sampler + ": batch_size is " + std::to_string(batch_size) +
                                 ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                " examples of the data set");
+                                " that there are to draw from");
   }
   if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
     throw privgrad::ConfigError(sampler + ": " + std::to_string(plan.dataset_size) +

@@ -246,6 +246,36 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
   }
 }
 
+TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever happens",
+          "[federated][privacy]") {
+  // 4 clients with little noise: the budgets end in the middle of the rounds.
+  const std::vector<std::vector<std::string>> circumstances{
+      {},
+      {"federated.client_drop_rate=0.5", "federated.straggler_rate=0.5"},
+      {"federated.participation={kind: poisson, sample_rate: 0.6}"},
+      {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
+       "sampler={kind: poisson, batch_size: 15}"}};
+  for (const auto& where : circumstances) {
+    for (const double epsilon : {4.0, 8.0}) {
+      std::vector<std::string> set{
+          "steps=100", "federated.rounds=30", "federated.aggregation=dp_fed_avg",
+          "federated.client_clip_norm=1", "privacy.target_epsilon=" + std::to_string(epsilon)};
+      set.insert(set.end(), where.begin(), where.end());
+      INFO((where.empty() ? "" : where.front()) << ", " << epsilon);
+      Experiment experiment(kBase, set);
+      const auto result = experiment.run(2);
+      const auto ledger = experiment.ledger();
+      for (const auto& release : ledger.releases) CHECK(release.epsilon <= epsilon);
+      const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+      CHECK(rounds.size() <= ledger.releases.size());  // what was made was paid for
+      CHECK(rounds.size() == experiment.plan().affordable_steps);
+      CHECK(rounds.size() < 30);
+      CHECK(result.status == core::RunStatus::budget_exhausted);
+      CHECK(result.epsilon.value <= epsilon);
+    }
+  }
+}
+
 TEST_CASE("a dropped client's model does not arrive, and its budget is spent",
           "[federated][privacy]") {
   Experiment kept(kBase), lost(kBase, {"federated.client_drop_rate=0.9"});

@@ -44,7 +44,7 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
     if (given_size_ > plan.dataset_size) {
       throw privgrad::ConfigError("fixed_size: batch_size is " + std::to_string(given_size_) +
                                   ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                  " examples of the data set");
+                                  " that there are to draw from");
     }
     if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
       throw privgrad::ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +

@@ -88,7 +88,7 @@ class Poisson final : public privgrad::Sampler {
       throw privgrad::ConfigError("poisson: batch_size is " +
                                   privgrad::format_number(given_batch_size_) +
                                   ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                  " examples of the data set");
+                                  " that there are to draw from");
     }
     const bool by_rate = given_rate_ > 0.0;
     constant_ = {by_rate ? given_rate_ : given_batch_size_ / size,
