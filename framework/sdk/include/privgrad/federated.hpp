@@ -39,7 +39,8 @@ class PRIVGRAD_API AdaptiveLocalIterations {
  public:
   virtual ~AdaptiveLocalIterations();
 
-  /// Called once, before the others. \param rounds  of communication, > 0.
+  /// Called before the others, and again when estimates turn out to leave fewer steps, or are left
+  /// out; the last call counts. \param rounds  of communication, > 0.
   /// \param steps  local steps that every client's budget pays for, > 0.
   /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
   /// paid.
