@@ -249,3 +249,42 @@ TEST_CASE("long series are drawn from their extremes, and the page says so") {
   CHECK(std::count(points.begin(), points.end(), Json{5'555.0, 9.0}) == 1);
   CHECK_THAT(visible(page), ContainsSubstring("Drawn from the smallest and largest values"));
 }
+
+TEST_CASE("with utility, the prediction is drawn over the measured excess risk") {
+  const Cli cli;
+  const std::string page = page_of_run(
+      cli, {"--set", "utility={kappa: 10, alpha: 0.001, optimum: 0.1}", "--set", "steps=auto"});
+  const Json excess = chart(page, "excess");
+  const Json& bound = excess.at("series").at(0).at("points");
+  const Json& seen = excess.at("series").at(1).at("points");
+  // 21 steps of uniform noise are the best for these constants, with a bound of 0.2964 (erratum of
+  // Eq. 24).
+  REQUIRE(bound.size() == 22);
+  CHECK(bound.at(0) == Json{0.0, 1.0});
+  CHECK(bound.at(21).at(0) == 21.0);
+  CHECK_THAT(bound.at(21).at(1).get<double>(), WithinAbs(0.2964, 5e-5));
+  // Measured: (loss - optimum) over that before the first step.
+  std::istringstream lines(read_file(cli.out("run/metrics.jsonl")));
+  std::vector<Json> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
+  REQUIRE(seen.size() == all.size());
+  CHECK(all.front().at("step") == 0);
+  CHECK(all.front().at("epsilon") == 0.0);
+  CHECK(seen.at(0) == Json{0.0, 1.0});
+  const double expected = (all.back().at("train_loss").get<double>() - 0.1) /
+                          (all.front().at("train_loss").get<double>() - 0.1);
+  CHECK_THAT(seen.back().at(1).get<double>(), WithinRel(expected, 1e-9));
+}
+
+TEST_CASE("without utility, or without what was measured, nothing is predicted") {
+  const Cli cli;
+  CHECK(chart(page_of_run(cli, {}, "without"), "excess").is_null());
+  const std::string release = page_of_run(
+      cli, {"--set", "utility={kappa: 10, alpha: 0.001}", "--set", "mode=release"}, "release");
+  CHECK(chart(release, "excess").at("series").size() == 1);
+  CHECK(chart(page_of_run(
+                  cli, {"--set", "utility={kappa: 10, alpha: 0.001}", "--set", "privacy.noise=off"},
+                  "off"),
+              "excess")
+            .is_null());
+}

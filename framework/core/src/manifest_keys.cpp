@@ -82,12 +82,16 @@ const Section& root_section() {
               .or_auto(),
           param::object(
               "utility",
-              "What is known of the loss, for steps: auto; as privgrad bound descent takes it.",
+              "What is known of the loss, for steps: auto and for the prediction in the report; as "
+              "privgrad bound descent takes it.",
               {param::real("kappa", "Smoothness over the Polyak-Lojasiewicz constant.").at_least(1),
                param::real("alpha",
                            "D G^2 / (2 R M N^2 gap): parameters, clip norm, budget, smoothness, "
                            "examples, and how far the initial loss is above the least.")
-                   .above(0)})
+                   .above(0),
+               param::real("optimum",
+                           "The least mean training loss, which excess risk is measured from.")
+                   .defaults_to(0)})
               .optional(),
           param::integer("evaluate_every",
                          "Steps (of a federated run: rounds) between the measurements of the "

@@ -8,6 +8,7 @@
 #include "privgrad/core/event_json.hpp"
 #include "privgrad/core/executor.hpp"
 #include "privgrad/core/federated_plan.hpp"
+#include "privgrad/core/schedule_record.hpp"
 #include "privgrad/core/trainer.hpp"
 #include "privgrad/influence.hpp"
 #include "run_output.hpp"
@@ -54,6 +55,7 @@ class Training {
     const std::uint64_t chosen = step_of_output();
     std::vector<float> output;
     result_.epsilon = ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
+    if (has_prediction(plan_)) report_progress();  // what the prediction is relative to
     for (std::uint64_t step = 0; step < plan_.steps(); ++step) {
       if (options_.stop != nullptr && options_.stop->load()) {
         result_.status = RunStatus::interrupted;

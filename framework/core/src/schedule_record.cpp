@@ -3,6 +3,9 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/core/manifest.hpp"
+#include "privgrad/core/utility_bound.hpp"
+
 namespace privgrad::core {
 namespace {
 
@@ -34,7 +37,31 @@ Json record(std::span<const double> values) {
   return {{"step", steps}, {"value", std::move(at)}, {"exact", exact}};
 }
 
+double number_of(const Value& object, const char* key) {
+  const Value& value = *object.find(key);
+  if (const auto* whole = std::get_if<std::int64_t>(&value.data()))
+    return static_cast<double>(*whole);
+  return std::get<double>(value.data());
+}
+
+/// What the manifest's `utility` promises before any data is seen: a bound for 0, 1, ... T steps.
+Json predicted_excess(const Plan& plan, const Value& utility) {
+  const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
+  const std::vector<double> bounds = descent.bounds(plan.noise_multiplier);
+  std::vector<std::size_t> steps(bounds.size());
+  for (std::size_t step = 0; step < steps.size(); ++step) steps[step] = step;
+  if (steps.size() > kMostRecordedChanges) steps = spread(steps.size());
+  Json values = Json::array();
+  for (const std::size_t step : steps) values.push_back(bounds[step]);
+  return {{"optimum", number_of(utility, "optimum")}, {"step", steps}, {"value", values}};
+}
+
 }  // namespace
+
+bool has_prediction(const Plan& plan) {
+  return plan.manifest->resolved.find("utility") != nullptr && !plan.federated &&
+         !plan.noise_adapts && !plan.correlated && !plan.manifest->noise_off;
+}
 
 Json schedule_record(const Plan& plan) {
   Json slots{{"noise_multiplier", record(plan.noise_multiplier)},
@@ -49,10 +76,13 @@ Json schedule_record(const Plan& plan) {
   }
   // Noise that adapts is known when the run has ended.
   if (plan.noise_adapts && !plan.noise_adapts->made) slots.erase("noise_multiplier");
-  return {{"schedules", 1},
-          {"steps", plan.steps()},
-          {"affordable_steps", plan.affordable_steps},
-          {"slots", std::move(slots)}};
+  Json json{{"schedules", 1},
+            {"steps", plan.steps()},
+            {"affordable_steps", plan.affordable_steps},
+            {"slots", std::move(slots)}};
+  if (has_prediction(plan))
+    json["predicted_excess"] = predicted_excess(plan, *plan.manifest->resolved.find("utility"));
+  return json;
 }
 
 }  // namespace privgrad::core

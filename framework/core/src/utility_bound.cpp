@@ -60,10 +60,18 @@ double rho_for(double epsilon, double delta) {
 }
 
 double Descent::bound(std::span<const double> noise_multiplier) const {
+  return bounds(noise_multiplier).back();
+}
+
+std::vector<double> Descent::bounds(std::span<const double> noise_multiplier) const {
   const double budget = budget_of_noise(noise_multiplier);
+  std::vector<double> all{1.0};
   double noise = 0.0;
-  for (const double sigma : noise_multiplier) noise = gamma() * noise + sigma * sigma;
-  return power(gamma(), static_cast<double>(noise_multiplier.size())) + alpha * budget * noise;
+  for (const double sigma : noise_multiplier) {
+    noise = gamma() * noise + sigma * sigma;
+    all.push_back(power(gamma(), static_cast<double>(all.size())) + alpha * budget * noise);
+  }
+  return all;
 }
 
 double Descent::bound(std::uint64_t steps, BudgetSplit split) const {

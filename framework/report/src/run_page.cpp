@@ -265,6 +265,7 @@ class RunPage {
              "How many examples had a gradient longer than the clip norm. The numbers carry the "
              "noise that they were released with, so they can leave the range from 0 to 1.",
          .series = {{"clipped", measured(&Measurement::clipped_fraction)}}});
+    html += excess_chart();
     if (html.empty()) {
       return section(
           "training", "Training",
@@ -276,6 +277,33 @@ class RunPage {
         "training", "Training",
         "<div class=\"charts\">\n" + html + "</div>\n" +
             (seconds ? paragraph("The steps took " + short_number(*seconds, 3) + " s.") : ""));
+  }
+
+  /// What was promised before the run, and what came of it.
+  std::string excess_chart() {
+    if (!record_.schedules || !record_.schedules->contains("predicted_excess")) return "";
+    const std::string source = (record_.directory / "schedules.json").string();
+    const Json& predicted = members(*record_.schedules, "predicted_excess", source);
+    Series bound{.name = "bound on the expectation",
+                 .points = listed_points(predicted, "predicted_excess", source)};
+    Series seen{.name = "measured", .points = {}, .markers = true};
+    const double optimum = number(predicted, "optimum", source).value_or(0.0);
+    const std::vector<Point> losses = measured(&Measurement::train_loss);
+    const double gap = losses.empty() ? 0.0 : losses.front().y - optimum;
+    if (!losses.empty() && losses.front().x == 0.0 && gap > 0.0) {
+      for (const Point& point : losses) seen.points.push_back({point.x, (point.y - optimum) / gap});
+    }
+    return charts_.add(
+        {.id = "excess",
+         .title = "Excess risk, predicted and measured",
+         .x = "step",
+         .y = "over that before the first step",
+         .says =
+             "Whether the constants of the manifest (utility) describe this loss: the bound is "
+             "Theorem 4.1 of Hong et al. 2022 for them and for the noise of this plan. Points "
+             "that stay above it say that they do not, or that steps are not 1/smoothness long.",
+         .series = {std::move(bound), std::move(seen)},
+         .from_zero = true});
   }
 
   // ---- federated runs
@@ -562,24 +590,31 @@ SlotWords words_of_slot(const std::string& slot) {
   return {slot, "One value a step, as planned."};
 }
 
-std::vector<Point> slot_points(const Json& schedules, const std::string& slot,
-                               const std::string& source) {
-  const Json& entry = members(members(schedules, "slots", source), slot.c_str(), source);
+std::vector<Point> listed_points(const Json& entry, const std::string& name,
+                                 const std::string& source) {
   const Json& steps = list(entry, "step", source);
   const Json& values = list(entry, "value", source);
   if (steps.size() != values.size())
-    throw IoError(source + ": '" + slot + "' has lists of different lengths");
+    throw IoError(source + ": '" + name + "' has lists of different lengths");
   std::vector<Point> points;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].is_number() || !values[i].is_number()) {
-      throw IoError(source + ": '" + slot + "' holds what is no number");
+      throw IoError(source + ": '" + name + "' holds what is no number");
     }
-    const Point point{steps[i].get<double>() + 1.0, values[i].get<double>()};
+    const Point point{steps[i].get<double>(), values[i].get<double>()};
     if (!points.empty() && point.x <= points.back().x) {
-      throw IoError(source + ": '" + slot + "' goes back in steps");
+      throw IoError(source + ": '" + name + "' goes back in steps");
     }
     points.push_back(point);
   }
+  return points;
+}
+
+std::vector<Point> slot_points(const Json& schedules, const std::string& slot,
+                               const std::string& source) {
+  std::vector<Point> points = listed_points(
+      members(members(schedules, "slots", source), slot.c_str(), source), slot, source);
+  for (Point& point : points) point.x += 1.0;
   const auto last = number(schedules, "steps", source);
   if (last && !points.empty() && *last > points.back().x)
     points.push_back({*last, points.back().y});

@@ -239,3 +239,13 @@ TEST_CASE("the rows of the tables, in numbers", "[bound]") {
   CHECK_THAT(value("2", "GD+zCDP, Dynamic Schedule, in probability"),
              WithinRel(1e-3 * (std::sqrt(60.0 * std::log(20.0) / 392.7) + 80.0), 1e-12));
 }
+
+TEST_CASE("after each step the bound is that of the steps so far, at the budget of all") {
+  // By hand for gamma = 0.9 and noise 2, 1: R = 1/4 + 1; 0.9 + alpha R 4; 0.81 + alpha R (3.6 + 1).
+  const Descent descent{.kappa = 10.0, .alpha = 0.01};
+  const std::vector<double> bounds = descent.bounds(std::vector<double>{2.0, 1.0});
+  REQUIRE(bounds.size() == 3);
+  CHECK(bounds[0] == 1.0);
+  CHECK_THAT(bounds[1], WithinRel(0.9 + 0.0125 * 4.0, 1e-12));
+  CHECK_THAT(bounds[2], WithinRel(0.81 + 0.0125 * 4.6, 1e-12));
+}

@@ -48,6 +48,9 @@ struct Descent {
   /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2: Theorem 4.1, for any noise multipliers; alpha
   /// is that of their budget.
   double bound(std::span<const double> noise_multiplier) const;
+  /// The same after each step, with the budget of all: [0] before the first, 1; the last is
+  /// bound(noise_multiplier).
+  std::vector<double> bounds(std::span<const double> noise_multiplier) const;
   /// uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha ((1 -
   /// gamma^(T/2))/(1 - sqrt(gamma)))^2. 1 for no steps.
   double bound(std::uint64_t steps, BudgetSplit split) const;
