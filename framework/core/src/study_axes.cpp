@@ -112,7 +112,9 @@ class AxesReader {
       const std::vector<Labelled> values = read_values(member.value, where, problems_);
       check_labels(values, where, problems_);
       Axis axis{.keys = {member.key}, .values = {}};
-      for (const Labelled& value : values) axis.values.push_back({value.label, {value.value}});
+      for (const Labelled& value : values) {
+        axis.values.push_back({value.label, {value.value}, {value.label}});
+      }
       add(std::move(axis), member.key_mark);
     }
   }
@@ -161,6 +163,7 @@ class AxesReader {
       for (std::size_t i = 0; i < values.size(); ++i) {
         joined[i] += (joined[i].empty() ? "" : "-") + values[i].label;
         axis.values[i].values.push_back(values[i].value);
+        axis.values[i].labels.push_back(values[i].label);
       }
       axis.keys.push_back(member.key);
     }
@@ -373,7 +376,7 @@ Arm arm_at(const StudyAxes& axes, const Place& place, const std::string& file) {
     const AxisValue& value = axis.values[place[a]];
     arm.name += (arm.name.empty() ? "" : "+") + value.label;
     for (std::size_t k = 0; k < axis.keys.size(); ++k) {
-      arm.labels[axis.keys[k]] = value.label;
+      arm.labels[axis.keys[k]] = value.labels[k];
       arm.changes.push_back({axis.keys[k], value.values[k], file});
     }
   }

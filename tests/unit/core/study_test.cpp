@@ -70,6 +70,9 @@ TEST_CASE("a zip varies its keys together", "[study]") {
   CHECK(arms_of("zip: [{a: [1, 2], b: [x, y]}]\naxes: {c: [p, q]}\n") ==
         Lines{"p+1", "p+2", "q+1", "q+2"});
   CHECK(arms_of("zip: [{a: {one: 1, two: 2}, b: [x, x2]}]\n") == Lines{"one", "two"});
+  // An arm is named by the first key that tells the rows apart; a table has what each key was.
+  CHECK(study(kHead + std::string("zip: [{a: [1, 2], b: [x, y]}]\n")).arms[1].labels ==
+        std::map<std::string, std::string>{{"a", "2"}, {"b", "y"}});
 }
 
 TEST_CASE("skip drops arms, only keeps them", "[study]") {

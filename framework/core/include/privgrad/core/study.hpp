@@ -27,6 +27,7 @@ struct StudyMetric {
 struct AxisValue {
   std::string label;  ///< Unique on its axis; may be a part of a file's name.
   std::vector<Value> values;
+  std::vector<std::string> labels;  ///< Of each key's own value.
 };
 
 /// What varies: one manifest key, or several together.
