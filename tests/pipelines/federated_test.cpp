@@ -6,6 +6,7 @@
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/federated_plan.hpp"
 #include "privgrad/plugin.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -93,28 +94,10 @@ class WatchedIterations final : public Schedule, public AdaptiveLocalIterations 
   }
 };
 
-template <class Interface, class Impl>
-Factory offer(std::string name) {
-  Factory factory;
-  factory.kind = std::string(Interface::kKind);
-  factory.interface_version = Interface::kInterfaceVersion;
-  factory.sees = std::string(Interface::kSees);
-  factory.info = {std::move(name), "Of this test.", "none", {}};
-  factory.create = [](const Params& params) -> void* {
-    return static_cast<Interface*>(new Impl(params));
-  };
-  factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
-  return factory;
-}
-
 const Catalog& watching() {
-  static const Catalog catalog = [] {
-    Catalog made = house();
-    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
-             {offer<Sampler, WatchedSampler>("watched"),
-              offer<Schedule, WatchedIterations>("watched_iterations")});
-    return made;
-  }();
+  static const Catalog catalog =
+      house_with({offer<Sampler, WatchedSampler>("watched"),
+                  offer<Schedule, WatchedIterations>("watched_iterations")});
   return catalog;
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 #include <numeric>
 
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -40,24 +41,13 @@ class Wanderer final : public Sampler, public PublicOrder {
   }
 };
 
-template <Lapse kLapse>
-Factory offer(std::string name) {
-  Registrar registrar;
-  registrar.add<Sampler, Wanderer<kLapse>>(
-      {.name = std::move(name), .summary = "Of this test.", .reference = "none", .params = {}});
-  return registrar.factories().front();
-}
-
 const Catalog& wanderers() {
-  static const Catalog catalog = [] {
-    Catalog made = house();
-    made.add(
-        std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
-        {offer<Lapse::none>("keeps_to_it"), offer<Lapse::takes_another>("takes_another"),
-         offer<Lapse::takes_one_more>("takes_one_more"),
-         offer<Lapse::takes_one_twice>("takes_one_twice"), offer<Lapse::takes_less>("takes_less")});
-    return made;
-  }();
+  static const Catalog catalog =
+      house_with({offer<Sampler, Wanderer<Lapse::none>>("keeps_to_it"),
+                  offer<Sampler, Wanderer<Lapse::takes_another>>("takes_another"),
+                  offer<Sampler, Wanderer<Lapse::takes_one_more>>("takes_one_more"),
+                  offer<Sampler, Wanderer<Lapse::takes_one_twice>>("takes_one_twice"),
+                  offer<Sampler, Wanderer<Lapse::takes_less>>("takes_less")});
   return catalog;
 }
 

@@ -12,6 +12,7 @@
 #include "privgrad/core/study.hpp"
 #include "privgrad/plugin.hpp"
 #include "shared_files.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -370,28 +371,10 @@ class Walker final : public Optimizer {
   }
 };
 
-template <class Interface, class Impl>
-Factory offer(std::string name) {
-  Factory factory;
-  factory.kind = std::string(Interface::kKind);
-  factory.interface_version = Interface::kInterfaceVersion;
-  factory.sees = std::string(Interface::kSees);
-  factory.info = {std::move(name), "Of this test.", "none", {}};
-  factory.create = [](const Params& params) -> void* {
-    return static_cast<Interface*>(new Impl(params));
-  };
-  factory.destroy = [](void* object) noexcept { delete static_cast<Interface*>(object); };
-  return factory;
-}
-
 const Catalog& listening() {
-  static const Catalog catalog = [] {
-    Catalog made = house();
-    made.add(std::make_shared<PluginIdentity>(PluginIdentity{"test", "1", "", "", ""}), nullptr,
-             {offer<Sampler, CoinSampler>("coin"), offer<Model, FlatModel>("flat_model"),
-              offer<Optimizer, Walker<1>>("walker"), offer<Optimizer, Walker<0>>("sitter")});
-    return made;
-  }();
+  static const Catalog catalog =
+      house_with({offer<Sampler, CoinSampler>("coin"), offer<Model, FlatModel>("flat_model"),
+                  offer<Optimizer, Walker<1>>("walker"), offer<Optimizer, Walker<0>>("sitter")});
   return catalog;
 }
 

@@ -196,6 +196,19 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
   CHECK(statement.at("short").get<std::string>().starts_with("unfinished, at most epsilon"));
 }
 
+TEST_CASE("a run without noise that goes on was charged for nothing either") {
+  const Cli cli;
+  Process process(
+      cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
+                   "--set", "privacy.noise=off", "--out", "run", "--quiet"}));
+  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/metrics.jsonl")); }));
+  process.send(SIGKILL);
+  process.finish();
+  const Json statement = statement_of(cli);
+  CHECK(statement.at("status") == "unfinished");
+  CHECK(statement.at("charged_steps") == 0);
+}
+
 TEST_CASE("a statement in a terminal keeps to 100 columns") {
   const Cli cli;
   page_of_run(cli);

@@ -116,25 +116,13 @@ Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   return data;
 }
 
-void mark_all(Value& value) {
-  value.mark = {1, 1};
-  if (auto* items = std::get_if<Value::List>(&value.data())) {
-    for (Value& item : *items) mark_all(item);
-  } else if (auto* members = std::get_if<Value::Object>(&value.data())) {
-    for (Value::Member& member : *members) {
-      member.key_mark = {1, 1};
-      mark_all(member.value);
-    }
-  }
-}
-
 std::vector<core::ManifestChange> data_changes(const Call& call, const Arguments& arguments,
                                                const core::Manifest& manifest,
                                                const core::Plan& plan) {
   if (call.own_data) return {};
   Value data = arguments.has("auxiliary") ? parsed_auxiliary(arguments.text("auxiliary"))
                                           : auxiliary_data(manifest, plan);
-  mark_all(data);
+  core::mark_all(data, {1, 1});
   return {{"data", std::move(data), "--auxiliary"}};
 }
 

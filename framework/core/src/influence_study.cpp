@@ -4,26 +4,15 @@
 #include <utility>
 
 #include "privgrad/core/paired_statistics.hpp"
+#include "privgrad/core/yaml.hpp"
 
 namespace privgrad::core {
 namespace {
 
 constexpr const char* kWho = "privgrad influence";
 
-void mark_all(Value& value) {
-  value.mark = {1, 1};
-  if (auto* items = std::get_if<Value::List>(&value.data())) {
-    for (Value& item : *items) mark_all(item);
-  } else if (auto* members = std::get_if<Value::Object>(&value.data())) {
-    for (Value::Member& member : *members) {
-      member.key_mark = {1, 1};
-      mark_all(member.value);
-    }
-  }
-}
-
 ManifestChange change(std::string key, Value value) {
-  mark_all(value);
+  mark_all(value, {1, 1});
   return {std::move(key), std::move(value), kWho};
 }
 

@@ -11,18 +11,6 @@
 namespace privgrad::core {
 namespace {
 
-void mark_all(Value& value, Mark mark) {
-  value.mark = mark;
-  if (auto* items = std::get_if<Value::List>(&value.data())) {
-    for (Value& item : *items) mark_all(item, mark);
-  } else if (auto* members = std::get_if<Value::Object>(&value.data())) {
-    for (Value::Member& member : *members) {
-      member.key_mark = mark;
-      mark_all(member.value, mark);
-    }
-  }
-}
-
 std::vector<std::string> split(std::string_view key) {
   std::vector<std::string> elements;
   for (std::size_t begin = 0;;) {

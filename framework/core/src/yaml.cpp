@@ -393,4 +393,16 @@ std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& pro
   }
 }
 
+void mark_all(Value& value, Mark mark) {
+  value.mark = mark;
+  if (auto* items = std::get_if<Value::List>(&value.data())) {
+    for (Value& item : *items) mark_all(item, mark);
+  } else if (auto* members = std::get_if<Value::Object>(&value.data())) {
+    for (Value::Member& member : *members) {
+      member.key_mark = mark;
+      mark_all(member.value, mark);
+    }
+  }
+}
+
 }  // namespace privgrad::core

@@ -33,6 +33,9 @@ std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& pro
 /// What a plain (unquoted) scalar means. \param problem  out: set if it is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 
+/// Gives a value and everything in it one place, for what was not read from a file of its own.
+void mark_all(Value& value, Mark mark);
+
 /// What is wrong with the characters of a text.
 struct BadCharacter {
   Mark mark;         ///< Lines and columns count characters, from 1.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "house_plugins.hpp"
+#include "privgrad/plugin.hpp"
+
+/// A component of a test, without parameters, as a plugin would offer it.
+template <class Interface, class Impl>
+privgrad::Factory offer(std::string name) {
+  privgrad::Registrar registrar;
+  registrar.add<Interface, Impl>(
+      {.name = std::move(name), .summary = "Of this test.", .reference = "none", .params = {}});
+  return registrar.factories().front();
+}
+
+/// The components of the house, and these.
+inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
+  privgrad::Catalog made = house();
+  made.add(
+      std::make_shared<privgrad::PluginIdentity>(privgrad::PluginIdentity{"test", "1", "", "", ""}),
+      nullptr, std::move(factories));
+  return made;
+}
