@@ -284,19 +284,7 @@ class FederatedPlanner {
 
   std::vector<Charge> estimate_charges(std::uint64_t size, double noise) const {
     const std::vector<Event> releases(wish_.rounds, Event::gaussian(noise));
-    const auto sampler = estimate_sampler(size);
-    const std::vector<Event> costs =
-        manifest_.sampler.with_position([&] { return sampler->charges(releases); });
-    if (costs.size() != releases.size()) {
-      throw PluginError(manifest_.sampler.component->full_name() + ": gave " +
-                        std::to_string(costs.size()) + " charges for " +
-                        std::to_string(releases.size()) + " steps");
-    }
-    std::vector<Charge> charges;
-    for (std::uint64_t round = 0; round < wish_.rounds; ++round) {
-      charges.push_back({round, releases[round], costs[round], "estimate"});
-    }
-    return charges;
+    return sampled_charges(manifest_, *estimate_sampler(size), releases, "estimate");
   }
 
   void start_estimates(ClientPlan& client, std::uint64_t size) const {

@@ -597,19 +597,7 @@ class Planner {
     if (plan_correlated(setting)) return plan_.correlated->charges();
     const std::vector<Event> releases = manifest_.aggregator.with_position(
         [&] { return release_events(*plan_.aggregator, plan_.steps(), manifest_.adjacency); });
-    std::vector<Event> costs =
-        manifest_.sampler.with_position([&] { return plan_.sampler->charges(releases); });
-    if (costs.size() != releases.size()) {
-      throw PluginError(manifest_.sampler.component->full_name() + ": gave " +
-                        std::to_string(costs.size()) + " charges for " +
-                        std::to_string(releases.size()) + " steps");
-    }
-    std::vector<Charge> charges;
-    charges.reserve(costs.size());
-    for (std::uint64_t step = 0; step < costs.size(); ++step) {
-      charges.push_back({step, releases[step], std::move(costs[step])});
-    }
-    return charges;
+    return sampled_charges(manifest_, *plan_.sampler, releases);
   }
 
   void plan_noise() {
@@ -943,6 +931,22 @@ void list_unaccounted(Plan& plan, std::vector<Unaccounted> more) {
   unlisted.list();
   for (Unaccounted& item : more) plan.unaccounted.push_back(std::move(item));
   if (plan.manifest->mode == Mode::release) unlisted.refuse();
+}
+
+std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
+                                    std::span<const Event> releases, const std::string& what) {
+  std::vector<Event> costs =
+      manifest.sampler.with_position([&] { return sampler.charges(releases); });
+  if (costs.size() != releases.size()) {
+    throw PluginError(manifest.sampler.component->full_name() + ": gave " +
+                      std::to_string(costs.size()) + " charges for " +
+                      std::to_string(releases.size()) + " steps");
+  }
+  std::vector<Charge> charges;
+  charges.reserve(costs.size());
+  for (std::uint64_t i = 0; i < costs.size(); ++i)
+    charges.push_back({i, releases[i], std::move(costs[i]), what});
+  return charges;
 }
 
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges) {

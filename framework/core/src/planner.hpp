@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,12 @@ struct ScheduleValues {
 /// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
+
+/// What the manifest's sampler charges for these releases, one charge for each.
+/// \param what  the charges' name; "" for steps.
+/// \throws PluginError if it gives another number of them.
+std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
+                                    std::span<const Event> releases, const std::string& what = {});
 
 /// What an accountant proves of the charges, in their order.
 /// \throws PrivacyError if it refuses one, or if its answer is an estimate.
