@@ -736,6 +736,8 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.partition=flatten"}, "does not share them out");
   refused({"data.transforms=[iid]"}, "federated.partition");
   refused({"federated.clients=401"}, "without examples");
+  // What is left out is refused at the section that lacks it.
+  refused({"federated.clients=401"}, ":11:12: error: federated.partition: ");
   refused({"federated.local_iterations=2.5"}, "expected a whole number");
   refused({"federated.client_clip_norm=1"}, "only aggregation dp_fed_avg uses it");
   refused({"federated.aggregation=dp_fed_avg"}, "client_clip_norm is missing");

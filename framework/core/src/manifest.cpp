@@ -384,7 +384,10 @@ class Loader {
     const Value* given = parent.find(slot.key);
     if (given != nullptr) return read_component(slot, where, *given, use, reserved);
     if (!slot.default_name.empty()) {
-      return read_component(slot, where, Value(std::string(slot.default_name)), use, reserved);
+      // What is wrong with it is shown at the section that lacks it.
+      Value left_out{std::string(slot.default_name)};
+      if (!section.empty()) left_out.mark = parent.mark;
+      return read_component(slot, where, left_out, use, reserved);
     }
     problems_.add(parent.mark, where, "is missing; " + std::string(slot.doc));
     return {};
