@@ -122,6 +122,7 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
 TEST_CASE("a metric that one run lacks is not compared, and its mean is not made up", "[study]") {
   auto runs = with_differences({-1, -2}, {-1, -2});
   runs[1][1].status = "diverged";
+  runs[1][1].steps = 7;
   runs[1][1].metrics["train_loss"] = std::nullopt;
   runs[2][0].metrics["train_loss"] = std::numeric_limits<double>::infinity();
   const auto results = core::results_json(three_arms(), runs);
@@ -134,6 +135,7 @@ TEST_CASE("a metric that one run lacks is not compared, and its mean is not made
   }
   CHECK(results.at("arms").at(1).at("statuses") ==
         nlohmann::json({{"completed", 1}, {"diverged", 1}}));
+  CHECK(results.at("arms").at(1).at("steps").at(1) == 7);
   // What is not known cannot be the best, however good its other runs are.
   CHECK(results.at("choice").at("best") == results.at("arms").at(0).at("name"));
 }

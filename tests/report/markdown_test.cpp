@@ -16,7 +16,7 @@ class Study {
     fs::create_directories(cli.out("study"));
     Json study{{"study", 1}, {"name", "rates"}, {"axes", axes}, {"arms", Json::array()}};
     for (const Json& arm : results.at("arms"))
-      study["arms"].push_back({{"name", arm.at("name")}, {"steps", 12}});
+      study["arms"].push_back({{"name", arm.at("name")}, {"steps", 3000}});
     write_file(cli.out("study/study.json"), study.dump());
     write_file(cli.out("study/results.json"), results.dump());
   }
@@ -25,6 +25,7 @@ class Study {
                   Json labels = Json::object()) {
     return {{"name", name},
             {"labels", std::move(labels)},
+            {"steps", {11, 12}},
             {"metrics", {{"train_loss", {{"values", std::move(values)}}}}}};
   }
 
@@ -60,7 +61,7 @@ TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   // Differences 1 and 2: mean 1.5, t = 3, p = 0.204833, which two digits may not make 0.20.
-  CHECK_THAT(study.page(), ContainsSubstring("| fast | 12 | 3 "));
+  CHECK_THAT(study.page(), ContainsSubstring("| fast | 11 to 12 | 3 "));
   CHECK_THAT(study.page(), ContainsSubstring("| 1.5 [-4.85, 7.85] | 0.21 |"));
   CHECK_THAT(study.page(), ContainsSubstring("epsilon at most 1 at delta 1e-05, zero_out"));
   CHECK_THAT(study.page(), ContainsSubstring("![train loss](page/rates-train_loss.svg)"));
@@ -142,6 +143,15 @@ TEST_CASE("without gnuplot, the error names it, and nothing is written") {
   CHECK_THAT(outcome.err, ContainsSubstring("gnuplot"));
   CHECK_FALSE(fs::exists(study.cli.out("page.md")));
   CHECK_FALSE(fs::exists(study.cli.out("page")));
+}
+
+TEST_CASE("steps that are no numbers are refused in one line") {
+  Study study;
+  study.results["arms"][1]["steps"] = {12, "many"};
+  study.write();
+  const Outcome outcome = study.report();
+  check_one_error_line(outcome, 4);
+  CHECK_THAT(outcome.err, ContainsSubstring("results.json: 'steps' holds what is no number"));
 }
 
 TEST_CASE("half a study is refused before anything is written") {

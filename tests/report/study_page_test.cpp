@@ -43,7 +43,7 @@ class Study {
 
   static Json arm(const std::string& name, double epsilon) {
     return {{"name", name},
-            {"steps", 12},
+            {"steps", 3000},
             {"epsilon", epsilon},
             {"delta", 1e-5},
             {"bound", "upper"},
@@ -104,6 +104,9 @@ TEST_CASE("the page of a study compares its arms") {
     CHECK_THAT(seen, ContainsSubstring(text));
   }
   CHECK_THAT(seen, ContainsSubstring(">3.0001</td>"));  // five digits, rounded up
+  // The steps that were made, which are fewer than planned where a budget ends them.
+  CHECK_THAT(seen, ContainsSubstring(">12</td>"));
+  CHECK(seen.find("3000 planned") == std::string::npos);
   CHECK(chart(page, "means-1").at("rows") ==
         Json{{"base", 0.8, 0.71, 0.89}, {"fast", 0.85, 0.85, 0.85}});
   CHECK(chart(page, "pairs-1").at("rows") == Json{{"fast", 0.05, -0.01, 0.11}});
@@ -177,6 +180,7 @@ TEST_CASE("a study that was cut off says how far it came and compares nothing") 
   CHECK(chart(page, "means-1").is_null());
   fs::remove_all(study.cli.out("study/runs"));
   CHECK_THAT(visible(study.page()), ContainsSubstring("0 of 4 runs"));
+  CHECK_THAT(visible(study.page()), ContainsSubstring(">3000 planned</td>"));
 }
 
 TEST_CASE("a broken or hostile study is refused in one line, or is text") {

@@ -12,6 +12,12 @@ std::string short_number(double value, int digits) {
   return text;
 }
 
+std::string short_range(double low, double high, int digits) {
+  const std::string from = short_number(low, digits);
+  const std::string to = short_number(high, digits);
+  return from == to ? from : from + " to " + to;
+}
+
 std::string short_bound(double value, int digits) {
   std::string text = short_number(value, digits);
   if (!std::isfinite(value) || value == 0.0) return text;

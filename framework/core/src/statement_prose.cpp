@@ -54,12 +54,9 @@ std::string count_of_steps(const Json& statement, const char* key) {
   return number + (number == "1" ? " step" : " steps");
 }
 
-/// "2" or "1.5 to 3".
 std::string range_text(const Json& range) {
   if (range.is_null()) return "none";
-  const std::string low = short_number(range.at("smallest").get<double>(), 5);
-  const std::string high = short_number(range.at("largest").get<double>(), 5);
-  return low == high ? low : low + " to " + high;
+  return short_range(range.at("smallest").get<double>(), range.at("largest").get<double>(), 5);
 }
 
 std::string bound_text(const Json& answer) {

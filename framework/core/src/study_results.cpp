@@ -347,9 +347,10 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
     Json arm{{"name", planned[a].at("name")},       {"set", planned[a].at("set")},
              {"labels", planned[a].at("labels")},   {"runs", runs[a].size()},
              {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
-             {"statuses", Json::object()},          {"metrics", Json::object()},
-             {"versus_baseline", Json::object()}};
+             {"statuses", Json::object()},          {"steps", Json::array()},
+             {"metrics", Json::object()},           {"versus_baseline", Json::object()}};
     for (const RunRecord& run : runs[a]) {
+      arm["steps"].push_back(run.steps);
       Json& count = arm["statuses"][run.status];
       count = count.is_null() ? 1 : count.get<int>() + 1;
     }

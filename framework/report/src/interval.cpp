@@ -1,8 +1,11 @@
 #include "interval.hpp"
 
+#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
+
+#include "privgrad/core/short_numbers.hpp"
 
 namespace privgrad::report {
 
@@ -15,6 +18,11 @@ MeanInterval mean_interval(const std::vector<double>& values) {
   const double deviation = std::sqrt(squares / (count - 1.0));
   const boost::math::students_t distribution(count - 1.0);
   return {mean, boost::math::quantile(distribution, 0.975) * deviation / std::sqrt(count)};
+}
+
+std::string range_of(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return core::short_range(*least, *most, 15);
 }
 
 }  // namespace privgrad::report

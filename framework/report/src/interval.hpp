@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace privgrad::report {
@@ -14,5 +15,8 @@ struct MeanInterval {
 
 /// \pre `values` is not empty.
 MeanInterval mean_interval(const std::vector<double>& values);
+
+/// Whole numbers, as "12", or "11 to 12" where they differ. \pre `values` is not empty.
+std::string range_of(const std::vector<double>& values);
 
 }  // namespace privgrad::report

@@ -8,6 +8,7 @@
 
 #include "chart.hpp"
 #include "influence_page.hpp"
+#include "interval.hpp"
 #include "privgrad/core/paired_statistics.hpp"
 #include "privgrad/core/short_numbers.hpp"
 #include "privgrad/error.hpp"
@@ -64,7 +65,7 @@ std::string interval(double low, double high, int digits) {
 struct Arm {
   std::string name;
   std::map<std::string, std::string> labels;
-  double steps = 0.0;
+  std::string steps;                                  ///< That its runs made.
   std::map<std::string, std::vector<double>> values;  ///< Per metric, one per seed.
 };
 
@@ -102,16 +103,11 @@ class StudySection {
 
  private:
   void read_arms() {
-    std::map<std::string, double> steps;
-    for (const Json& entry : list(study_, "arms", source_))
-      steps[text(entry, "name", source_).value_or("")] =
-          number(entry, "steps", source_).value_or(0.0);
     for (const Json& entry : list(results_, "arms", source_)) {
       Arm arm{.name = text(entry, "name", source_).value_or("?"),
               .labels = {},
-              .steps = 0.0,
+              .steps = steps_of(entry),
               .values = {}};
-      arm.steps = steps[arm.name];
       for (const auto& [key, label] : members(entry, "labels", source_).items())
         if (label.is_string()) arm.labels[key] = label.get<std::string>();
       const Json& metrics = members(entry, "metrics", source_);
@@ -133,6 +129,15 @@ class StudySection {
       if (arm.name == named) baseline_ = &arm;
     }
     if (baseline_ == nullptr) baseline_ = &arms_.front();
+  }
+
+  std::string steps_of(const Json& entry) const {
+    std::vector<double> made;
+    for (const Json& steps : list(entry, "steps", source_)) {
+      if (!steps.is_number()) throw IoError(source_ + ": 'steps' holds what is no number");
+      made.push_back(steps.get<double>());
+    }
+    return made.empty() ? "-" : range_of(made);
   }
 
   /// The key along which arms are drawn: the first whose labels are numbers, at least three of
@@ -204,7 +209,7 @@ class StudySection {
     }
     std::string text = head(heading);
     for (const Arm& arm : arms_) {
-      std::vector<std::string> cells{plain(arm.name), short_number(arm.steps, 6)};
+      std::vector<std::string> cells{plain(arm.name), arm.steps};
       for (const std::string& metric : metrics_) add_cells(cells, arm, metric);
       text += row(cells);
     }

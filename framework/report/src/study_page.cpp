@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
+using core::short_range;
 
 constexpr int kBoundDigits = 5;
 constexpr std::size_t kMostCurvePoints = 300;  // of each arm, with its interval
@@ -201,7 +202,7 @@ class StudyPage {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
       std::vector<std::string> cells{arm.name + (arm.name == baseline() ? " (baseline)" : ""),
                                      runs_of(arm),
-                                     digits(number(arm.plan, "steps", study_file_), 15),
+                                     steps_of(arm),
                                      epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
                                      text(arm.plan, "bound", study_file_).value_or("-") + ", " +
                                          text(arm.plan, "accountant", study_file_).value_or("-"),
@@ -238,13 +239,24 @@ class StudyPage {
     return words.empty() ? "0" : words;
   }
 
+  /// Those that its runs made; before any has ended, those that are planned.
+  std::string steps_of(const Arm& arm) const {
+    std::vector<double> made;
+    for (const RunRecord& run : arm.runs) {
+      const auto steps = number(*run.summary, "steps", (run.directory / "summary.json").string());
+      if (steps) made.push_back(*steps);
+    }
+    return made.empty() ? digits(number(arm.plan, "steps", study_file_), 15) + " planned"
+                        : range_of(made);
+  }
+
   std::string noise_of(const Arm& arm) const {
     const Json& range = list(arm.plan, "noise_multiplier", study_file_);
     if (range.size() != 2 || !range[0].is_number() || !range[1].is_number()) return "-";
-    const std::string low = short_number(range[0].get<double>(), 4);
-    const std::string high = short_number(range[1].get<double>(), 4);
-    if (arm.plan.value("noise_adapts", Json()) == true) return "from " + low + " on, adapting";
-    return low == high ? low : low + " to " + high;
+    const double low = range[0].get<double>();
+    if (arm.plan.value("noise_adapts", Json()) == true)
+      return "from " + short_number(low) + " on, adapting";
+    return short_range(low, range[1].get<double>());
   }
 
   std::string mean_chart(const std::string& metric, int at) {

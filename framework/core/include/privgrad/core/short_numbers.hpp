@@ -7,6 +7,9 @@ namespace privgrad::core {
 /// \returns `value` with `digits` significant digits; "inf" for infinity.
 std::string short_number(double value, int digits = 4);
 
+/// "2", or "1.5 to 3" where the two differ in what is shown.
+std::string short_range(double low, double high, int digits = 4);
+
 /// As short_number, but never below `value`: for an epsilon that is read as a guarantee.
 std::string short_bound(double value, int digits = 6);
 
