@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "privgrad/core/certified_accountant.hpp"
+#include "privgrad/core/client.hpp"
 #include "privgrad/core/federated_plan.hpp"
 #include "privgrad/plugin.hpp"
 #include "test_components.hpp"
@@ -60,6 +62,7 @@ Json clients_of(const Experiment& experiment) {
 class WatchedSampler final : public Sampler {
  public:
   static inline std::vector<double> draws;
+  static inline std::vector<std::uint64_t> steps;
 
   explicit WatchedSampler(const Params&) {}
   void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
@@ -70,6 +73,7 @@ class WatchedSampler final : public Sampler {
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
     draws.push_back(random.stream(step)->uniform());
+    steps.push_back(step);
     batch.resize(rows);
     for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
   }
@@ -434,9 +438,50 @@ TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[fede
   // Claimed is the cost of all steps that the budget pays for, however many were made; what the
   // ledgers came to on the way has another name, also while it goes on.
   CHECK(result.epsilon.value == plan.epsilon().value);
+  CHECK(result.statement.at("accounted_steps") == plan.affordable_steps);
+  CHECK(result.statement.at("charged_steps") >= result.steps);
   for (const Json& line : lines_of(experiment.run_dir() / "metrics.jsonl")) {
     CHECK(line.at("epsilon") == plan.epsilon().value);
     CHECK(line.at("charged_epsilon") <= plan.epsilon().value);
+  }
+}
+
+TEST_CASE("what is claimed of steps that may not be made is an upper bound, without a lower one",
+          "[federated][ali][privacy]") {
+  const auto statement_of = [](const std::vector<std::string>& more) {
+    std::vector<std::string> set{"privacy.accountant=pld", "schedules.noise_multiplier=4"};
+    set.insert(set.end(), more.begin(), more.end());
+    return Experiment(kBase, set).run().statement;
+  };
+  const Json fixed = statement_of({});
+  CHECK(fixed.at("lower").is_number());  // of steps that are known: pld proves both sides
+  CHECK(fixed.at("accounted_steps") == fixed.at("charged_steps"));
+  // Ten rounds cannot use up the budget of 2000 steps.
+  const Json chosen = statement_of({kAli, "steps=2000", "federated.estimates=from_models"});
+  REQUIRE(chosen.at("charged_steps") < chosen.at("accounted_steps"));
+  CHECK(chosen.at("lower").is_null());
+  CHECK(chosen.at("bound") == "upper");
+  const std::string prose = chosen.at("prose").dump();
+  CHECK_THAT(prose,
+             ContainsSubstring(chosen.at("accounted_steps").dump() + " steps of the client"));
+  CHECK_THAT(prose, ContainsSubstring("releases decided when that was"));
+  CHECK(fixed.at("prose").dump().find("releases decided") == std::string::npos);
+}
+
+TEST_CASE("a federated run that diverges is accounted for in full", "[federated][privacy]") {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{},
+        {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1e10",
+         "federated.server_learning_rate=1e38"}}) {
+    std::vector<std::string> set{"schedules.learning_rate=1e38", "schedules.clip_norm=1e10"};
+    set.insert(set.end(), more.begin(), more.end());
+    Experiment experiment(kBase, set);
+    const PrivacyAnswer planned = experiment.plan().epsilon();
+    const auto result = experiment.run();
+    REQUIRE(result.status == core::RunStatus::diverged);
+    CHECK(result.epsilon.value == planned.value);
+    CHECK_FALSE(result.epsilon.lower.has_value());
+    CHECK(result.statement.at("accounted_steps") == experiment.plan().affordable_steps);
   }
 }
 
@@ -546,6 +591,33 @@ TEST_CASE("what nobody is charged for is listed", "[federated][privacy]") {
   CHECK(listed({kAli, "federated.estimates=unaccounted"})
             .contains("estimates of the clients' losses"));
   CHECK_FALSE(listed({kAli}).contains("estimates of the clients' losses"));
+  // Of 11.6 standard deviations, an estimate's contribution of full length takes 1 / 0.09.
+  const std::string tails = "tails of the noise, which ends at 11.6 standard deviations";
+  CHECK(listed({kAli, "federated.estimate_noise=0.09", "privacy.target_epsilon=null"})
+            .contains(tails));
+  CHECK_FALSE(listed({kAli, "federated.estimate_noise=0.5", "privacy.target_epsilon=null"})
+                  .contains(tails));
+}
+
+TEST_CASE("dp_fed_avg: a number of examples that was counted is no public one",
+          "[federated][privacy]") {
+  // Without a client's examples there are fewer of them, and the shares of all others change.
+  const auto lists_sizes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+                                 "privacy.target_epsilon=1000"};
+    set.insert(set.end(), more.begin(), more.end());
+    Experiment experiment(kBase, set);
+    const auto& list = experiment.plan().unaccounted;
+    return std::any_of(list.begin(), list.end(), [](const core::Unaccounted& item) {
+      return item.what == "sizes of the clients' shards";
+    });
+  };
+  CHECK(lists_sizes({}));
+  CHECK(lists_sizes({"privacy.adjacency=replace_one", "federated.participation=full_batch"}));
+  CHECK_FALSE(lists_sizes({"data.size=400"}));
+  CHECK_FALSE(lists_sizes({"privacy.adjacency=zero_out", "federated.participation=full_batch"}));
+  CHECK_FALSE(lists_sizes({"federated.shards=given", "federated.sizes=[100, 100, 100, 100]",
+                           "federated.partition={kind: dirichlet, alpha: 50, at_least: 20}"}));
 }
 
 TEST_CASE("release mode: a real partition of private labels is refused, an even one is not",
@@ -634,6 +706,55 @@ TEST_CASE("no two samplers of a run draw the same numbers, the server's among th
     CHECK(WatchedSampler::draws.size() > 5 + 4 * 5);
     CHECK(different.size() == WatchedSampler::draws.size());
   }
+}
+
+TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlier participation",
+          "[federated][privacy]") {
+  // Its steps are numbered by the rounds, taken part in or not: the schedules and batches of the
+  // tenth round are those of steps 27 to 29.
+  WatchedSampler::steps.clear();
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("local_iterations: 3"), 19,
+               "local_iterations: 3, participation: {kind: fixed_size, batch_size: 2}, "
+               "aggregation: dp_fed_avg, client_clip_norm: 1");
+  const core::Manifest manifest =
+      core::parse_manifest(yaml, "/nowhere/m.yaml",
+                           {"sampler=watched", "privacy.target_epsilon=1000",
+                            "privacy.adjacency=replace_one", "steps=30"},
+                           watching());
+  core::Plan plan = core::make_plan(manifest);
+  const TempDir dir;
+  core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+  std::map<std::uint64_t, int> times;
+  for (const std::uint64_t step : WatchedSampler::steps) ++times[step];
+  CHECK(times.size() == 30);
+  for (const auto& [step, count] : times) CHECK(count == 2);  // of two clients, in every round
+}
+
+TEST_CASE("dp_fed_avg: the server's own order of clients is not drawn as batches are",
+          "[federated][privacy]") {
+  Experiment experiment(
+      kBase,
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree}", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "federated.participation={kind: sequential, batch_size: 2}", "privacy.target_epsilon=1000"});
+  const auto first_of = [](const core::RandomKey& key) {
+    return core::make_random_source(key.derive("sampler"))->stream(0)->uniform();
+  };
+  const core::RandomKey run = core::RandomKey::from_seed(1);
+  const double drawn = experiment.plan().correlated->random->stream(0)->uniform();
+  CHECK(drawn == first_of(core::server_key(run)));
+  CHECK(drawn != first_of(core::Client::key_of(0, run)));
+}
+
+TEST_CASE("dp_fed_avg: the server's learning rate is its own where the clients' is auto",
+          "[federated]") {
+  Experiment experiment(
+      kBase, {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+              "federated.server_learning_rate=0.25", "optimizer=normalized_sgd",
+              "schedules.learning_rate=auto", "data.size=400", "privacy.target_epsilon=1000"});
+  CHECK(experiment.plan().learning_rate.front() == 0.25);
+  CHECK(experiment.plan().federated->clients.front().plan.learning_rate.front() != 0.25);
 }
 
 TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
@@ -736,6 +857,16 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.partition=flatten"}, "does not share them out");
   refused({"data.transforms=[iid]"}, "federated.partition");
   refused({"federated.clients=401"}, "without examples");
+  refused({kAli, "federated.estimate_noise=0.3", "privacy.target_epsilon=2"},
+          "does not pay for the 10 releases beside the steps (estimate)");
+  // Sums in single precision overflow, or lose what is small, beyond.
+  for (const char* bound : {"1e-44", "3e38"}) {
+    refused(
+        {"federated.aggregation=dp_fed_avg", std::string("federated.client_clip_norm=") + bound},
+        "federated.client_clip_norm");
+    refused({kAli, std::string("federated.estimate_bound=") + bound}, "federated.estimate_bound");
+    refused({std::string("schedules.clip_norm=") + bound}, "allowed is [1e-20, 1e+28]");
+  }
   // What is left out is refused at the section that lacks it.
   refused({"federated.clients=401"}, ":11:12: error: federated.partition: ");
   refused({"federated.local_iterations=2.5"}, "expected a whole number");

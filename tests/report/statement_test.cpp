@@ -118,6 +118,20 @@ TEST_CASE("a statement is about the steps that were charged") {
              ContainsSubstring(summary.at("steps").dump() + " x gaussian"));
 }
 
+TEST_CASE("a run that diverges is accounted for in full: releases decided when it ended") {
+  const Cli cli;
+  page_of_run(cli, {"--set", "schedules.learning_rate=1e38", "--set", "schedules.clip_norm=1e10"});
+  const Json statement = statement_of(cli);
+  REQUIRE(statement.at("status") == "diverged");
+  CHECK(statement.at("accounted_steps") == 12);
+  CHECK(statement.at("charged_steps") < 12);
+  CHECK(statement.at("lower").is_null());
+  // What the whole run would have come to.
+  page_of_run(cli, {}, "whole");
+  CHECK(statement.at("epsilon") == statement_of(cli, "whole").at("epsilon"));
+  CHECK_THAT(statement.at("prose").dump(), ContainsSubstring("releases decided when that was"));
+}
+
 TEST_CASE("a lower bound is shortened downwards") {
   const Cli cli;
   page_of_run(cli, {"--set", "privacy.accountant=pld"});

@@ -164,7 +164,9 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
   const auto is_positive = [](double value) { return std::isfinite(value) && value > 0.0; };
   if (measurement.every == 0) throw PluginError(name + " asks for a measurement every 0 steps");
   if (measurement.what == Measured::loss_change) {
-    if (is_positive(measurement.loss_bound) && is_positive(measurement.noise_multiplier)) return;
+    if (is_positive(measurement.loss_bound) && is_positive(measurement.noise_multiplier)) {
+      return check_clip_norm(measurement.loss_bound, "the bound of a loss's change ");
+    }
     throw PluginError(name + " asks for a change of the loss with a bound of " +
                       format_number(measurement.loss_bound) + " and a noise multiplier of " +
                       format_number(measurement.noise_multiplier) +

@@ -61,17 +61,18 @@ void Client::close_ledger(const std::string& status) {
 
 std::optional<ClientRound> Client::train(std::span<const float> received, std::uint64_t steps,
                                          Workbench& bench) {
-  if (!trainer_.pay_for(steps_done_, steps)) return std::nullopt;
+  if (!trainer_.pay_for(next_step_, steps)) return std::nullopt;
   bench.load({received.begin(), received.end()});
   trainer_.begin_round(received);
   ClientRound round;
   diverged_ = false;
   for (std::uint64_t i = 0; i < steps && !diverged_; ++i) {
-    const double rate = plan_.learning_rate[steps_done_];
-    diverged_ = !trainer_.take_step(steps_done_, bench);
+    const double rate = plan_.learning_rate[next_step_];
+    diverged_ = !trainer_.take_step(next_step_, bench);
     const double noise = rate * trainer_.gradient_noise();
     round.rates += rate;
     round.noise_variance += noise * noise;
+    ++next_step_;
     ++steps_done_;
   }
   round.model = bench.parameters;

@@ -2,7 +2,9 @@
 
 namespace privgrad::core {
 
-void ClientProgram::begin_round(std::uint64_t local_iterations, const Mishaps& mishaps) {
+void ClientProgram::begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
+                                const Mishaps& mishaps) {
+  first_step_ = first_step;
   local_iterations_ = local_iterations;
   mishaps_ = mishaps;
   asked_ = 0;
@@ -24,6 +26,7 @@ void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) con
     const std::uint64_t steps =
         mishaps_.steps_of(number, std::min(local_iterations_, client.steps_left()));
     std::optional<ClientRound> sent;
+    client.skip_to(first_step_);
     if (steps > 0) {
       pool_.with([&](Workbench& bench) { sent = client.train(model_, steps, bench); });
     }

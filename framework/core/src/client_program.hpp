@@ -36,8 +36,13 @@ class ClientProgram final : public Program {
                 WorkbenchPool& pool, Executor& executor)
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
+  /// \param first_step  number of the round's first local step, of every client. It follows from
+  ///   the round and not from how often a client took part: the proof for samples of a fixed size
+  ///   is about rounds whose contributions depend on released models only, while there others'
+  ///   draws say something about a client's.
   /// \param mishaps  the changes of dropped clients get lost, and count as zero.
-  void begin_round(std::uint64_t local_iterations, const Mishaps& mishaps);
+  void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
+                   const Mishaps& mishaps);
 
   /// Of this round: how many were asked, and how many of them were lost, or slow.
   std::uint64_t clients() const { return asked_; }
@@ -56,7 +61,7 @@ class ClientProgram final : public Program {
   WorkbenchPool& pool_;
   Executor& executor_;
   std::vector<float> model_;
-  std::uint64_t local_iterations_ = 0;
+  std::uint64_t first_step_ = 0, local_iterations_ = 0;
   Mishaps mishaps_;
   mutable std::atomic<std::uint64_t> asked_{0}, lost_{0}, slow_{0};
 };

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
 namespace privgrad::core {
 namespace {
 
@@ -43,6 +46,14 @@ void cap(std::span<const double> squared_norms, double bound, std::span<double> 
 }
 
 }  // namespace
+
+void check_clip_norm(double clip_norm, const std::string& what) {
+  // Written so that a NaN fails too.
+  if (clip_norm >= kSmallestClipNorm && clip_norm <= kLargestClipNorm) return;
+  throw ConfigError(what + "is " + format_number(clip_norm) + ", allowed is [" +
+                    format_number(kSmallestClipNorm) + ", " + format_number(kLargestClipNorm) +
+                    "]");
+}
 
 double squared_norm_at_most(std::span<const float> row) {
   return sum_of_squares(row) * (1.0 + (static_cast<double>(row.size()) + 8.0) * kUnit);

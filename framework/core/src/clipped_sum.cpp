@@ -237,6 +237,7 @@ void check_groups(const Clip& clip, const Program& program) {
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                     std::size_t most_rows, SumMemory* memory, PrivacyUnit unit) {
+  check_clip_norm(clip.clip_norm);
   check_batch(batch, data.rows());
   check_groups(clip, program);
   SumMemory own;
@@ -332,6 +333,7 @@ std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor) {
   if (clip.count_share != 0.0) throw ConfigError("a count has no place beside differences");
+  check_clip_norm(clip.clip_norm);
   check_batch(batch, data.rows());
   const std::array<const Program*, 3> programs{&iterates.anchor, iterates.current,
                                                iterates.last_anchor};
@@ -345,7 +347,10 @@ std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data
   std::vector<std::array<std::vector<double>, 3>> totals(lanes);
   executor.for_each_chunk(lanes, [&](std::size_t lane) {
     for (std::vector<double>& sum : totals[lane]) sum.assign(parameters, 0.0);
-    AnchoredAdder adder(clip, bounds, parameters);
+    // Shorter ones, of iterates that are nearly the same, would be lost in roundings: none.
+    const auto kept = [](double bound) { return bound < kSmallestClipNorm ? 0.0 : bound; };
+    const DifferenceBounds kept_bounds{kept(bounds.since_anchor), kept(bounds.between_anchors)};
+    AnchoredAdder adder(clip, kept_bounds, parameters);
     Chunk scratch(data, chunk_rows);
     std::array<std::vector<float>, 3> gradients;
     for (std::size_t p = 0; p < programs.size(); ++p) {

@@ -15,12 +15,8 @@
 namespace privgrad::core {
 namespace {
 
-/// What the clients of one size have in common.
-struct Size {
-  Plan plan;
-  std::vector<Charge> estimates;
-  double estimate_noise = 0.0;
-};
+/// By the number of a client's examples, what clients of that size have in common.
+using PlansBySize = std::map<std::uint64_t, Plan>;
 
 class FederatedPlanner {
  public:
@@ -103,11 +99,16 @@ class FederatedPlanner {
       }
       sizes_ = wish_.sizes;
     }
-    sizes_are_public_ = !sizes_.empty();
     looks_ = partition.looks_at_examples();
-    if (!sizes_are_public_) {
+    const bool are_counted = sizes_.empty();
+    if (are_counted) {
       for (const ClientPlan& client : federated_->clients) sizes_.push_back(client.rows.size());
     }
+    // Shares of a number that was counted: without the examples of one client it is another one.
+    const bool share_a_count = wish_.aggregation == Aggregation::dp_fed_avg &&
+                               manifest_.adjacency != Adjacency::zero_out &&
+                               !manifest_.dataset_size && wish_.sizes.empty();
+    sizes_are_public_ = !are_counted && !share_a_count;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       if (sizes_[i] > 0) continue;
       throw ConfigError("leaves client " + std::to_string(i) + " without examples, of the " +
@@ -167,17 +168,16 @@ class FederatedPlanner {
                                         .adjacency = Adjacency::zero_out,
                                         .batch_sizes = {}});
     });
-    std::map<std::uint64_t, Size> sizes;
+    PlansBySize sizes;
     for (const std::uint64_t size : sizes_) {
       if (sizes.contains(size)) continue;
-      sizes[size].plan =
-          plan_owner(manifest_, setting_, {.dataset_size = size, .steps = most_steps_});
-      refuse_correlated(sizes[size].plan);
+      sizes[size] = plan_owner(manifest_, setting_, owner_of(size));
+      refuse_correlated(sizes[size]);
     }
     if (federated_->adaptive != nullptr) plan_estimates(sizes);
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
       ClientPlan& client = federated_->clients[i];
-      client.plan = twin_of(sizes.at(sizes_[i]).plan);
+      client.plan = twin_of(sizes.at(sizes_[i]));
       if (wish_.estimates != EstimateMode::from_models && federated_->estimates)
         start_estimates(client, sizes_[i]);
     }
@@ -197,9 +197,15 @@ class FederatedPlanner {
     return plan;
   }
 
-  static std::uint64_t affordable(const std::map<std::uint64_t, Size>& sizes) {
-    std::uint64_t least = sizes.begin()->second.plan.affordable_steps;
-    for (const auto& [size, one] : sizes) least = std::min(least, one.plan.affordable_steps);
+  OwnerSetting owner_of(std::uint64_t size) const {
+    return {.dataset_size = size,
+            .steps = most_steps_,
+            .is_accounted_in_full = federated_->adaptive != nullptr};
+  }
+
+  static std::uint64_t affordable(const PlansBySize& sizes) {
+    std::uint64_t least = sizes.begin()->second.affordable_steps;
+    for (const auto& [size, plan] : sizes) least = std::min(least, plan.affordable_steps);
     return least;
   }
 
@@ -213,7 +219,7 @@ class FederatedPlanner {
   }
 
   /// Asks whether the rounds will be chosen by estimates, and plans what these cost.
-  void plan_estimates(std::map<std::uint64_t, Size>& sizes) {
+  void plan_estimates(PlansBySize& sizes) {
     wish_.local_iterations.with_position([&] {
       federated_->estimates = federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes));
     });
@@ -221,7 +227,7 @@ class FederatedPlanner {
         manifest_.noise_off) {
       return;
     }
-    if (sizes.begin()->second.plan.grid_levels != 0) {
+    if (sizes.begin()->second.grid_levels != 0) {
       throw ManifestError({manifest_.position_of("federated.estimates") +
                            ": error: federated.estimates: private estimates are released with "
                            "continuous noise, and aggregator " +
@@ -230,22 +236,21 @@ class FederatedPlanner {
     }
     const double noise = estimate_noise();
     federated_->estimate_noise = noise;
-    for (auto& [size, one] : sizes) {
-      one.plan = plan_owner(
-          manifest_, setting_,
-          {.dataset_size = size, .steps = most_steps_, .beside = estimate_charges(size, noise)});
+    for (auto& [size, plan] : sizes) {
+      OwnerSetting owner = owner_of(size);
+      owner.beside = estimate_charges(size, noise);
+      plan = plan_owner(manifest_, setting_, owner);
     }
     if (!federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes)))
       leave_out_estimates(sizes);
   }
 
   /// What they would leave of the budget has a round for every step, so nothing would ask for them.
-  void leave_out_estimates(std::map<std::uint64_t, Size>& sizes) {
+  void leave_out_estimates(PlansBySize& sizes) {
     federated_->estimates = false;
     federated_->estimate_noise = 0.0;
     most_steps_ = std::min(most_steps_, wish_.rounds);
-    for (auto& [size, one] : sizes)
-      one.plan = plan_owner(manifest_, setting_, {.dataset_size = size, .steps = most_steps_});
+    for (auto& [size, plan] : sizes) plan = plan_owner(manifest_, setting_, owner_of(size));
     federated_->adaptive->start_rounds(wish_.rounds, affordable(sizes));
   }
 
@@ -313,7 +318,8 @@ class FederatedPlanner {
                            {.dataset_size = wish_.clients,
                             .steps = wish_.rounds,
                             .clip_norm = wish_.client_clip_norm,
-                            .learning_rate = wish_.server_learning_rate});
+                            .learning_rate = wish_.server_learning_rate,
+                            .key = server_key(run_key(manifest_))});
     refuse_differences(plan);
     federated_->participation_is_secret = is_amplified(plan);
     plan.unit = PrivacyUnit::client;
@@ -400,6 +406,8 @@ class FederatedPlanner {
 };
 
 }  // namespace
+
+RandomKey server_key(const RandomKey& run_key) { return run_key.derive("server"); }
 
 Plan make_federated_plan(const Manifest& manifest) { return FederatedPlanner(manifest).make(); }
 

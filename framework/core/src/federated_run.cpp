@@ -82,9 +82,7 @@ class FederatedRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
-    // Not the run's own key, which is the first client's: who takes part would follow the batches
-    // of that client.
-    server_.emplace(plan_, owners_, std::nullopt, key_.derive("server"), *executor_);
+    server_.emplace(plan_, owners_, std::nullopt, server_key(key_), *executor_);
   }
 
   // ---- the loop
@@ -129,7 +127,8 @@ class FederatedRun {
       return false;
     }
     round.local_iterations = federated_.local_iterations[round.number];
-    client_program_->begin_round(round.local_iterations, mishaps_);
+    client_program_->begin_round(first_local_step_, round.local_iterations, mishaps_);
+    first_local_step_ += round.local_iterations;
     if (!server_->take_step(round.number, server_bench_)) result_.status = RunStatus::diverged;
     model_ = server_bench_.parameters;
     round.clients = client_program_->clients();
@@ -308,6 +307,13 @@ class FederatedRun {
     return nullptr;
   }
 
+  std::uint64_t estimates_of(const Ledger* ledger) const {
+    for (const auto& client : clients_) {
+      if (client->ledger() == ledger) return client->estimates_made();
+    }
+    return 0;
+  }
+
   /// What is stated is what one client was charged for: its sampling and its releases, not those of
   /// another one that was planned to cost more and took part less.
   void state(const Plan& client) {
@@ -327,10 +333,12 @@ class FederatedRun {
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
   }
 
-  /// A number of steps that follows from releases is accounted for in full, however many were made.
-  PrivacyAnswer proved() const {
-    return federated_.adaptive != nullptr ? plan_.epsilon() : charged();
+  /// Releases decide when a run ends that chooses its rounds by them, or that diverges.
+  bool is_accounted_in_full() const {
+    return plan_.is_accounted_in_full || result_.status == RunStatus::diverged;
   }
+
+  PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
 
   void finish_round(const Round& round) {
     result_.steps = 0;
@@ -408,11 +416,12 @@ class FederatedRun {
   void close() {
     const std::string status(to_text(result_.status));
     const Ledger* fullest = fullest_ledger();
-    std::uint64_t charged_steps = 0;
+    ChargedSteps steps;
     if (fullest != nullptr) {
-      charged_steps = federated_.adaptive != nullptr ? plan_.affordable_steps : fullest->releases();
+      steps.charged = fullest->releases() - estimates_of(fullest);
+      steps.accounted = is_accounted_in_full() ? plan_.affordable_steps : steps.charged;
     }
-    if (!server_ && fullest != nullptr && federated_.adaptive == nullptr) state(*plan_of(fullest));
+    if (!server_ && fullest != nullptr && !is_accounted_in_full()) state(*plan_of(fullest));
     if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_);
     for (const auto& client : clients_) client->close_ledger(status);
     write_clients();
@@ -431,7 +440,7 @@ class FederatedRun {
                     {"bytes_down", bytes_down_},
                     {"bytes_up", bytes_up_}});
     }
-    output_.close(result_, charged_steps, model_,
+    output_.close(result_, steps, model_,
                   {{"clip_norm", plan_.clip_norm.front()}, {"federated", std::move(facts)}});
   }
 
@@ -457,6 +466,7 @@ class FederatedRun {
   LossEstimator estimator_;
   LossEstimates estimates_;  // of the last round
   Mishaps mishaps_;
+  std::uint64_t first_local_step_ = 0;  // of the next round of dp_fed_avg
   std::uint64_t last_iterations_ = 0, most_iterations_ = 0;
   std::uint64_t rounds_ = 0, dropped_in_all_ = 0, stragglers_in_all_ = 0, bytes_down_ = 0,
                 bytes_up_ = 0;

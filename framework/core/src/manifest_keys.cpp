@@ -6,6 +6,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/core/clip_factors.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
@@ -298,12 +299,14 @@ const Section& federated_section() {
                       "Of private estimates: by how much an example's loss may count as changed "
                       "within a round.")
               .in_unit("nats")
-              .above(0)
+              .at_least(kSmallestClipNorm)
+              .at_most(kLargestClipNorm)
               .defaults_to(0.5),
           param::real("client_clip_norm",
                       "Of dp_fed_avg: L2 norm to which each client's change of the model is "
                       "clipped.")
-              .above(0)
+              .at_least(kSmallestClipNorm)
+              .at_most(kLargestClipNorm)
               .optional(),
           param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
               .above(0)

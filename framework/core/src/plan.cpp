@@ -12,6 +12,7 @@
 #include "privgrad/core/calibrate.hpp"
 #include "privgrad/core/certified_accountant.hpp"
 #include "privgrad/core/checked_answer.hpp"
+#include "privgrad/core/clip_factors.hpp"
 #include "privgrad/core/federated_plan.hpp"
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/core/mechanism.hpp"
@@ -88,10 +89,11 @@ class Planner {
  public:
   /// The order of a correlated plan is another one than the run's own would be, if its key comes
   /// from the operating system; the run follows the plan's.
-  explicit Planner(const Manifest& manifest)
-      : manifest_(manifest), correlated_(make_random_source(run_key(manifest).derive("sampler"))) {
+  Planner(const Manifest& manifest, const RandomKey& key)
+      : manifest_(manifest), correlated_(make_random_source(key.derive("sampler"))) {
     plan_.manifest = &manifest;
   }
+  explicit Planner(const Manifest& manifest) : Planner(manifest, run_key(manifest)) {}
 
   Plan make() {
     plan_setting();
@@ -108,6 +110,7 @@ class Planner {
     plan_.info = setting.info;
     plan_.network = setting.network;
     plan_.parameters = setting.parameters;
+    plan_.is_accounted_in_full = owner.is_accounted_in_full;
     plan_steps(owner);
     return std::move(plan_);
   }
@@ -122,6 +125,7 @@ class Planner {
     plan_.info = like.info;
     plan_.network = like.network;
     plan_.parameters = like.parameters;
+    plan_.is_accounted_in_full = like.is_accounted_in_full;
     plan_.noise_is_rescaled = like.noise_is_rescaled;
     plan_.influence = like.influence;
     plan_.influence_is_unaccounted = like.influence_is_unaccounted;
@@ -191,8 +195,17 @@ class Planner {
       if (plan_.noise_adapts) check_adaptive_noise(manifest_, plan_);
       plan_budget();
     }
+    check_clip_norms();
     list_auto_values();
     plan_count();
+  }
+
+  void check_clip_norms() const {
+    const auto check = [&] {
+      for (const double clip_norm : plan_.clip_norm) check_clip_norm(clip_norm);
+    };
+    if (!owner_.clip_norm) return manifest_.clip_norm.with_position(check);
+    check();
   }
 
   void plan_data() {
@@ -322,12 +335,13 @@ class Planner {
                               !plan_.noise_adapts && !noise_.is_shape && !clip_norm_.is_shape &&
                               !batch_size_.is_shape;
     if (plan_.noise_is_rescaled) noise_.is_shape = true;
-    if (manifest_.auto_learning_rate) {
+    if (owner_.learning_rate) {
+      plan_.learning_rate.assign(plan_.steps(), *owner_.learning_rate);
+    } else if (manifest_.auto_learning_rate) {
       plan_.learning_rate = chosen_learning_rate();
     } else {
       Values rate = values(manifest_.learning_rate, "learning_rate", false);
       if (rate.is_shape) refuse_shape(manifest_.learning_rate, "");
-      if (owner_.learning_rate) rate.at.assign(plan_.steps(), *owner_.learning_rate);
       plan_.learning_rate = std::move(rate.at);
     }
     refuse_shapes_without_meaning();
@@ -744,6 +758,7 @@ class Planner {
         },
         *target_);
     if (fitting == 0) {
+      refuse_what_is_beside();
       throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
                          ": error: privacy.target_epsilon: a budget of " +
                          format_number(*manifest_.target_epsilon) +
@@ -751,6 +766,17 @@ class Planner {
                          format_number(guard_epsilon(plan_.charges, 1).value));
     }
     return fitting;
+  }
+
+  /// Where the budget is gone before the first step.
+  void refuse_what_is_beside() const {
+    const double cost = guard_epsilon(plan_.charges, 0).value;
+    if (cost <= *target_) return;
+    throw PrivacyError(manifest_.position_of("privacy.target_epsilon") +
+                       ": error: privacy.target_epsilon: a budget of " +
+                       format_number(*manifest_.target_epsilon) + " does not pay for the " +
+                       std::to_string(plan_.beside.size()) + " releases beside the steps (" +
+                       plan_.beside.front().what + "), which cost " + format_number(cost));
   }
 
   bool fits(std::uint64_t count) { return guard_epsilon(plan_.charges, count).value <= *target_; }
@@ -838,32 +864,49 @@ class Unlisted {
  private:
   static double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
 
+  /// Of the owner of data whom it concerns most.
+  double lost_tails() const {
+    double lost = lost_tails(plan_);
+    if (plan_.federated && !plan_.federated->at_server()) {
+      for (const ClientPlan& client : plan_.federated->clients)
+        lost = std::max(lost, lost_tails(client.plan));
+    }
+    return lost;
+  }
+
   /// At most how much delta the proofs leave out because the noise has no draws beyond
   /// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
   /// or that a contribution of full length moves one there. In a step with several releases, of
-  /// each.
-  double lost_tails() const {
-    if (plan_.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
-    const double sensitivity = sensitivity_of_unit_bound(manifest_.adjacency);
+  /// each; and of each release beside the steps.
+  static double lost_tails(const Plan& plan) {
+    if (plan.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
+    const double sensitivity = sensitivity_of_unit_bound(plan.manifest->adjacency);
     const auto beyond = [](double x) { return std::erfc(x / std::numbers::sqrt2); };
     double lost = 0.0;
     // No release of the linear mechanism moves further, in units of its noise, than all together.
-    const double root = plan_.correlated ? std::sqrt(plan_.correlated->cost.worst_after.back()) : 0;
+    const double root = plan.correlated ? std::sqrt(plan.correlated->cost.worst_after.back()) : 0;
     // Noise that adapts may become as small as the budget pays for in one step.
     const double least =
-        plan_.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan_.event)) : 0.0;
-    if (plan_.noise_adapts) {
-      lost += static_cast<double>(plan_.noise_adapts->checks_before(plan_.steps())) *
+        plan.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan.event)) : 0.0;
+    if (plan.noise_adapts) {
+      lost += static_cast<double>(plan.noise_adapts->checks_before(plan.steps())) *
               (beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / least));
     }
     const auto releases =
-        plan_.correlated ? static_cast<double>(plan_.correlated->parts.size()) : 1.0;
-    for (double multiplier : plan_.noise_multiplier) {
+        plan.correlated ? static_cast<double>(plan.correlated->parts.size()) : 1.0;
+    for (double multiplier : plan.noise_multiplier) {
       if (multiplier == 0.0) continue;  // noise is off, and listed
-      if (plan_.noise_adapts) multiplier = least;
-      if (plan_.correlated) multiplier = 1.0 / root;
-      lost += releases * (static_cast<double>(plan_.parameters) * beyond(kLargestNormal) +
+      if (plan.noise_adapts) multiplier = least;
+      if (plan.correlated) multiplier = 1.0 / root;
+      lost += releases * (static_cast<double>(plan.parameters) * beyond(kLargestNormal) +
                           beyond(kLargestNormal - sensitivity / multiplier));
+    }
+    if (plan.noise_adapts) return lost;   // its checks are counted
+    constexpr double kCoordinates = 2.0;  // of an estimate
+    for (const Charge& charge : plan.beside) {
+      const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
+      lost +=
+          kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);
     }
     return lost;
   }
@@ -906,7 +949,11 @@ std::uint64_t Plan::evaluate_every() const {
 }
 
 bool charges_are_bounds(const Plan& plan) {
-  return plan.correlated && !plan.correlated->cost.is_attained;
+  return plan.is_accounted_in_full || (plan.correlated && !plan.correlated->cost.is_attained);
+}
+
+PrivacyAnswer of_all_steps(const Plan& plan) {
+  return charges_are_bounds(plan) ? plan.epsilon() : of_charges_that_are_bounds(plan.epsilon());
 }
 
 std::string Plan::sampling_words() const {
@@ -921,7 +968,7 @@ std::string Plan::sampling_words() const {
 Plan plan_setting(const Manifest& manifest) { return Planner(manifest).make_setting(); }
 
 Plan plan_owner(const Manifest& manifest, const Plan& setting, const OwnerSetting& owner) {
-  return Planner(manifest).make_for(setting, owner);
+  return Planner(manifest, owner.key ? *owner.key : run_key(manifest)).make_for(setting, owner);
 }
 
 Plan twin_of(const Plan& plan) { return Planner(*plan.manifest).make_twin(plan); }

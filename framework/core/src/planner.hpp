@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/core/plan.hpp"
+#include "privgrad/core/random_key.hpp"
 
 namespace privgrad::core {
 
@@ -19,6 +20,10 @@ struct OwnerSetting {
   std::vector<Charge> beside{};
   /// Instead of what the manifest's schedules say.
   std::optional<double> clip_norm{}, learning_rate{};
+  /// Plan::is_accounted_in_full.
+  bool is_accounted_in_full = false;
+  /// Instead of the run's: what a public order of examples is drawn with.
+  std::optional<RandomKey> key{};
 };
 
 /// The data, the transforms and the model of a manifest; nothing about steps yet.

@@ -109,13 +109,18 @@ class Training {
     if (ledger() != nullptr) ledger()->close(std::string(to_text(result_.status)), result_.steps);
     Json more{{"clip_norm", trainer_.clip_norm()},
               {"output", has_random_iterate_ ? "random_iterate" : "last"}};
-    std::uint64_t charged = ledger() != nullptr ? ledger()->releases() : 0;
+    ChargedSteps steps;
+    if (ledger() != nullptr) steps.charged = steps.accounted = ledger()->releases();
     if (plan_.noise_adapts) {
-      charged = record_noise();
+      steps.charged = steps.accounted = record_noise();
       more["epsilon_spent"] = plan_.noise_adapts->made->spent_epsilon;
       more["adaptive_noise"] = to_json(*plan_.noise_adapts);
+    } else if (result_.status == RunStatus::diverged && ledger() != nullptr) {
+      // Releases decided that this was the last step: what is proved is about all of them.
+      steps.accounted = plan_.affordable_steps;
+      result_.epsilon = of_all_steps(plan_);
     }
-    output_.close(result_, charged, bench_.parameters, more);
+    output_.close(result_, steps, bench_.parameters, more);
   }
 
   /// Of noise that adapts: the plan becomes what was made of it, and the guarantee is the budget.

@@ -124,12 +124,12 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
   if (plan_.network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
 }
 
-void RunOutput::close(RunResult& result, std::uint64_t charged_steps,
+void RunOutput::close(RunResult& result, const ChargedSteps& steps,
                       const std::vector<float>& parameters, const Json& more) {
   result.metrics = last_metrics_;
   result.statement = privacy_statement(plan_, {.status = std::string(to_text(result.status)),
                                                .steps = result.steps,
-                                               .charged_steps = charged_steps,
+                                               .paid = steps,
                                                .epsilon = result.epsilon});
   write_statement(result.statement);
   if (plan_.noise_adapts) write_schedules();

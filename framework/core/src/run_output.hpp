@@ -10,6 +10,7 @@
 
 #include "privgrad/core/files.hpp"
 #include "privgrad/core/run.hpp"
+#include "privgrad/core/statement.hpp"
 #include "privgrad/core/trainer.hpp"
 
 namespace privgrad::core {
@@ -50,8 +51,8 @@ class RunOutput {
   const Metrics& last_metrics() const { return last_metrics_; }
 
   /// Writes statement, model and summary, and puts them into the result.
-  /// \param charged_steps  paid for. \param more  members of the summary.
-  void close(RunResult& result, std::uint64_t charged_steps, const std::vector<float>& parameters,
+  /// \param more  members of the summary.
+  void close(RunResult& result, const ChargedSteps& steps, const std::vector<float>& parameters,
              const nlohmann::json& more);
 
  private:

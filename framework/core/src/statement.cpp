@@ -216,22 +216,24 @@ Json plugins(const Plan& plan) {
 }  // namespace
 
 Spending spending_of(const Plan& plan) {
+  // Steps with noise that adapts may turn out to cost less than the first ones.
+  const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
   return {.status = std::string(kUnfinished),
           .steps = 0,
-          // Steps with noise that adapts may turn out to cost less than the first ones.
-          .charged_steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps,
+          .paid = {.charged = steps, .accounted = steps},
           .epsilon = plan.epsilon()};
 }
 
 Json privacy_statement(const Plan& plan, const Spending& spending) {
   const Manifest& manifest = *plan.manifest;
-  const std::uint64_t steps = manifest.noise_off ? spending.steps : spending.charged_steps;
+  const std::uint64_t steps = manifest.noise_off ? spending.steps : spending.paid.accounted;
   Json json = answer(spending.epsilon);
   json["statement"] = 1;
   json["name"] = manifest.name;
   json["status"] = spending.status;
   json["steps"] = spending.steps;
-  json["charged_steps"] = manifest.noise_off ? 0 : spending.charged_steps;
+  json["charged_steps"] = manifest.noise_off ? 0 : spending.paid.charged;
+  json["accounted_steps"] = manifest.noise_off ? 0 : spending.paid.accounted;
   json["planned_steps"] = plan.steps();
   json["noise"] = !manifest.noise_off;
   json["delta"] = manifest.target_delta;

@@ -74,9 +74,9 @@ Json adaptive_noise(const Json& statement) {
   return statement.at("mechanism").value("adaptive_noise", Json());
 }
 
-/// What the steps are that were paid for.
+/// What the steps are that epsilon is of.
 std::string steps_words(const Json& statement) {
-  std::string words = count_of_steps(statement, "charged_steps");
+  std::string words = count_of_steps(statement, "accounted_steps");
   const Json adapts = adaptive_noise(statement);
   if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
       adapts.at("charged_checks") > 0) {
@@ -97,19 +97,30 @@ std::string claim(const Json& statement) {
     return "No finite epsilon is proved for the releases of its " + steps +
            ", at delta = " + delta(statement) + ".";
   }
-  std::string sentence = "Together, the noised sums of all " + steps +
-                         " that were paid for are (epsilon, delta)-differentially private with "
-                         "epsilon = " +
-                         epsilon(statement) + " and delta = " + delta(statement) + ", per " +
-                         (is_per_client(statement) ? "client" : "training example") +
-                         " and under the adjacency " + text(statement, "adjacency") +
-                         ". This epsilon is " + bound_text(statement) + ", by the accountant " +
-                         text(statement, "accountant");
+  const bool in_full = statement.at("accounted_steps") != statement.at("charged_steps");
+  std::string sentence =
+      "Together, the noised sums of all " + steps +
+      (in_full ? " that the run could have made" : " that were paid for") +
+      " are (epsilon, delta)-differentially private with epsilon = " + epsilon(statement) +
+      " and delta = " + delta(statement) + ", per " +
+      (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
+      text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
+      ", by the accountant " + text(statement, "accountant");
   if (!statement.at("lower").is_null()) {
     sentence += ", which also proves that the true value is at least " +
                 short_lower_bound(statement.at("lower").get<double>(), 5);
   }
   sentence += ".";
+  if (in_full) {
+    sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
+                " had been paid for when the run ended: releases decided when that was, so all of "
+                "them are accounted for.";
+  }
+  if (text(statement, "status") == "interrupted") {
+    sentence +=
+        " Somebody stopped the run. That is no part of what is proved: if what had been released "
+        "led to it, the epsilon is that of the whole plan.";
+  }
   if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {
     sentence +=
         " It is the budget: the noise was chosen from earlier releases, and what is guaranteed "

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/core/certified_accountant.hpp"
+#include "privgrad/core/clip_factors.hpp"
 #include "privgrad/core/joint_release.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
@@ -175,7 +176,7 @@ void Trainer::adapt_clip_norm(double unclipped) {
     throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
                       format_number(next) + ", expected a finite number above 0");
   }
-  clip_norm_ = next;
+  clip_norm_ = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
 }
 
 Released Trainer::release(Bounded sum, double divisor) {

@@ -198,7 +198,7 @@ class RunPage {
     };
     const bool unfinished = statement_.value("status", Json()) == "unfinished";
     add(statement_, text_of_statement("accountant") + " (guards the budget)",
-        digits(of_statement("charged_steps"), 15) + (unfinished ? ", planned" : ""));
+        digits(of_statement("accounted_steps"), 15) + (unfinished ? ", planned" : ""));
     for (const Json& other : list(statement_, "also", statement_file_)) {
       if (!other.is_object()) throw IoError(statement_file_ + ": 'also' holds what is no object");
       add(other, text(other, "accountant", statement_file_).value_or("unknown"),

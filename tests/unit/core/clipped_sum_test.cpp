@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -47,6 +48,22 @@ TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip
   const auto sum = values_of(clipped_sum(program, data, all_rows(data), 1.0, serial));
   CHECK_THAT(sum[0], WithinRel(0.6 + 0.5, 1e-6));
   CHECK_THAT(sum[1], WithinRel(0.8, 1e-6));
+}
+
+TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][privacy]") {
+  // Two contributions of 2e38 overflow, where one does not: no noise hides that. And of 1e-44
+  // little more than one unit of the smallest number is left.
+  SerialExecutor serial;
+  const EchoProgram program(1);
+  const Dataset data = make_data(1, {2e38f, 2e38f}, {0, 0});
+  for (const double bound : {3e38, 1e-44, 0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()}) {
+    CHECK_THROWS_AS(clipped_sum(program, data, all_rows(data), bound, serial), ConfigError);
+  }
+  for (const double bound : {core::kSmallestClipNorm, core::kLargestClipNorm}) {
+    const auto sum = values_of(clipped_sum(program, data, all_rows(data), bound, serial));
+    CHECK_THAT(sum[0], WithinRel(2.0 * bound, 1e-6));
+  }
 }
 
 TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {

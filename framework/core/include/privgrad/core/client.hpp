@@ -60,6 +60,9 @@ class Client {
   /// Whether a step of the last round ended in values that are not finite.
   bool diverged() const { return diverged_; }
 
+  /// The number of the next step, which batches and schedules follow; else it is steps_done().
+  void skip_to(std::uint64_t step) { next_step_ = step; }
+
   /// One round: pays for the steps, makes them from the received model on, and, if that is planned,
   /// pays for and makes the estimates.
   /// \param steps  at most steps_left(), > 0.
@@ -86,7 +89,7 @@ class Client {
   std::optional<Mechanism> estimate_mechanism_;
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
-  std::uint64_t steps_done_ = 0, estimates_made_ = 0;
+  std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;
 };
 

@@ -2,16 +2,26 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 #include "privgrad/clipping.hpp"
 
 namespace privgrad::core {
 
+/// The clip norms whose sums single precision can hold: 4e9 contributions do not overflow it, where
+/// one more would show whatever the noise; and the coordinates of a contribution are so far above
+/// the smallest numbers that rounding stays relative to its length.
+inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
+
+/// \param what  begins the message. \throws ConfigError unless it is within these two: "is ...,
+/// allowed is ...".
+void check_clip_norm(double clip_norm, const std::string& what = {});
+
 /// How the examples of one step are clipped.
 struct Clip {
   const Clipping& rule;                    ///< Started for these groups.
   std::span<const ParameterGroup> groups;  ///< Of the parameters, in order, without gaps.
-  double clip_norm = 0.0;                  ///< Finite, > 0.
+  double clip_norm = 0.0;                  ///< As check_clip_norm() has it.
   /// The share of the sum's bound that is left for the count of unclipped examples, in [0, 1); 0:
   /// nothing is counted. See joint_release.hpp.
   double count_share = 0.0;

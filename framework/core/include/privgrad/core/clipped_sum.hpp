@@ -26,7 +26,8 @@ namespace privgrad::core {
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. An example
 /// listed twice counts twice, and is therefore refused as a bug of the sampler. Parallel over fixed
 /// groups of rows: the result does not depend on the number of threads, bit for bit. \param batch
-/// row numbers in `data`, each at most once. \throws PluginError for a row number that is out of
+/// row numbers in `data`, each at most once. \throws ConfigError for a clip norm that
+/// check_clip_norm() refuses; PluginError for a row number that is out of
 /// range or repeated, or if the program has other groups than `clip`. \param most_rows  examples in
 /// memory at once, as for fused_sum(). \param memory  kept from step to step; null: made for this
 /// call. \param unit  whose data a row is.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "privgrad/core/plan.hpp"
+#include "privgrad/core/random_key.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -62,6 +63,10 @@ struct FederatedPlan {
 
   bool at_server() const { return participation == nullptr; }
 };
+
+/// Of the server of dp_fed_avg: not the run's own, which is that of the first client, whose batches
+/// would then decide who takes part.
+RandomKey server_key(const RandomKey& run_key);
 
 /// As make_plan(), for a manifest with `federated`. Reads the training data, to share them out.
 Plan make_federated_plan(const Manifest& manifest);

@@ -105,6 +105,9 @@ struct Plan {
   std::vector<Charge> charges;                     ///< One per step; no noise: none.
   std::vector<Charge> beside;                      ///< Releases beside the steps, paid for as well.
   std::uint64_t affordable_steps = 0;              ///< How many of them the budget pays for.
+  /// Whether releases decide how many of the steps are made. What is proved is then the cost of all
+  /// that the budget pays for, whatever comes to be made: an upper bound.
+  bool is_accounted_in_full = false;
   std::vector<AccountantReport> accountants;  ///< The gating one first; of the affordable steps.
   Event event = Event::nothing();             ///< The affordable steps as one event.
 
@@ -126,6 +129,10 @@ struct Plan {
 /// Whether the plan's charges are upper bounds on what its releases cost, so that no accountant's
 /// answer about them is exact or has a lower bound.
 bool charges_are_bounds(const Plan& plan);
+
+/// What all steps cost that the budget pays for, as an upper bound on what a run costs that
+/// releases may end before: what was made is the beginning of a sequence that is private in full.
+PrivacyAnswer of_all_steps(const Plan& plan);
 
 /// \param manifest  must outlive the plan.
 /// \throws ManifestError for what does not fit together; PrivacyError for what is not proved, what

@@ -10,12 +10,19 @@
 
 namespace privgrad::core {
 
+struct ChargedSteps {
+  std::uint64_t charged = 0;  ///< Paid for; at least those that were made, unless noise is off.
+  /// Those that epsilon is of. More than `charged` where releases decided when the run ended: then
+  /// all that the budget pays for.
+  std::uint64_t accounted = 0;
+};
+
 /// What a run has come to.
 struct Spending {
-  std::string status;               ///< Of the run; kUnfinished while it has not ended.
-  std::uint64_t steps = 0;          ///< Made.
-  std::uint64_t charged_steps = 0;  ///< Paid for; at least `steps`, unless noise is off.
-  PrivacyAnswer epsilon;            ///< Of the charged steps; infinite without noise.
+  std::string status;       ///< Of the run; kUnfinished while it has not ended.
+  std::uint64_t steps = 0;  ///< Made.
+  ChargedSteps paid;
+  PrivacyAnswer epsilon;  ///< Of the accounted steps; infinite without noise.
 };
 
 inline constexpr std::string_view kUnfinished = "unfinished";
