@@ -377,6 +377,12 @@ TEST_CASE("progress: lines in a file, a rewritten line on a terminal, nothing if
   const Outcome terminal = call(call_it);
   CHECK_THAT(terminal.err, ContainsSubstring("12/12 runs done"));
   CHECK(terminal.err.find("\n") == std::string::npos);
+  for (const char* quiet : {"--quiet", "-q"}) {
+    INFO(quiet);
+    const Outcome outcome = work.ablate({"--out", std::string("quiet") + quiet, quiet});
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.err == "");
+  }
 }
 
 TEST_CASE("wrong studies are one line for each problem, exit code 2, and leave nothing",

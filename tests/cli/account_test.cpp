@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "cli.hpp"
 
 namespace {
@@ -25,6 +27,28 @@ TEST_CASE("account tells epsilon at a delta, with the contract's keys") {
   CHECK(json.at("epsilon").get<double>() >= 1.8282);  // the exact value, by PLD
   CHECK(json.at("bound") == "upper");
   CHECK(json.at("adjacency") == "add_or_remove_one");
+}
+
+TEST_CASE("the example of account --help takes the event of that page") {
+  const Cli cli;
+  const std::string help = cli({"account", "--help"}).out;
+  const std::size_t begin = help.find("{\"event\": \"self_composed\"");
+  REQUIRE(begin != help.npos);
+  const std::size_t end = help.find("}}}", begin);
+  REQUIRE(end != help.npos);
+  write_file(cli.dir() / "event.json", help.substr(begin, end + 3 - begin));
+  const std::string mark = "\nexamples:\n  privgrad ";
+  REQUIRE(help.find(mark) != help.npos);
+  std::istringstream example(help.substr(help.find(mark) + mark.size()));
+  std::string line;
+  std::getline(example, line);
+  std::istringstream in(line);
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  const Outcome outcome = cli(words);
+  INFO(line << "\n" << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("accountant  pld"));
 }
 
 TEST_CASE("account tells delta at an epsilon, and doubles the sensitivity under replace_one") {

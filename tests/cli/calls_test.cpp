@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "cli.hpp"
 
 namespace {
@@ -39,6 +41,15 @@ TEST_CASE("the overview lists every command") {
   for (const Words& words : kCommands) {
     const std::string name = words.size() == 1 ? words[0] : words[0] + " " + words[1];
     CHECK_THAT(help.out, ContainsSubstring("\n  " + name + "  "));
+  }
+}
+
+TEST_CASE("the overview cuts no summary within a quotation") {
+  const Cli cli;
+  std::istringstream lines(cli({"--help"}).out);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(std::count(line.begin(), line.end(), '`') % 2 == 0);
   }
 }
 

@@ -107,6 +107,16 @@ TEST_CASE("data describe refuses what it cannot read in one line") {
   }
 }
 
+TEST_CASE("data describe says of a file that is not there that it is not, whatever is set") {
+  const Cli cli;
+  for (const char* file : {"absent.csv", "absent.tsv.gz", "absent.npy", "absent-idx1-ubyte",
+                           "absent-idx3-ubyte.gz", "no/absent"}) {
+    const Outcome outcome = cli({"data", "describe", file, "--set", "target=outcome"});
+    check_one_error_line(outcome, 4);
+    CHECK_THAT(outcome.err, ContainsSubstring(file + std::string(": there is no such file")));
+  }
+}
+
 TEST_CASE("data list says what there is, and what is here") {
   const Cli cli;
   write_idx(cli.out("data/mnist"));

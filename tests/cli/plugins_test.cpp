@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -204,6 +206,15 @@ TEST_CASE("plugins test examines a file, and fails with what is no plugin") {
   }
   write_file(cli.out("no.privgrad.so"), "no library");
   check_one_error_line(cli({"plugins", "test", "no.privgrad.so"}), 1);
+  write_file(cli.out("notes.txt"), "no library");
+  for (const auto& [file, code, why] : {std::tuple("notes.txt", 2, "not named like a plugin"),
+                                        std::tuple("absent.privgrad.so", 4, "no such file"),
+                                        std::tuple("absent.txt", 4, "no such file")}) {
+    const Outcome refused = cli({"plugins", "test", file});
+    check_one_error_line(refused, code);
+    CHECK_THAT(refused.err, ContainsSubstring(file + std::string(": ")));
+    CHECK_THAT(refused.err, ContainsSubstring(why));
+  }
 }
 
 TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {

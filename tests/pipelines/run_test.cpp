@@ -4,6 +4,7 @@
 
 #include "train.hpp"
 
+using Catch::Matchers::EndsWith;
 using namespace privgrad;
 namespace fs = std::filesystem;
 
@@ -201,6 +202,16 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   SECTION("a fitted transform") {
     Experiment experiment(yaml, {"data.transforms=[{kind: standardize}]"});
     CHECK_THROWS_AS(experiment.plan(), PrivacyError);
+    // The advice is what helps: numbers where there are parameters for them, else another mode.
+    CHECK_THROWS_WITH(experiment.plan(),
+                      EndsWith("; give mean and std in the manifest, or use mode: research"));
+    Experiment scaled(yaml, {"data.transforms=[{kind: scale_max_norm, to: 1}]"});
+    CHECK_THROWS_WITH(scaled.plan(),
+                      EndsWith("; give max_norm in the manifest, or use mode: research"));
+    Experiment projected(yaml,
+                         {"data.transforms=[{kind: pca, dimensions: 2, statistics: public}]"});
+    CHECK_THROWS_WITH(projected.plan(), ContainsSubstring("pca (declared public)") &&
+                                            EndsWith("charged nowhere; use mode: research"));
     // To say that private rows are public does not make their statistics so.
     Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistics: public}]"});
     CHECK_THROWS_WITH(declared.plan(), ContainsSubstring("standardize (declared public)"));
@@ -209,7 +220,10 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   }
   SECTION("the size of the data, where adjacency makes it private") {
     Experiment experiment(yaml, {"privacy.adjacency=add_or_remove_one"});
-    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring("number of training examples"));
+    CHECK_THROWS_WITH(experiment.plan(),
+                      ContainsSubstring("number of training examples") &&
+                          EndsWith("; state it in the manifest if there is a key for it, or use "
+                                   "mode: research"));
     Experiment declared(yaml, {"privacy.adjacency=add_or_remove_one", "data.size=200"});
     CHECK(declared.plan().unaccounted.empty());
   }

@@ -104,7 +104,7 @@ Command ablate_command() {
                  .doc = "Print the results (with --dry-run, the plan) as JSON and nothing else on "
                         "standard output."},
                 plugin_dir_option(),
-                {.name = "quiet", .value = "", .doc = "Show no progress."}},
+                quiet_option()},
            .details =
                "Every arm is calibrated to the same epsilon, delta and adjacency before anything "
                "runs. Ctrl-C or a\ncrash loses the runs that are under way and nothing else: the "

@@ -111,8 +111,8 @@ Command account_command() {
                       "`privgrad plan --json`\n"
                       "prints the event of a manifest.",
            .examples =
-               {"privgrad account --accountant zcdp --event event.json --delta 1e-5",
-                "privgrad account --accountant zcdp --event - --epsilon 1 --json < event.json"}},
+               {"privgrad account --accountant pld --event event.json --delta 1e-5",
+                "privgrad account --accountant pld --event - --epsilon 1 --json < event.json"}},
       .run = run};
 }
 

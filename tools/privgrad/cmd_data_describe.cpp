@@ -51,15 +51,25 @@ std::string first_bytes(const fs::path& file) {
   return bytes;
 }
 
+bool is_table_name(const std::string& name) {
+  const auto endings = {".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt"};
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](const char* ending) { return name.ends_with(ending); });
+}
+
+/// Whether what is not there was meant as a file, not as the name of a data set.
+bool means_file(const std::string& what) {
+  return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
+         what.ends_with(".gz") || what.find("-ubyte") != what.npos;
+}
+
 /// By the first bytes; by the name where they are those of gzip, and of tables, which have none.
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
   const std::string name = file.filename().string();
   if (bytes.starts_with("\x93NUMPY") || name.ends_with(".npy")) return "npy";
   if (bytes.starts_with(std::string("\0\0", 2)) || name.find("-ubyte") != name.npos) return "idx";
-  for (const char* ending : {".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt"}) {
-    if (name.ends_with(ending)) return "csv";
-  }
+  if (is_table_name(name)) return "csv";
   throw ConfigError(file.string() +
                     ": neither its name nor its first bytes say what it holds; say it with --set "
                     "kind=idx, csv or npy");
@@ -144,7 +154,7 @@ Wanted wanted_source(const std::string& what, const Value& given) {
   std::error_code absent;
   if (fs::is_directory(path, absent)) return folder_source(path);
   if (is_there(path)) return file_source(path, given);
-  if (what.find('/') != what.npos) throw IoError(what + ": there is no such file");
+  if (means_file(what)) throw IoError(what + ": there is no such file");
   return {"dataset", object("name", Value(what)), {}};
 }
 

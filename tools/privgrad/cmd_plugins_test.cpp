@@ -2,12 +2,14 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/core/testing.hpp"
 #include "privgrad/core/yaml.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/testing/conformance.hpp"
 #include "table.hpp"
 
@@ -95,7 +97,23 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms) {
   return {{"conforms", conforms}, {"components", std::move(components)}};
 }
 
+/// What is wrong with the call is no fault of the plugin, which exit code 1 would say.
+void check_operand(const std::string& given) {
+  std::error_code failure;
+  if (!fs::exists(given, failure)) {
+    throw IoError(given + ": " + (failure ? failure.message() : "there is no such file"));
+  }
+  const std::string name = fs::path(given).filename().string();
+  const bool is_plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  if (!is_plain || !name.ends_with(".privgrad.so")) {
+    throw UsageError(given +
+                     ": not named like a plugin; expected NAME.privgrad.so in printable ASCII");
+  }
+}
+
 int run(const Arguments& arguments) {
+  check_operand(arguments.operand(0));
   limit_blas_threads();
   const fs::path file = fs::absolute(arguments.operand(0));
   host::PluginHost host(host::TrustPolicy{.directories = {file.parent_path()}, .pins = {}});
@@ -129,9 +147,10 @@ Command plugins_test_command() {
                                     "declared examples and defaults.",
                              .repeatable = true},
                             {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
-                .details = "Runs the plugin's code in this process. Exit code 1 if a promise is "
-                           "broken; rules that were not\nchecked are listed as skipped, with the "
-                           "reason.",
+                .details = "Runs the plugin's code in this process. Rules that were not checked "
+                           "are listed as skipped, with the\nreason.\n\nexit codes: 0 done, 1 a "
+                           "promise is broken or the file is no plugin, 2 the call is wrong or the "
+                           "file\nis not named like a plugin, 4 there is no such file",
                 .examples = {"privgrad plugins test "
                              "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
                              "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "

@@ -6,8 +6,8 @@ Usage data_fetch_usage() {
   return {
       .name = "data fetch",
       .summary =
-          "Downloads a public data set, checks it, and keeps it for `data: {kind: dataset, "
-          "name: NAME}`.",
+          "Downloads a public data set, checks it, and keeps it for manifests that name it:\n"
+          "`data: {kind: dataset, name: NAME}`.",
       .operands = {"DATASET"},
       .options = {{.name = "timeout",
                    .value = "SECONDS",

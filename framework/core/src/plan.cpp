@@ -854,14 +854,30 @@ class Unlisted {
     std::string text;
     for (const Unaccounted& item : plan_.unaccounted) {
       text += (text.empty() ? "" : "\n") + item.position + ": error: release mode refuses '" +
-              item.what +
-              "', which was read off private rows and charged nowhere; declare it public, or use "
-              "mode: research";
+              item.what + "', which was read off private rows and charged nowhere; " +
+              remedy(item) + "use mode: research";
     }
     if (!text.empty()) throw PrivacyError(text);
   }
 
  private:
+  /// What helps beside mode: research, which follows. A transform takes numbers instead of fitting
+  /// in its optional parameters, if it has any.
+  std::string remedy(const Unaccounted& item) const {
+    for (const ComponentUse& use : manifest_.transforms) {
+      const ComponentInfo& info = use.component->factory.info;
+      const bool is_it = item.what == info.name || item.what == info.name + " (declared public)";
+      if (!is_it || item.position != use.position) continue;
+      std::string names;
+      for (const ParamSpec& spec : info.params) {
+        if (spec.required || spec.default_value) continue;
+        names += (names.empty() ? "" : " and ") + spec.name;
+      }
+      return names.empty() ? "" : "give " + names + " in the manifest, or ";
+    }
+    return "state it in the manifest if there is a key for it, or ";
+  }
+
   static double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
 
   /// Of the owner of data whom it concerns most.

@@ -53,10 +53,12 @@ Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 ParamSpec statistics_param() {
-  return param::text("statistics",
-                     "Whether the training rows may be looked at for this: private rows that "
-                     "nothing is charged for, or declared public. Listed in every output either "
-                     "way, and refused in release mode: give the numbers themselves there.")
+  return param::text(
+             "statistics",
+             "Whether the training rows may be looked at for this: private rows that "
+             "nothing is charged for, or declared public. Listed in every output either "
+             "way, and refused in release mode, which takes numbers in the manifest instead, "
+             "where the component has parameters for them.")
       .one_of({"unaccounted", "public"})
       .defaults_to("unaccounted");
 }
