@@ -139,14 +139,14 @@ TEST_CASE("float32 arithmetic never makes a release's noise smaller than what wa
 
 TEST_CASE("noise too small for a normal float keeps its precision until it is added",
           "[mechanism][privacy]") {
-  const auto aggregator = independent_noise(1.0);
+  const auto aggregator = independent_noise(1e-16);
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(12);
   std::vector<float> normals(kSize);
   core::fill_normals(key, 0, 0, normals);
   Mechanism mechanism(aggregator, key, serial);
-  Payments payments(1, 1.0);
-  const auto released = values(mechanism.release(zeros(kSize, 1e-36), payments.take(0), 1e4));
+  Payments payments(1, 1e-16);
+  const auto released = values(mechanism.release(zeros(kSize, 1e-20), payments.take(0), 1e4));
   for (std::size_t j = 0; j < kSize; ++j) {
     CHECK(released[j] == static_cast<float>(1e-36 * static_cast<double>(normals[j]) * 1e-4));
   }
