@@ -91,6 +91,18 @@ TEST_CASE("private estimates are the change of the client's loss, and how it ben
   CHECK(second > 0.0);  // the loss of a linear model bends upwards
 }
 
+TEST_CASE("an example counts in a private estimate with no more than estimate_bound",
+          "[federated][ali][privacy]") {
+  // So little that every loss changed by more: the mean of vectors that are all as long as that.
+  Experiment experiment(kBase, {"federated.estimate_bound=1e-4"});
+  const Dataset data = training_data(experiment);
+  const core::ClientRound sent = sent_by(experiment, 2, data, start_of(experiment), 3);
+  const auto [change, second] = sent.loss_changes.value();
+  const double length = std::hypot(change, second);
+  CHECK(length <= 1e-4 * (1.0 + 1e-6));  // the sum in single precision
+  CHECK(length > 0.5e-4);
+}
+
 TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends",
           "[federated][ali]") {
   Experiment experiment(kBase, {"federated.estimates=unaccounted"});
