@@ -210,6 +210,19 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
   CHECK(statement.at("short").get<std::string>().starts_with("unfinished, at most epsilon"));
 }
 
+TEST_CASE("of a run that somebody stopped, the statement says what that is no part of") {
+  const Cli cli;
+  Process process(cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set",
+                               "evaluate_every=10", "--out", "run", "--quiet"}));
+  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/metrics.jsonl")); }));
+  process.send(SIGINT);
+  process.finish();
+  const Json statement = statement_of(cli);
+  REQUIRE(statement.at("status") == "interrupted");
+  CHECK(statement.at("accounted_steps") == statement.at("charged_steps"));
+  CHECK_THAT(statement.at("prose").dump(), ContainsSubstring("Somebody stopped the run."));
+}
+
 TEST_CASE("a run without noise that goes on was charged for nothing either") {
   const Cli cli;
   Process process(

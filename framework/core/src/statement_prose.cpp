@@ -116,7 +116,8 @@ std::string claim(const Json& statement) {
                 " had been paid for when the run ended: releases decided when that was, so all of "
                 "them are accounted for.";
   }
-  if (text(statement, "status") == "interrupted") {
+  if (text(statement, "status") == "interrupted" && !in_full &&
+      adaptive_noise(statement).is_null()) {
     sentence +=
         " Somebody stopped the run. That is no part of what is proved: if what had been released "
         "led to it, the epsilon is that of the whole plan.";
