@@ -113,6 +113,28 @@ TEST_CASE("keys that vary together name a curve once") {
   CHECK(count_of(study.picture(), ">tree<") == 1);
 }
 
+TEST_CASE("numbers that vary together are one axis, named by the first of them") {
+  Study study;
+  Json& arms = study.results["arms"];
+  arms = Json::array();
+  study.axes = {{{"keys", {"target", "rounds"}}, {"labels", {"1", "2", "3"}}},
+                {{"keys", {"method"}}, {"labels", {"plain", "tree"}}}};
+  for (const int number : {1, 2, 3}) {
+    for (const char* method : {"plain", "tree"}) {
+      const std::string target = std::to_string(number);
+      arms.push_back(Study::arm(
+          target + "+" + method, {1.0, 2.0},
+          {{"target", target}, {"rounds", std::to_string(100 * number)}, {"method", method}}));
+    }
+  }
+  study.results["baseline"] = "1+plain";
+  study.write();
+  REQUIRE(study.report().exit_code == 0);
+  CHECK_THAT(study.picture(), ContainsSubstring(">train loss by target<"));
+  CHECK(count_of(study.picture(), ">plain<") == 1);
+  CHECK(count_of(study.picture(), ">tree<") == 1);
+}
+
 TEST_CASE("names in a chart are text, whatever a plotting program would make of them") {
   Study study;
   const std::string stolen = study.cli.out("stolen").string();

@@ -141,7 +141,7 @@ class StudySection {
   }
 
   /// The key along which arms are drawn: the first whose labels are numbers, at least three of
-  /// them.
+  /// them; one that follows another only where there is no other.
   void find_numbers() {
     std::map<std::string, std::map<double, int>> seen;
     std::map<std::string, bool> all_numbers;
@@ -156,7 +156,9 @@ class StudySection {
     for (const auto& [key, numbers] : all_numbers) {
       if (!numbers) continue;
       numeric_keys_.push_back(key);
-      if (numbers_key_.empty() && seen[key].size() >= 3) numbers_key_ = key;
+      if (seen[key].size() < 3) continue;
+      if (numbers_key_.empty() || (follows_another(numbers_key_) && !follows_another(key)))
+        numbers_key_ = key;
     }
   }
 
