@@ -157,6 +157,32 @@ TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
   }
 }
 
+TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in earlier ones",
+          "[federated][privacy]") {
+  // Momentum, a clip norm that adapts, batches and rates by the number of the step: what could
+  // remember a round that the client took part in.
+  Experiment experiment(
+      kBase, {"federated={clients: 4, rounds: 10, local_iterations: 3, aggregation: dp_fed_avg, "
+              "client_clip_norm: 1}",
+              "steps=30", "clipping=adaptive", "schedules.clip_norm=0.1",
+              "optimizer={kind: momentum, beta: 0.9}", "sampler={kind: shuffle, batch_size: 3}",
+              "schedules.learning_rate={kind: exponential, initial: 0.5, rate: 0.05}"});
+  const Dataset data = training_data(experiment);
+  const std::vector<float> model = start_of(experiment);
+  const core::Plan& plan = experiment.plan();
+  const auto executor = core::make_executor(1);
+  core::Workbench bench = core::make_workbench(plan, *executor);
+  const auto third_round = [&](bool took_part_in_first) {
+    core::Client client(2, *plan.federated, *plan.manifest->federated, data,
+                        core::RandomKey::from_seed(1), *executor);
+    if (took_part_in_first) REQUIRE(client.train(model, 3, bench).has_value());
+    client.begin_at(6);
+    return client.train(model, 3, bench).value().model;
+  };
+  CHECK(third_round(true) == third_round(false));
+  CHECK(third_round(false) != model);
+}
+
 TEST_CASE("fed_prox pulls back to the model that the round began with", "[federated]") {
   // Two steps by hand: w1 = w0 - eta g(w0), and w2 = w1 - eta (g(w1) + mu (w1 - w0)). The plain
   // descent that makes the same two steps shows the gradients.

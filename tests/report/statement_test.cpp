@@ -14,6 +14,18 @@ std::string prose(const Json& statement) {
   return all;
 }
 
+/// Sends the signal to a run in the directory `run` once this file of it is there.
+void stop_long_run(const Cli& cli, int signal, const std::string& once_there,
+                   const Words& more = {}) {
+  Words words{"run",   "small.yaml", "--set",  "steps=2000000", "--set", "evaluate_every=10",
+              "--out", "run",        "--quiet"};
+  words.insert(words.end(), more.begin(), more.end());
+  Process process(cli.prepare(words));
+  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/" + once_there)); }));
+  process.send(signal);
+  process.finish();
+}
+
 }  // namespace
 
 // The list is that of Ponomareva et al. 2023, "How to DP-fy ML", section 5.3.3.
@@ -194,12 +206,7 @@ TEST_CASE("what was charged beside the steps is part of what was charged") {
 
 TEST_CASE("while a run goes on, its statement says that it has not ended and what it can cost") {
   const Cli cli;
-  Process process(
-      cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
-                   "--set", "schedules.noise_multiplier=1e6", "--out", "run", "--quiet"}));
-  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/ledger.jsonl")); }));
-  process.send(SIGKILL);
-  process.finish();
+  stop_long_run(cli, SIGKILL, "ledger.jsonl", {"--set", "schedules.noise_multiplier=1e6"});
   const Json statement = statement_of(cli);
   CHECK(statement.at("status") == "unfinished");
   CHECK(statement.at("charged_steps") == 2'000'000);
@@ -212,11 +219,7 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
 
 TEST_CASE("of a run that somebody stopped, the statement says what that is no part of") {
   const Cli cli;
-  Process process(cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set",
-                               "evaluate_every=10", "--out", "run", "--quiet"}));
-  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/metrics.jsonl")); }));
-  process.send(SIGINT);
-  process.finish();
+  stop_long_run(cli, SIGINT, "metrics.jsonl");
   const Json statement = statement_of(cli);
   REQUIRE(statement.at("status") == "interrupted");
   CHECK(statement.at("accounted_steps") == statement.at("charged_steps"));
@@ -225,12 +228,7 @@ TEST_CASE("of a run that somebody stopped, the statement says what that is no pa
 
 TEST_CASE("a run without noise that goes on was charged for nothing either") {
   const Cli cli;
-  Process process(
-      cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
-                   "--set", "privacy.noise=off", "--out", "run", "--quiet"}));
-  REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/metrics.jsonl")); }));
-  process.send(SIGKILL);
-  process.finish();
+  stop_long_run(cli, SIGKILL, "metrics.jsonl", {"--set", "privacy.noise=off"});
   const Json statement = statement_of(cli);
   CHECK(statement.at("status") == "unfinished");
   CHECK(statement.at("charged_steps") == 0);

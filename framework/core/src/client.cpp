@@ -59,6 +59,11 @@ void Client::close_ledger(const std::string& status) {
   if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_);
 }
 
+void Client::begin_at(std::uint64_t step) {
+  trainer_.forget_clip_norm();
+  next_step_ = step;
+}
+
 std::optional<ClientRound> Client::train(std::span<const float> received, std::uint64_t steps,
                                          Workbench& bench) {
   if (!trainer_.pay_for(next_step_, steps)) return std::nullopt;

@@ -26,7 +26,7 @@ void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) con
     const std::uint64_t steps =
         mishaps_.steps_of(number, std::min(local_iterations_, client.steps_left()));
     std::optional<ClientRound> sent;
-    client.skip_to(first_step_);
+    client.begin_at(first_step_);
     if (steps > 0) {
       pool_.with([&](Workbench& bench) { sent = client.train(model_, steps, bench); });
     }

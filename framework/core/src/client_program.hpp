@@ -36,10 +36,10 @@ class ClientProgram final : public Program {
                 WorkbenchPool& pool, Executor& executor)
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
-  /// \param first_step  number of the round's first local step, of every client. It follows from
-  ///   the round and not from how often a client took part: the proof for samples of a fixed size
-  ///   is about rounds whose contributions depend on released models only, while there others'
-  ///   draws say something about a client's.
+  /// \param first_step  number of the round's first local step, of every client. A client begins
+  ///   each round anew: the proof for samples of a fixed size is about rounds whose contributions
+  ///   depend on released models and not on earlier draws, since there others' draws say something
+  ///   about a client's.
   /// \param mishaps  the changes of dropped clients get lost, and count as zero.
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);

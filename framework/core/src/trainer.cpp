@@ -119,6 +119,8 @@ void Trainer::begin_round(std::span<const float> model) {
   if (auto* anchored = dynamic_cast<Anchored*>(plan_.optimizer.get())) anchored->anchor(model);
 }
 
+void Trainer::forget_clip_norm() { clip_norm_ = plan_.clip_norm.front(); }
+
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);

@@ -143,6 +143,11 @@ TEST_CASE("differences of gradients: clipped gradients are subtracted, and clipp
   auto clipped = sums(0.1, 0.05);
   CHECK_THAT(values_of(std::move(clipped[1]))[0], WithinAbs(0.06, 1e-7));
   CHECK_THAT(values_of(std::move(clipped[2]))[1], WithinAbs(0.04, 1e-7));
+  // Bounds that single precision would lose in roundings leave nothing, and stay what noise is for.
+  auto tiny = sums(1e-40, 1e-30);
+  CHECK(tiny[1].l2_bound() == 1e-40);
+  for (const std::size_t part : {1u, 2u})
+    CHECK(values_of(std::move(tiny[part])) == std::vector<float>(2, 0.0f));
   // (3, 4) is clipped to (0.6, 0.8) at both iterates: nothing is left of the difference.
   auto long_ones = sums_of({.anchor = anchor, .current = &current, .last_anchor = nullptr},
                            {3.0f, 4.0f}, 2, {.since_anchor = 2.0, .between_anchors = 0.0});

@@ -60,8 +60,9 @@ class Client {
   /// Whether a step of the last round ended in values that are not finite.
   bool diverged() const { return diverged_; }
 
-  /// The number of the next step, which batches and schedules follow; else it is steps_done().
-  void skip_to(std::uint64_t step) { next_step_ = step; }
+  /// Forgets what earlier rounds left, and gives the next step this number, which batches and
+  /// schedules follow; else it is steps_done(). Of clients without a ledger only.
+  void begin_at(std::uint64_t step);
 
   /// One round: pays for the steps, makes them from the received model on, and, if that is planned,
   /// pays for and makes the estimates.

@@ -87,6 +87,9 @@ class Trainer {
   /// Of a federated run: the optimizer begins anew, from this model.
   void begin_round(std::span<const float> model);
 
+  /// Of a clip norm that adapts: back to the first one.
+  void forget_clip_norm();
+
   /// Draws the step's batch, releases its gradient, and moves the parameters.
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step, Workbench& bench);
