@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "privgrad/accountant.hpp"
-#include "privgrad/core/calibrate.hpp"
-#include "privgrad/core/event_json.hpp"
 #include "privgrad/host/plugin_host.hpp"
+#include "privgrad/trust/calibrate.hpp"
+#include "privgrad/trust/event_json.hpp"
 
 namespace {
 

@@ -19,13 +19,13 @@
 
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
-#include "privgrad/core/clipped_sum.hpp"
-#include "privgrad/core/correlated_mechanism.hpp"
-#include "privgrad/core/correlated_plan.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/ledger.hpp"
-#include "privgrad/core/mechanism.hpp"
 #include "privgrad/host/plugin_host.hpp"
+#include "privgrad/pipeline/correlated_plan.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/mechanism.hpp"
 
 namespace {
 

@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/core/client.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/federated_plan.hpp"
-#include "privgrad/core/manifest.hpp"
-#include "privgrad/core/plan.hpp"
-#include "privgrad/core/trainer.hpp"
 #include "privgrad/host/search_path.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/trainer.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/core/discrete_gaussian.hpp"
-#include "privgrad/core/normals.hpp"
+#include "privgrad/trust/discrete_gaussian.hpp"
+#include "privgrad/trust/normals.hpp"
 
 namespace {
 

@@ -28,13 +28,13 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/clipping.hpp"
-#include "privgrad/core/clipped_sum.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/mechanism.hpp"
-#include "privgrad/core/random_key.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/random_key.hpp"
 
 namespace {
 

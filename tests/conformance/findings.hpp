@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/core/testing.hpp"
 #include "privgrad/testing/conformance.hpp"
+#include "privgrad/trust/testing.hpp"
 
 using Findings = std::vector<privgrad::testing::Finding>;
 

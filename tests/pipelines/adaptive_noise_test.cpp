@@ -10,10 +10,10 @@
 #include "fake_program.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/adaptive_schedule.hpp"
-#include "privgrad/core/adaptive_noise.hpp"
-#include "privgrad/core/normals.hpp"
-#include "privgrad/core/random_key.hpp"
-#include "privgrad/core/utility_bound.hpp"
+#include "privgrad/manifest/utility_bound.hpp"
+#include "privgrad/pipeline/adaptive_noise.hpp"
+#include "privgrad/trust/normals.hpp"
+#include "privgrad/trust/random_key.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/core/federated_plan.hpp"
-#include "privgrad/core/study.hpp"
-#include "privgrad/core/study_plan.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/studies/study.hpp"
+#include "privgrad/studies/study_plan.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

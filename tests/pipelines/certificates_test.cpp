@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "house_plugins.hpp"
-#include "privgrad/core/manifest.hpp"
-#include "privgrad/core/plan.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/pipeline/plan.hpp"
 
 using namespace privgrad;
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "privgrad/core/client.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/federated_plan.hpp"
+#include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "privgrad/core/certified_accountant.hpp"
-#include "privgrad/core/client.hpp"
-#include "privgrad/core/federated_plan.hpp"
+#include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 

@@ -8,9 +8,9 @@
 #include "fake_clipping.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/backend.hpp"
-#include "privgrad/core/clipped_sum.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/mechanism.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/mechanism.hpp"
 
 using namespace privgrad;
 

@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "privgrad/accountant.hpp"
-#include "privgrad/core/utility_bound.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/manifest/utility_bound.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

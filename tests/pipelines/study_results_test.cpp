@@ -1,15 +1,15 @@
 // What a study's results say of runs whose outcome is known. With two pairs Student's t has one
 // degree of freedom, which is Cauchy's distribution: p = 1 - (2/pi) atan |t|, t = mean / (|d1 - d2|
 // / 2), and the 95 % interval is the mean +- tan(0.95 pi/2) |d1 - d2| / 2.
-#include "privgrad/core/study_results.hpp"
+#include "privgrad/studies/study_results.hpp"
 
 #include <cmath>
 #include <limits>
 #include <map>
 #include <numbers>
 
-#include "privgrad/core/choice_cost.hpp"
-#include "privgrad/core/study.hpp"
+#include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/study.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

@@ -1,16 +1,16 @@
 // Studies with the plugins of the house: arms at the same guarantee, and the same randomness for
 // whatever was not exchanged.
-#include "privgrad/core/study_plan.hpp"
+#include "privgrad/studies/study_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 
-#include "privgrad/core/choice_cost.hpp"
-#include "privgrad/core/run_estimate.hpp"
-#include "privgrad/core/study.hpp"
+#include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/study.hpp"
 #include "shared_files.hpp"
 #include "test_components.hpp"
 #include "train.hpp"

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "privgrad/core/event_json.hpp"
-#include "privgrad/core/short_numbers.hpp"
-#include "privgrad/core/statement.hpp"
+#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

@@ -12,9 +12,9 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
-#include "privgrad/core/clipped_sum.hpp"
-#include "privgrad/core/ledger.hpp"
-#include "privgrad/core/mechanism.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 
 using namespace privgrad;

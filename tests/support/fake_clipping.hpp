@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/core/clipped_sum.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
 
 /// A clipping whose factors the test writes.
 class ScriptedClipping final : public privgrad::Clipping {

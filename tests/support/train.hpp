@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "house_plugins.hpp"
-#include "privgrad/core/ledger.hpp"
-#include "privgrad/core/manifest.hpp"
-#include "privgrad/core/plan.hpp"
-#include "privgrad/core/run.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/trust/ledger.hpp"
 
 /// A manifest, its plan, and its run, in a directory of their own.
 class Experiment {

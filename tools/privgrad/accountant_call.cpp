@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/core/certified_accountant.hpp"
-#include "privgrad/core/yaml.hpp"
+#include "privgrad/manifest/yaml.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
 
 namespace privgrad::tool {
 namespace {

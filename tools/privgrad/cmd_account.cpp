@@ -8,8 +8,8 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/checked_answer.hpp"
-#include "privgrad/core/event_json.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -7,8 +7,8 @@
 #include "accountant_call.hpp"
 #include "command.hpp"
 #include "output.hpp"
-#include "privgrad/core/event_json.hpp"
-#include "privgrad/core/utility_bound.hpp"
+#include "privgrad/manifest/utility_bound.hpp"
+#include "privgrad/trust/event_json.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {

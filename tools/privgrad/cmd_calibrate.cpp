@@ -7,9 +7,9 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/calibrate.hpp"
-#include "privgrad/core/checked_answer.hpp"
-#include "privgrad/core/event_json.hpp"
+#include "privgrad/trust/calibrate.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -10,8 +10,8 @@
 #include "data_summary.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/yaml.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {

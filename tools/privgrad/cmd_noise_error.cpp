@@ -11,11 +11,11 @@
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/correlated_recipes.hpp"
-#include "privgrad/core/event_json.hpp"
-#include "privgrad/core/files.hpp"
-#include "privgrad/core/plan.hpp"
+#include "privgrad/pipeline/plan.hpp"
 #include "privgrad/report/noise_error.hpp"
+#include "privgrad/trust/correlated_recipes.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/files.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {

@@ -5,7 +5,7 @@
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/run.hpp"
+#include "privgrad/pipeline/run.hpp"
 
 namespace privgrad::tool {
 namespace {

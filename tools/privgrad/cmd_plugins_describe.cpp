@@ -4,7 +4,7 @@
 #include "component_json.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/component_docs.hpp"
+#include "privgrad/manifest/component_docs.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -5,8 +5,8 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/component_docs.hpp"
-#include "privgrad/core/files.hpp"
+#include "privgrad/manifest/component_docs.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {

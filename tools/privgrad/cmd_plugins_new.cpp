@@ -12,7 +12,7 @@
 #include "command.hpp"
 #include "component_kinds.hpp"
 #include "output.hpp"
-#include "privgrad/core/files.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {

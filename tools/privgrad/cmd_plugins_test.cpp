@@ -7,10 +7,10 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/testing.hpp"
-#include "privgrad/core/yaml.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/testing/conformance.hpp"
+#include "privgrad/trust/testing.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {

@@ -4,8 +4,8 @@
 
 #include "command.hpp"
 #include "output.hpp"
-#include "privgrad/core/files.hpp"
 #include "privgrad/report/report.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {

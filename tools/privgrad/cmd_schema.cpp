@@ -3,7 +3,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/core/json_schema.hpp"
+#include "privgrad/manifest/json_schema.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -2,7 +2,7 @@
 #include "manifest_call.hpp"
 #include "plugins.hpp"
 #include "privgrad/clipping.hpp"
-#include "privgrad/core/plan.hpp"
+#include "privgrad/pipeline/plan.hpp"
 #include "privgrad/schedule.hpp"
 
 namespace privgrad::tool {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "privgrad/core/json_schema.hpp"
+#include "privgrad/manifest/json_schema.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "arguments.hpp"
-#include "privgrad/core/manifest.hpp"
+#include "privgrad/manifest/manifest.hpp"
 
 namespace privgrad::tool {
 

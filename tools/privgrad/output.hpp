@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::tool {
 

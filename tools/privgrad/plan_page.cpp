@@ -7,9 +7,9 @@
 
 #include "manifest_call.hpp"
 #include "output.hpp"
-#include "privgrad/core/event_words.hpp"
-#include "privgrad/core/federated_plan.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/event_words.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "privgrad/core/plan.hpp"
+#include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::tool {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "privgrad/core/run.hpp"
+#include "privgrad/pipeline/run.hpp"
 
 namespace privgrad::tool {
 

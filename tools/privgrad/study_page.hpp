@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/core/study_plan.hpp"
+#include "privgrad/studies/study_plan.hpp"
 
 namespace privgrad::tool {
 

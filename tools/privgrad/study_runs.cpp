@@ -5,8 +5,8 @@
 
 #include "child_runs.hpp"
 #include "output.hpp"
-#include "privgrad/core/executor.hpp"
-#include "privgrad/core/run_estimate.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/run_estimate.hpp"
 #include "stop_signals.hpp"
 #include "study_progress.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "arguments.hpp"
-#include "privgrad/core/study_directory.hpp"
-#include "privgrad/core/study_plan.hpp"
-#include "privgrad/core/study_results.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "privgrad/studies/study_results.hpp"
 
 namespace privgrad::tool {
 

@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "manifest_call.hpp"
-#include "privgrad/core/files.hpp"
-#include "privgrad/core/run.hpp"
 #include "privgrad/host/lock_file.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {

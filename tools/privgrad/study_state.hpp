@@ -1,8 +1,8 @@
 #pragma once
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/core/study_directory.hpp"
-#include "privgrad/core/study_plan.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
 
 namespace privgrad::tool {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "html.hpp"
-#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -1,6 +1,6 @@
 #include "html.hpp"
 
-#include "privgrad/core/yaml.hpp"
+#include "privgrad/manifest/yaml.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "document.hpp"
 #include "html.hpp"
-#include "privgrad/core/short_numbers.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
 
 namespace privgrad::report {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::report {
 

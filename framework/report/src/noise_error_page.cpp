@@ -6,7 +6,7 @@
 #include "chart.hpp"
 #include "document.hpp"
 #include "html.hpp"
-#include "privgrad/core/short_numbers.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

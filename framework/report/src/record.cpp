@@ -6,8 +6,8 @@
 #include <iterator>
 #include <string_view>
 
-#include "privgrad/core/ledger.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/ledger.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "influence_page.hpp"
 #include "markdown.hpp"
-#include "privgrad/core/files.hpp"
-#include "privgrad/core/statement.hpp"
+#include "paragraphs.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/files.hpp"
 #include "record.hpp"
 #include "run_page.hpp"
 #include "study_page.hpp"
@@ -41,7 +41,7 @@ std::string statement(const fs::path& directory) {
   const nlohmann::json statement = read_object(file);
   std::vector<std::string> paragraphs = texts(statement, "prose", file.string());
   if (paragraphs.empty()) throw IoError(file.string() + ": holds no 'prose'");
-  return core::wrapped_paragraphs(paragraphs);
+  return wrapped_paragraphs(paragraphs);
 }
 
 void write_report(const fs::path& directory) {

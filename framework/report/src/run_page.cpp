@@ -5,8 +5,8 @@
 
 #include "document.hpp"
 #include "html.hpp"
-#include "privgrad/core/short_numbers.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -7,8 +7,8 @@
 #include "document.hpp"
 #include "html.hpp"
 #include "interval.hpp"
-#include "privgrad/core/short_numbers.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
 #include "run_page.hpp"
 

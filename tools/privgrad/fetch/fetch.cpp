@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "cifar_archive.hpp"
-#include "privgrad/core/files.hpp"
 #include "privgrad/dataset_cache.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/manifest/component_use.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+
+enum class Mode { research = 1, release };
+
+/// Who adds the noise of a federated run: each client, or the server.
+enum class Aggregation { fed_avg = 1, dp_fed_avg };
+
+std::string_view to_text(Aggregation aggregation);
+
+/// Where an adaptive number of local iterations learns about the losses.
+enum class EstimateMode { private_sums = 1, from_models, unaccounted };
+
+std::string_view to_text(EstimateMode mode);
+
+/// The section `federated`.
+struct Federated {
+  std::uint64_t clients = 0, rounds = 0;  ///< > 0.
+  Aggregation aggregation = Aggregation::fed_avg;
+  bool equal_weights = false;
+  double client_drop_rate = 0.0, straggler_rate = 0.0;
+  std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
+  bool shards_are_given = false;     ///< Neighbouring data differ in one client's shard alone.
+  bool label_histograms = true;
+  EstimateMode estimates = EstimateMode::private_sums;
+  double estimate_share = 0.0;
+  std::optional<double> estimate_noise;
+  double estimate_bound = 0.0;
+  double client_clip_norm = 0.0;  ///< Of dp_fed_avg, as the next two.
+  double server_learning_rate = 0.0;
+  ComponentUse client_clipping, server_optimizer;
+  ComponentUse client_aggregator;  ///< Of clients without noise; not for a manifest to choose.
+  ComponentUse partition, participation, local_iterations;
+};
+
+/// A manifest that fits the loaded plugins. Nothing in it depends on data.
+struct Manifest {
+  std::string name;
+  Mode mode = Mode::research;
+  ComponentUse data;
+  std::vector<ComponentUse> transforms;
+  std::optional<std::uint64_t>
+      dataset_size;             ///< data.size: the declared, public number of training rows.
+  bool test_is_public = false;  ///< data.test_is_public.
+  ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
+  ComponentUse clip_norm, learning_rate;     ///< schedules.*
+  ComponentUse noise_multiplier, noise_std;  ///< schedules.*; one of them is given.
+  ComponentUse batch_size;                   ///< schedules.*; may be missing.
+  std::optional<double> target_epsilon;
+  double target_delta = 0.0;
+  bool noise_off =
+      false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
+  bool scale_all_noise = false;  ///< privacy.calibrate: all.
+  Adjacency adjacency = Adjacency::add_or_remove_one;
+  ComponentUse accountant;            ///< The one that guards the budget.
+  std::vector<ComponentUse> also;     ///< Reported beside it.
+  std::uint64_t steps = 0;            ///< 0: auto, the plan chooses them.
+  bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
+  std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
+  /// Steps between measurements for the progress line; 0: about 20 of them (if steps are auto).
+  std::uint64_t evaluate_every = 0;
+  bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
+  std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
+  bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
+  std::optional<Federated> federated;  ///< Nothing: a central run.
+
+  Value resolved;  ///< The whole manifest with every default filled in and full component names.
+
+  /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
+  /// default).
+  std::string position_of(std::string_view dotted_key) const;
+  /// Of every dotted key that was given; "" is the manifest as a whole.
+  std::map<std::string, std::string, std::less<>> positions;
+};
+
+/// A change to a manifest that another file asks for.
+struct ManifestChange {
+  std::string key;   ///< Dotted, as for `--set`.
+  Value value;       ///< Replaces the whole node; null removes the key. Its marks are places in...
+  std::string file;  ///< ... this file, as errors name it.
+};
+
+/// Reads a manifest, applies `--set KEY=VALUE` overrides, checks it against the catalog.
+///
+/// KEY is dotted, with indices into lists ("data.transforms.0.to"); what is missing on the way is
+/// created. VALUE is YAML and replaces the whole node: `optimizer=adam` drops the parameters of the
+/// optimizer that stood there. `null` removes the key. Relative paths are looked up beside the
+/// manifest, then in the folder that the environment variable PRIVGRAD_DATA_DIR names.
+///
+/// All problems are found in one go; what is thrown depends on the worst of them, and its text has
+/// one line "POSITION: error: ..." for each.
+/// \throws ManifestError if the manifest is wrong.
+/// \throws PrivacyError  if it is right, but holds what release mode refuses.
+/// \throws IoError       if files that it names are missing, or it cannot itself be read.
+/// \param changes  applied after the overrides.
+Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog, const std::vector<ManifestChange>& changes = {});
+
+/// The same for a text that is already in memory; `file` is its name in errors, and where relative
+/// paths are looked up.
+Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
+                        const std::vector<std::string>& overrides, const Catalog& catalog);
+
+/// The same for a document that was read already, as a part of `file`.
+Manifest check_manifest(Value root, const std::filesystem::path& file,
+                        const std::vector<std::string>& overrides, const Catalog& catalog,
+                        const std::vector<ManifestChange>& changes = {});
+
+/// The text of a manifest or a study, at most one byte more than YAML may have. \throws IoError
+std::string read_yaml_file(const std::filesystem::path& file);
+
+/// The components that the manifest names, each with where it is used ("data.transforms.0").
+std::vector<const ComponentUse*> components_of(const Manifest& manifest);
+
+/// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
+/// Loading a resolved manifest that was written so gives the same run.
+/// \throws ConfigError if a text in it is not UTF-8.
+std::string to_yaml(const Value& value);
+
+}  // namespace privgrad::core

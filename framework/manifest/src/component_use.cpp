@@ -1,0 +1,32 @@
+#include <utility>
+
+#include "privgrad/manifest/component_use.hpp"
+
+#include "privgrad/trust/certified_accountant.hpp"
+
+namespace privgrad::core {
+namespace {
+
+std::string join_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+}  // namespace
+
+ManifestError::ManifestError(std::vector<std::string> lines)
+    : ConfigError(join_lines(lines)), lines_(std::move(lines)) {}
+
+std::string ComponentUse::place(std::string_view what) const {
+  // Calibrating one component's schedule asks another component: the inner place is the cause.
+  if (what.find(": error: ") != what.npos) return std::string(what);
+  return position + ": error: " + where + ": " + std::string(what);
+}
+
+ComponentPtr<Accountant> make_accountant(const ComponentUse& use) {
+  return use.with_position(
+      [&] { return make_accountant(*use.component, use.params, use.certifier); });
+}
+
+}  // namespace privgrad::core

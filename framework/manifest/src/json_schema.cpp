@@ -1,0 +1,214 @@
+#include "privgrad/manifest/json_schema.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "manifest_keys.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+Json object_schema(const std::vector<ParamSpec>& specs) {
+  Json properties = Json::object();
+  Json required = Json::array();
+  for (const ParamSpec& spec : specs) {
+    properties[spec.name] = param_schema(spec);
+    if (spec.required) required.push_back(spec.name);
+  }
+  return {{"type", "object"},
+          {"properties", std::move(properties)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+void add_bounds(const ParamSpec& spec, Json& schema) {
+  if (spec.min) schema[spec.min_exclusive ? "exclusiveMinimum" : "minimum"] = *spec.min;
+  if (spec.max) schema[spec.max_exclusive ? "exclusiveMaximum" : "maximum"] = *spec.max;
+}
+
+std::string description_of(const ParamSpec& spec) {
+  std::string text = spec.doc;
+  if (spec.type == ParamType::path) {
+    text += " Relative paths are looked up beside the manifest, then in PRIVGRAD_DATA_DIR.";
+  }
+  if (!spec.unit.empty()) text += " Unit: " + spec.unit + ".";
+  return text;
+}
+
+/// Builds the whole schema; one definition per kind of component.
+class Builder {
+ public:
+  explicit Builder(const Catalog& catalog) : catalog_(catalog) {
+    for (const Component& component : catalog.components()) {
+      ++bearers_[component.factory.kind + "/" + component.factory.info.name];
+    }
+  }
+
+  Json build() {
+    Json schema = section(root_section());
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+    schema["title"] = "PrivGrad manifest";
+    for (const Section* part : {&schedules_section(), &privacy_section()}) {
+      schema["properties"][part->key] = section(*part);
+      schema["required"].push_back(part->key);
+    }
+    schema["properties"][federated_section().key] = section(federated_section());
+    schema["$defs"] = std::move(definitions_);
+    return schema;
+  }
+
+ private:
+  Json section(const Section& section) {
+    Json schema = object_schema(section.params);
+    schema["description"] = section.doc;
+    for (const Slot& slot : section.slots) {
+      schema["properties"][slot.key] = slot_schema(slot);
+      if (slot.required && slot.default_name.empty()) schema["required"].push_back(slot.key);
+    }
+    return schema;
+  }
+
+  Json slot_schema(const Slot& slot) {
+    define(slot);
+    const Json reference = {{"$ref", "#/$defs/" + std::string(slot.kind)}};
+    Json schema = reference;
+    if (slot.is_list) schema = {{"type", "array"}, {"items", reference}};
+    if (slot.takes_number) schema = {{"anyOf", {number_schema(slot), reference}}};
+    if (slot.takes_auto) schema["anyOf"].push_back({{"enum", {"auto"}}});
+    schema["description"] = slot.doc;
+    if (!slot.default_name.empty()) schema["default"] = slot.default_name;
+    return schema;
+  }
+
+  /// A bare number has the bounds that `constant` sets for its value.
+  Json number_schema(const Slot& slot) const {
+    Json schema = {{"type", "number"}, {"description", "The same value at every step."}};
+    for (const Component& component : catalog_.components()) {
+      const ComponentInfo& info = component.factory.info;
+      if (component.factory.kind != slot.kind || info.name != "constant") continue;
+      for (const ParamSpec& spec : info.params) {
+        if (spec.name == "value") add_bounds(spec, schema);
+      }
+    }
+    return schema;
+  }
+
+  void define(const Slot& slot) {
+    if (definitions_.contains(slot.kind)) return;
+    definitions_[slot.kind] = Json::object();  // data's own members are built below
+    Json names = Json::array();
+    Json variants = Json::array();
+    for (const Component& component : catalog_.components()) {
+      if (component.factory.kind != slot.kind) continue;
+      const Json ids = ids_of(component);
+      variants.push_back(component_schema(slot, component, ids));
+      // A name alone will do where there is nothing that must be said beside it.
+      const auto& specs = component.factory.info.params;
+      const bool needs_more =
+          std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s.required; });
+      if (!needs_more) names.insert(names.end(), ids.begin(), ids.end());
+    }
+    if (!names.empty()) variants.insert(variants.begin(), Json{{"enum", names}});
+    // Without any component there is nothing that would be right.
+    definitions_[slot.kind] = variants.empty() ? Json(false) : Json{{"anyOf", variants}};
+  }
+
+  /// The short name, unless two plugins offer it, and the full one.
+  Json ids_of(const Component& component) const {
+    Json ids = Json::array();
+    const std::string& name = component.factory.info.name;
+    if (bearers_.at(component.factory.kind + "/" + name) == 1) ids.push_back(name);
+    ids.push_back(component.full_name());
+    return ids;
+  }
+
+  Json component_schema(const Slot& slot, const Component& component, const Json& ids) {
+    const ComponentInfo& info = component.factory.info;
+    Json schema = object_schema(info.params);
+    schema["title"] = info.name;
+    schema["description"] = info.summary;
+    schema["properties"]["kind"] = {{"enum", ids}, {"description", info.summary}};
+    schema["required"].push_back("kind");
+    if (slot.key == "data") {
+      const Json own = section(data_section());
+      schema["properties"].update(own["properties"]);
+    }
+    return schema;
+  }
+
+  const Catalog& catalog_;
+  std::map<std::string, int> bearers_;  ///< How many plugins offer "kind/name".
+  Json definitions_ = Json::object();
+};
+
+}  // namespace
+
+Json value_to_json(const Value& value) {
+  struct Converter {
+    Json operator()(std::monostate) const { return nullptr; }
+    Json operator()(bool data) const { return data; }
+    Json operator()(std::int64_t data) const { return data; }
+    Json operator()(double data) const {
+      if (!std::isfinite(data)) throw ConfigError(format_number(data) + " cannot be said in JSON");
+      return data;
+    }
+    Json operator()(const std::string& data) const { return data; }
+    Json operator()(const Value::List& data) const {
+      Json list = Json::array();
+      for (const Value& item : data) list.push_back(value_to_json(item));
+      return list;
+    }
+    Json operator()(const Value::Object& data) const {
+      Json object = Json::object();
+      for (const Value::Member& member : data) object[member.key] = value_to_json(member.value);
+      return object;
+    }
+  };
+  return std::visit(Converter{}, value.data());
+}
+
+Json param_schema(const ParamSpec& spec) {
+  Json schema;
+  switch (spec.type) {
+    case ParamType::boolean:
+      schema = {{"type", "boolean"}};
+      break;
+    case ParamType::integer:
+    case ParamType::real:
+      schema = {{"type", spec.type == ParamType::integer ? "integer" : "number"}};
+      add_bounds(spec, schema);
+      if (spec.takes_auto) schema = {{"anyOf", {schema, {{"enum", {"auto"}}}}}};
+      break;
+    case ParamType::text:
+      schema = {{"type", "string"}};
+      if (!spec.choices.empty()) schema["enum"] = spec.choices;
+      break;
+    case ParamType::path:
+      schema = {{"type", "string"}, {"minLength", 1}};
+      break;
+    case ParamType::list:
+      schema = {{"type", "array"}, {"items", param_schema(spec.element.front())}};
+      if (spec.min_items > 0) schema["minItems"] = spec.min_items;
+      break;
+    case ParamType::object:
+      schema = object_schema(spec.fields);
+      break;
+  }
+  const std::string description = description_of(spec);
+  if (!description.empty()) schema["description"] = description;
+  if (spec.default_value) schema["default"] = value_to_json(*spec.default_value);
+  if (spec.example_value) schema["examples"] = {value_to_json(*spec.example_value)};
+  return schema;
+}
+
+Json manifest_schema(const Catalog& catalog) { return Builder(catalog).build(); }
+
+}  // namespace privgrad::core

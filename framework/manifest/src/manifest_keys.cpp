@@ -1,0 +1,415 @@
+#include "manifest_keys.hpp"
+
+#include <cstdint>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/transform.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+
+namespace privgrad::core {
+namespace {
+
+template <class Interface>
+Slot slot(std::string_view key, std::string_view doc) {
+  Slot made;
+  made.key = key;
+  made.kind = Interface::kKind;
+  made.interface_version = Interface::kInterfaceVersion;
+  made.doc = doc;
+  return made;
+}
+
+Slot with_default(Slot made, std::string_view name) {
+  made.default_name = name;
+  return made;
+}
+
+Slot list_of(Slot made) {
+  made.is_list = true;
+  made.required = false;
+  return made;
+}
+
+Slot or_auto(Slot made) {
+  made.takes_auto = true;
+  return made;
+}
+
+Slot number_or(Slot made, bool required) {
+  made.takes_number = true;
+  made.required = required;
+  return made;
+}
+
+}  // namespace
+
+const Section& root_section() {
+  static const Section section{
+      "",
+      "A PrivGrad manifest: one private training run.",
+      {
+          param::integer("privgrad", "Version of the manifest format; write 1.")
+              .at_least(1)
+              .at_most(1),
+          param::text("name",
+                      "Name of the run: letters, digits, '.', '_' and '-', at most 64; by default "
+                      "the file's name without its extension.")
+              .optional(),
+          param::text("mode",
+                      "research: exact training metrics, seeds and unaccounted statistics are "
+                      "allowed, and every output says so. release: all of that is refused.")
+              .one_of({"research", "release"})
+              .defaults_to("research"),
+          param::integer("seed",
+                         "Makes the run reproducible, noise included, which is why its outputs "
+                         "are marked as not for release; without it, randomness comes from the "
+                         "operating system.")
+              .at_least(0)
+              .optional(),
+          param::integer("steps",
+                         "Number of training steps; of a federated run the most local steps of "
+                         "each client. auto: the number with the least utility bound, "
+                         "by utility, or without it what the theorem of the aggregator says.")
+              .at_least(1)
+              .at_most(1e8)
+              .or_auto(),
+          param::object(
+              "utility",
+              "What is known of the loss, for steps: auto and for the prediction in the report; as "
+              "privgrad bound descent takes it.",
+              {param::real("kappa", "Smoothness over the Polyak-Lojasiewicz constant.").at_least(1),
+               param::real("alpha",
+                           "D G^2 / (2 R M N^2 gap): parameters, clip norm, budget, smoothness, "
+                           "examples, and how far the initial loss is above the least.")
+                   .above(0),
+               param::real("optimum",
+                           "The least mean training loss, which excess risk is measured from.")
+                   .defaults_to(0)})
+              .optional(),
+          param::integer("evaluate_every",
+                         "Steps (of a federated run: rounds) between the measurements of the "
+                         "progress line; by default chosen so that there are about 20.")
+              .in_unit("steps")
+              .at_least(1)
+              .at_most(1e8)
+              .optional(),
+          param::boolean("gradient_norm",
+                         "Whether measurements include the norm of the gradient of the mean "
+                         "training loss, without clipping or noise; research mode only.")
+              .optional(),
+          param::integer("microbatch_size",
+                         "Most examples whose layer outputs and gradients are in memory at once; "
+                         "changes memory and time, and no result by a single bit. By default what "
+                         "is fast.")
+              .in_unit("examples")
+              .at_least(1)
+              .at_most(4294967295.0)
+              .optional(),
+          param::text(
+              "output",
+              "Which model is kept: last, after all steps, or random_iterate, the one before "
+              "a step that is drawn uniformly at the start.")
+              .one_of({"last", "random_iterate"})
+              .defaults_to("last"),
+      },
+      {
+          slot<DataSource>("data", "Where examples come from, and what is done to them first."),
+          slot<Model>("model", "What is trained."),
+          with_default(slot<Backend>("backend", "What executes the model."), "cpu"),
+          slot<Sampler>("sampler",
+                        "Which examples each step sees; the privacy statement depends on it."),
+          with_default(slot<Clipping>("clipping",
+                                      "How each example's gradient is brought within "
+                                      "schedules.clip_norm."),
+                       "flat"),
+          with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
+                       "gaussian"),
+          slot<Optimizer>("optimizer", "How released gradients change the parameters."),
+      }};
+  return section;
+}
+
+const Section& data_section() {
+  static const Section section{
+      "data",
+      "Where examples come from, and what is done to them first.",
+      {
+          param::integer("size",
+                         "The public number of training examples, where the number of rows itself "
+                         "must not be looked at (adjacency add_or_remove_one).")
+              .at_least(1)
+              .at_most(4294967295.0)
+              .optional(),
+          param::boolean("test_is_public",
+                         "Whether the test examples are public, so that exact metrics on them may "
+                         "be shown in release mode.")
+              .defaults_to(false),
+      },
+      {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
+  return section;
+}
+
+const Section& schedules_section() {
+  static const Section section{
+      "schedules",
+      "How hyper-parameters change over the steps. A bare number is a constant.",
+      {},
+      {
+          number_or(slot<Schedule>("noise_multiplier",
+                                   "Standard deviation of the noise over the clip norm. A schedule "
+                                   "that is a shape is scaled to meet privacy.target_epsilon; "
+                                   "uniform by default, if that target is given."),
+                    false),
+          number_or(
+              slot<Schedule>("clip_norm", "L2 norm to which each example's gradient is clipped."),
+              true),
+          or_auto(number_or(slot<Schedule>("learning_rate",
+                                           "Learning rate of the optimizer; auto: what its theorem "
+                                           "says."),
+                            true)),
+          number_or(
+              slot<Schedule>("noise_std",
+                             "Standard deviation of the noise itself, instead of noise_multiplier; "
+                             "a shape is scaled like one."),
+              false),
+          number_or(
+              slot<Schedule>("batch_size",
+                             "Expected number of examples of each batch, instead of the sampler's "
+                             "own batch_size. A shape is scaled to the largest batches that meet "
+                             "privacy.target_epsilon."),
+              false),
+      }};
+  return section;
+}
+
+const Section& privacy_section() {
+  static const Section section{
+      "privacy",
+      "What the run may spend, and how that is proved.",
+      {
+          param::real("target_epsilon",
+                      "The budget; may be left out only if schedules.noise_multiplier gives the "
+                      "noise itself.")
+              .above(0)
+              .optional(),
+          param::real("target_delta", "The delta at which epsilon is stated.").above(0).below(1),
+          param::text("adjacency",
+                      "Which two data sets must be hard to tell apart: add_or_remove_one (one has "
+                      "one example more), replace_one (one example is exchanged), zero_out (one "
+                      "example's contribution is zero).")
+              .one_of({"add_or_remove_one", "replace_one", "zero_out"}),
+          param::text("noise",
+                      "off: trains without noise, for comparison, in research mode only; nothing "
+                      "is private then.")
+              .one_of({"on", "off"})
+              .defaults_to("on"),
+          param::text("calibrate",
+                      "shapes: a noise schedule with values of its own is used as it is. all: it "
+                      "is scaled to meet target_epsilon, as a shape is.")
+              .one_of({"shapes", "all"})
+              .defaults_to("shapes"),
+      },
+      {
+          slot<Accountant>("accountant", "Computes what was spent, and guards the budget."),
+          list_of(slot<Accountant>("also", "Accountants whose numbers are reported beside it.")),
+      }};
+  return section;
+}
+
+const Section& federated_section() {
+  static const Section section{
+      "federated",
+      "Trains on many clients, each with examples of its own, which exchange models with a server.",
+      {
+          param::integer("clients", "Number of clients; public.").at_least(1).at_most(100000),
+          param::integer("rounds",
+                         "Exchanges of models: the budget of communication. The run ends when they "
+                         "are made, or when the clients' privacy budgets are spent.")
+              .at_least(1)
+              .at_most(1e7),
+          param::text("aggregation",
+                      "fed_avg: the server averages the clients' models, each of which is private "
+                      "for the examples of its client. dp_fed_avg: the server clips each client's "
+                      "change and adds the noise, which is private for whole clients.")
+              .one_of({"fed_avg", "dp_fed_avg"})
+              .defaults_to("fed_avg"),
+          param::text("weights",
+                      "What fed_avg weighs models by: shard_size, the public number of the "
+                      "client's examples, or equal.")
+              .one_of({"shard_size", "equal"})
+              .defaults_to("shard_size"),
+          param::real("client_drop_rate",
+                      "Probability of a client that takes part in a round to be lost before its "
+                      "model arrives; what it has spent stays spent.")
+              .at_least(0)
+              .below(1)
+              .defaults_to(0.0),
+          param::real("straggler_rate",
+                      "Probability of a client that takes part in a round to be slow: it makes "
+                      "only some of its local steps, from 1 to all of them with equal "
+                      "probability, and sends the model that they lead to.")
+              .at_least(0)
+              .below(1)
+              .defaults_to(0.0),
+          param::text("shards",
+                      "simulated: the partition shares examples out, and what one example decides "
+                      "about the place of others is listed as unaccounted. given: examples lie "
+                      "with the clients already, and data sets that differ in one example differ "
+                      "in one client's shard and nowhere else.")
+              .one_of({"simulated", "given"})
+              .defaults_to("simulated"),
+          param::list("sizes",
+                      "Number of examples of each client, declared and public; for partitions "
+                      "from which it does not follow.",
+                      param::integer("size", "Examples of a client.").at_least(1).at_most(1e12))
+              .at_least_items(1)
+              .optional(),
+          param::text("label_histograms",
+                      "shown: research mode counts the labels of each client exactly, and lists "
+                      "that as unaccounted. hidden: nobody counts them.")
+              .one_of({"shown", "hidden"})
+              .defaults_to("shown"),
+          param::text("estimates",
+                      "Where an adaptive local_iterations learns about the losses. private: from "
+                      "noised sums that are charged to the clients. from_models: from released "
+                      "models alone, free of cost. unaccounted: from exact values of private "
+                      "examples, which stains every output.")
+              .one_of({"private", "from_models", "unaccounted"})
+              .defaults_to("private"),
+          param::real("estimate_share",
+                      "Of private estimates: the share of privacy.target_epsilon that all of them "
+                      "together would cost on their own.")
+              .above(0)
+              .below(1)
+              .defaults_to(0.1),
+          param::real("estimate_noise",
+                      "Of private estimates: the noise multiplier of each, instead of "
+                      "estimate_share.")
+              .above(0)
+              .optional(),
+          param::real("estimate_bound",
+                      "Of private estimates: by how much an example's loss may count as changed "
+                      "within a round.")
+              .in_unit("nats")
+              .at_least(kSmallestClipNorm)
+              .at_most(kLargestClipNorm)
+              .defaults_to(0.5),
+          param::real("client_clip_norm",
+                      "Of dp_fed_avg: L2 norm to which each client's change of the model is "
+                      "clipped.")
+              .at_least(kSmallestClipNorm)
+              .at_most(kLargestClipNorm)
+              .optional(),
+          param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
+              .above(0)
+              .defaults_to(1.0),
+      },
+      {
+          with_default(
+              slot<Transform>("partition", "Which client each training example lies with."), "iid"),
+          with_default(slot<Sampler>("participation",
+                                     "Which clients take part in each round: a sampler of clients "
+                                     "instead of examples."),
+                       "full_batch"),
+          number_or(slot<Schedule>("local_iterations",
+                                   "Steps that each client makes in a round, over the rounds; "
+                                   "adaptive ones choose them as the run goes."),
+                    true),
+          with_default(slot<Clipping>("client_clipping",
+                                      "Of dp_fed_avg: how each client's change is brought within "
+                                      "client_clip_norm."),
+                       "flat"),
+          with_default(slot<Optimizer>("server_optimizer",
+                                       "Of dp_fed_avg: how the noised mean change changes the "
+                                       "model."),
+                       "sgd"),
+      }};
+  return section;
+}
+
+const Slot& client_aggregator_slot() {
+  static const Slot made = with_default(
+      slot<Aggregator>("client_aggregator", "How clients that make no noise add up."), "gaussian");
+  return made;
+}
+
+std::string_view own_name_for(std::string_view foreign, std::string_view section) {
+  struct Row {
+    std::string_view foreign;
+    std::string_view own;
+  };
+  constexpr Row kRows[] = {
+      {"max_grad_norm", "schedules.clip_norm"},
+      {"max_gradient_norm", "schedules.clip_norm"},
+      {"l2_norm_clip", "schedules.clip_norm"},
+      {"l2_clip_norm", "schedules.clip_norm"},
+      {"l2_norm_bound", "schedules.clip_norm"},
+      {"clipping_norm", "schedules.clip_norm"},
+      {"clip", "schedules.clip_norm"},
+      {"clip_norm", "schedules.clip_norm"},
+      {"lr", "schedules.learning_rate"},
+      {"eta", "schedules.learning_rate"},
+      {"learning_rate", "schedules.learning_rate"},
+      {"sigma", "schedules.noise_multiplier"},
+      {"noise_scale", "schedules.noise_multiplier"},
+      {"noise_multiplier", "schedules.noise_multiplier"},
+      {"epsilon", "privacy.target_epsilon"},
+      {"eps", "privacy.target_epsilon"},
+      {"target_epsilon", "privacy.target_epsilon"},
+      {"delta", "privacy.target_delta"},
+      {"target_delta", "privacy.target_delta"},
+      {"adjacency", "privacy.adjacency"},
+      {"neighboring_relation", "privacy.adjacency"},
+      {"accountant", "privacy.accountant"},
+      {"also", "privacy.also"},
+      {"noise", "privacy.noise"},
+      {"iterations", "steps"},
+      {"num_iterations", "steps"},
+      {"num_steps", "steps"},
+      {"max_steps", "steps"},
+      {"random_seed", "seed"},
+      {"dataset", "data"},
+      {"dataset_size", "data.size"},
+      {"sample_size", "data.size"},
+      {"transforms", "data.transforms"},
+      {"test_is_public", "data.test_is_public"},
+      {"num_clients", "federated.clients"},
+      {"n_clients", "federated.clients"},
+      {"num_rounds", "federated.rounds"},
+      {"communication_rounds", "federated.rounds"},
+      {"tau", "federated.local_iterations"},
+      {"local_steps", "federated.local_iterations"},
+      {"local_iterations", "federated.local_iterations"},
+      {"network", "model"},
+      {"optimiser", "optimizer"},
+      {"batch_size", "sampler"},
+      {"sample_rate", "sampler"},
+      {"sampling_rate", "sampler"},
+  };
+  for (const Row& row : kRows) {
+    const bool is_itself = row.own.ends_with(foreign) && row.own.starts_with(section) &&
+                           row.own.size() == section.size() + foreign.size() + !section.empty();
+    if (row.foreign == foreign && !is_itself) return row.own;
+  }
+  return "";
+}
+
+std::string_view advice_for(std::string_view foreign) {
+  if (foreign == "epochs" || foreign == "num_epochs" || foreign == "n_epochs") {
+    return "write steps: epochs times examples over batch size";
+  }
+  if (foreign == "batch_size" || foreign == "sample_rate" || foreign == "sampling_rate") {
+    return "it is a parameter of the sampler, as in sampler: {kind: shuffle, batch_size: 100}";
+  }
+  return "";
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,92 @@
+#include "manifest_paths.hpp"
+
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+
+#include "privgrad/manifest/yaml.hpp"
+
+namespace privgrad::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Resolver {
+ public:
+  Resolver(const std::vector<fs::path>& folders, ManifestProblems& problems)
+      : folders_(folders), problems_(problems) {}
+
+  void object(const std::vector<ParamSpec>& specs, Value& value, const std::string& where) {
+    for (const ParamSpec& spec : specs) {
+      if (Value* member = value.find(spec.name)) one(spec, *member, where + "." + spec.name);
+    }
+  }
+
+ private:
+  void one(const ParamSpec& spec, Value& value, const std::string& where) {
+    if (spec.type == ParamType::object) {
+      object(spec.fields, value, where);
+    } else if (auto* items = std::get_if<Value::List>(&value.data());
+               items != nullptr && spec.type == ParamType::list) {
+      for (std::size_t i = 0; i < items->size(); ++i) {
+        one(spec.element.front(), (*items)[i], where + "." + std::to_string(i));
+      }
+    } else if (auto* text = std::get_if<std::string>(&value.data());
+               text != nullptr && !text->empty() && spec.type == ParamType::path) {
+      *text = find(*text, value.mark, where);
+    }
+  }
+
+  std::string find(const std::string& given, Mark mark, const std::string& where) {
+    std::string tried;
+    for (const fs::path& folder : folders_) {
+      const fs::path candidate = (folder / given).lexically_normal();
+      std::error_code error;
+      const fs::file_status status = fs::status(candidate, error);
+      if (fs::is_directory(status))
+        return refuse(given, mark, where, candidate.string() + " is a directory");
+      if (fs::exists(status)) {
+        // Absolute paths go into the resolved manifest, which is UTF-8 text.
+        if (!find_bad_character(candidate.string())) return candidate.string();
+        return refuse(given, mark, where, "its folder has a name that is not plain UTF-8 text");
+      }
+      const bool absent = status.type() == fs::file_type::not_found;
+      tried += (tried.empty() ? "" : " and ") + candidate.string() +
+               (absent ? "" : " (" + error.message() + ")");
+      if (fs::path(given).is_absolute()) break;
+    }
+    std::string hint;
+    if (folders_.size() == 1 && fs::path(given).is_relative()) {
+      hint =
+          "; the environment variable PRIVGRAD_DATA_DIR, which may name a second folder to look "
+          "in, is not set";
+    }
+    return refuse(given, mark, where, "there is no such file: looked for " + tried + hint);
+  }
+
+  std::string refuse(const std::string& given, Mark mark, const std::string& where,
+                     const std::string& why) {
+    problems_.add(mark, where, "is '" + one_line(given, 200) + "', but " + why,
+                  Fault::missing_file);
+    return given;
+  }
+
+  const std::vector<fs::path>& folders_;
+  ManifestProblems& problems_;
+};
+
+}  // namespace
+
+std::vector<fs::path> data_folders(const fs::path& manifest) {
+  std::vector<fs::path> folders{fs::absolute(manifest).parent_path()};
+  const char* data = std::getenv("PRIVGRAD_DATA_DIR");
+  if (data != nullptr && *data != '\0') folders.push_back(fs::absolute(data));
+  return folders;
+}
+
+void resolve_paths(const std::vector<ParamSpec>& specs, Value& value, const std::string& where,
+                   const std::vector<fs::path>& folders, ManifestProblems& problems) {
+  Resolver(folders, problems).object(specs, value, where);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::core {
+
+/// The folders in which relative paths of a manifest are looked up, in order: the manifest's own,
+/// then PRIVGRAD_DATA_DIR if it is set. All absolute.
+std::vector<std::filesystem::path> data_folders(const std::filesystem::path& manifest);
+
+/// Replaces every parameter of type path, nested ones included, by the absolute path of the file it
+/// names; reports those that name none. \param where  dotted key of `value`.
+void resolve_paths(const std::vector<ParamSpec>& specs, Value& value, const std::string& where,
+                   const std::vector<std::filesystem::path>& folders, ManifestProblems& problems);
+
+}  // namespace privgrad::core

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/row_sum.hpp"
+
+namespace privgrad::core {
+
+/// The noise of a run whose schedule adapts it: makes the measurements that the schedule asks for,
+/// and pays for them and for the steps, one at a time.
+///
+/// Sensitivity of a loss_change: an example contributes b(l(w)) - b(l(w')) for two released models
+/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so that the
+/// difference is at most loss_bound in size, and the sum of all differences moves by at most that
+/// if an example comes, goes, or contributes zero, and by twice that if it is exchanged: what the
+/// accountant takes a `gaussian` event for. row_sum() enforces the bound once more.
+///
+/// The losses at the last measurement are kept, since they are needed at the next one; they are as
+/// private as the rows and stay here.
+class AdaptiveNoise {
+ public:
+  /// \param plan  with noise that adapts. \param train  the private rows. \param key  of the run.
+  AdaptiveNoise(const Plan& plan, const Dataset& train, const RandomKey& key, Executor& executor);
+  AdaptiveNoise(const AdaptiveNoise&) = delete;
+  AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
+
+  /// To be called before each step is paid for: measures, if a measurement is due, and chooses the
+  /// noise of the step. \param program  holds the released model. \param test  the test rows.
+  /// \returns false if the measurement does not fit in the budget; nothing was released then.
+  bool choose(std::uint64_t step, const Program& program, const Dataset& test, Ledger& ledger);
+
+  /// Pays for the step, by the noise that was chosen for it. \returns nothing if the budget does
+  /// not pay for it.
+  std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
+
+  /// Of the last step that was paid for, or of the first one.
+  double noise_multiplier() const noexcept { return current_; }
+  const NoiseRecord& record() const noexcept { return record_; }
+
+ private:
+  std::vector<double> bounded_losses(const Program& program) const;
+  std::optional<double> measure(std::uint64_t step, const Program& program, const Dataset& test,
+                                Ledger& ledger);
+  std::optional<double> release_change(std::uint64_t step, const Program& program, Ledger& ledger);
+  void change_to(double multiplier, std::uint64_t step);
+
+  const Plan& plan_;
+  const AdaptiveNoisePlan& adapts_;
+  const Dataset& train_;
+  Executor& executor_;
+  IndependentNoise check_noise_;
+  Mechanism check_mechanism_;
+  std::vector<double> losses_;       // of each example, bounded, at the last measurement
+  std::vector<double> multipliers_;  // of every step, as far as it is known
+  double current_;
+  NoiseRecord record_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/loss_estimates.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+
+namespace privgrad::core {
+
+/// Workbenches that clients take turns at: as many as are used at once.
+class WorkbenchPool {
+ public:
+  /// \param plan, executor  outlive the pool.
+  WorkbenchPool(const Plan& plan, Executor& executor) : plan_(plan), executor_(executor) {}
+
+  /// Calls `action` with a workbench that nobody else uses. Threads: may be called on many.
+  void with(const std::function<void(Workbench&)>& action);
+
+ private:
+  const Plan& plan_;
+  Executor& executor_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Workbench>> free_;
+};
+
+/// One client of a federated run: its examples, and all that is kept about them between rounds.
+/// What it sends is released.
+///
+/// Threads: calls on one client never overlap; clients of different workbenches may run at once.
+class Client {
+ public:
+  /// \param number   of the client, 0-based. \param data  all training examples; it looks at its
+  ///   own. All outlive the client.
+  /// \param run_key  that of the run; see key_of().
+  Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
+         const Dataset& data, const RandomKey& run_key, Executor& executor);
+
+  /// The key of a client's sampler and noise. The first client's is that of the run, so that a
+  /// federation of one client draws what a central run draws; the others' are derived from it.
+  static RandomKey key_of(std::size_t number, const RandomKey& run_key);
+
+  void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
+  void close_ledger(const std::string& status);
+
+  /// How many steps the budget still pays for.
+  std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }
+  std::uint64_t steps_done() const { return steps_done_; }
+  std::uint64_t estimates_made() const { return estimates_made_; }
+  /// Null without noise.
+  const Ledger* ledger() const { return trainer_.ledger(); }
+  /// Whether a step of the last round ended in values that are not finite.
+  bool diverged() const { return diverged_; }
+
+  /// Forgets what earlier rounds left, and gives the next step this number, which batches and
+  /// schedules follow; else it is steps_done(). Of clients without a ledger only.
+  void begin_at(std::uint64_t step);
+
+  /// One round: pays for the steps, makes them from the received model on, and, if that is planned,
+  /// pays for and makes the estimates.
+  /// \param steps  at most steps_left(), > 0.
+  /// \returns nothing if the ledger refuses the steps: then no example was looked at.
+  std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
+                                   Workbench& bench);
+
+ private:
+  bool draw_estimate_batch();
+  void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
+  void estimate_privately(std::span<const float> received, ClientRound& round, Workbench& bench);
+  void estimate_exactly(std::span<const float> received, ClientRound& round, Workbench& bench);
+  std::vector<double> losses(std::vector<float> model, Workbench& bench) const;
+  Released exact_gradient(std::vector<float> model, Workbench& bench);
+
+  const FederatedPlan& federated_;
+  const Federated& wish_;
+  const ClientPlan& client_;
+  const Plan& plan_;
+  const Dataset& data_;
+  Executor& executor_;
+  Trainer trainer_;
+  std::unique_ptr<Aggregator> estimate_noise_;
+  std::optional<Mechanism> estimate_mechanism_;
+  std::unique_ptr<RandomSource> estimate_random_;
+  std::vector<std::uint32_t> estimate_batch_;
+  std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
+  bool diverged_ = false;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+
+namespace privgrad::core {
+
+/// The steps of an aggregator that uses differences of gradients (UsesGradientDifferences): keeps
+/// the first iterates of this epoch and of the last one, and sums up gradients and differences.
+///
+/// Privacy: what it returns is bounded, and goes to the mechanism. The bounds of differences come
+/// from the plan, never from the iterates.
+/// Threads: calls never overlap.
+class GradientDifferences {
+ public:
+  /// \param plan  with differences, and outlives this. \param executor  as well.
+  GradientDifferences(const Plan& plan, Executor& executor);
+
+  /// \param step  each once, in order. \param parameters  the step's iterate, which `program`
+  /// holds.
+  std::vector<Bounded> sums(std::uint64_t step, std::span<const float> parameters,
+                            const Program& program, const Dataset& data,
+                            std::span<const std::uint32_t> batch, const Clip& clip);
+
+  /// What the optimizer gets from the releases of the step. \param noised  whether they have noise.
+  Released combine(std::uint64_t step, std::span<const Released> parts, double clip_norm,
+                   double divisor, bool noised);
+
+ private:
+  const Plan& plan_;
+  Executor& executor_;
+  ComponentPtr<Backend> backend_;
+  std::unique_ptr<Program> anchor_, last_anchor_;
+  std::vector<double> combined_noise_;  // per step, over clip norm and divisor
+};
+
+}  // namespace privgrad::core

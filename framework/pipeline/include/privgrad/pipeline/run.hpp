@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// Means over a split; nothing where the split is absent or its metrics may not be shown.
+struct Metrics {
+  std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
+  std::optional<double> gradient_norm;  ///< Of the mean training loss; if the manifest asks for it.
+};
+
+nlohmann::json to_json(const Metrics& metrics);
+
+/// One line of the progress display.
+struct Progress {
+  std::uint64_t step = 0;  ///< Steps done.
+  std::uint64_t steps = 0;
+  double epsilon = 0.0;  ///< Spent so far; of adaptive federated runs what is claimed in the end.
+  Metrics metrics;
+};
+
+struct RunOptions {
+  std::filesystem::path directory;  ///< Made; must not exist, or be empty.
+  std::string lock;                 ///< Content of privgrad.lock.
+  int threads = 1;
+  std::function<void(const Progress&)>
+      on_progress;                          ///< Called on the calling thread; may be empty.
+  const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.
+};
+
+enum class RunStatus { completed = 1, budget_exhausted, interrupted, diverged };
+
+std::string_view to_text(RunStatus status);
+
+struct RunResult {
+  RunStatus status = RunStatus::completed;
+  std::uint64_t steps = 0;
+  /// Of everything the ledger was charged for; infinite without noise. If the noise adapts, the
+  /// budget: what was spent within it is no guarantee (summary: epsilon_spent).
+  PrivacyAnswer epsilon;
+  Metrics metrics;           ///< Of the final model.
+  double seconds = 0.0;      ///< Of the training loop, without reading the data.
+  nlohmann::json statement;  ///< As in statement.json.
+  nlohmann::json summary;    ///< As in summary.json.
+};
+
+/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, schedules.json,
+/// statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json. Nothing is written
+/// before the data has been read.
+///
+/// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
+/// computed and released. A step that cannot be paid for ends the run before the data is touched,
+/// with the model so far. \throws IoError, NumericError, PluginError, PrivacyError; a run that
+/// throws leaves its ledger.
+RunResult run(Plan& plan, const RunOptions& options);
+
+/// What the noise follows, what that costs, and, after the run, all that was measured.
+nlohmann::json to_json(const AdaptiveNoisePlan& adapts);
+
+/// The resolved plan as `privgrad plan --json` prints it.
+nlohmann::json to_json(const Plan& plan);
+
+}  // namespace privgrad::core

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "privgrad/pipeline/adaptive_noise.hpp"
+#include "privgrad/pipeline/gradient_differences.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// The model that is being trained, where it is computed with. Nothing of the trainer that used it
+/// last is left in it but the parameters, so trainers may take turns.
+struct Workbench {
+  ComponentPtr<Backend> backend;
+  std::unique_ptr<Program> program;
+  SumMemory memory;
+  std::vector<float> parameters, previous;
+
+  /// \param values  becomes the parameters, of the program too.
+  void load(std::vector<float> values);
+};
+
+/// \param plan  with a model and a network. \param backend  made if it is null and the model does
+/// not
+///   execute itself; outlives the program, as does the executor.
+/// \throws as make_workbench()
+std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
+                                      Executor& executor);
+
+/// \param plan  with a model and a network. \param executor  outlives the workbench.
+/// \throws ConfigError, PluginError if the backend cannot execute the network.
+Workbench make_workbench(const Plan& plan, Executor& executor);
+
+/// \returns the model's initial parameters. \param key  that of the run.
+std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
+
+/// Trains on the data of one owner, and answers for what that costs them: the sampler, the
+/// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
+/// federated run one per client.
+///
+/// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
+class Trainer {
+ public:
+  /// \param plan  the owner's: its components are this trainer's alone. Outlives the trainer, as do
+  ///   the others.
+  /// \param data  holds the owner's rows. \param rows  which they are; nothing: all of them.
+  /// \param key   the owner's: "sampler" and "noise" are derived from it.
+  /// \param executor  makes sums and noise in parallel, with the same result on any number of
+  ///   threads.
+  Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
+          const RandomKey& key, Executor& executor);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// To be called before the first step, unless noise is off. \param facts  more of them for the
+  /// ledger's first line. \throws IoError
+  void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
+
+  /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
+  /// schedule follows, if that is due, and chooses the noise of the step.
+  /// \param bench  holds the model. \param test  the test rows.
+  /// \returns whether the budget paid for that.
+  bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
+
+  /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
+  /// accountant and one flush to the disk for each block, of which there are at most 64 a run
+  /// unless `at_least` asks for more at once. Noise that adapts is paid for step by step.
+  /// \param at_least  how many steps are about to be made.
+  /// \returns whether all of them are paid for. The data has not been touched when they are not.
+  bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
+
+  /// Of a federated run: the optimizer begins anew, from this model.
+  void begin_round(std::span<const float> model);
+
+  /// Of a clip norm that adapts: back to the first one.
+  void forget_clip_norm();
+
+  /// Draws the step's batch, releases its gradient, and moves the parameters.
+  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  bool take_step(std::uint64_t step, Workbench& bench);
+
+  /// Standard deviation of the noise in each coordinate of the last step's gradient.
+  double gradient_noise() const noexcept { return gradient_noise_; }
+  /// Null unless the noise adapts.
+  const AdaptiveNoise* adaptive_noise() const noexcept {
+    return adaptive_noise_ ? &*adaptive_noise_ : nullptr;
+  }
+  /// Null without noise.
+  Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
+  const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
+  /// Of the last step; with adaptive clipping, of the next one.
+  double clip_norm() const noexcept { return clip_norm_; }
+  /// The share of the last batch that was clipped, as released; adaptive clipping only.
+  std::optional<double> clipped_fraction() const noexcept { return clipped_fraction_; }
+
+ private:
+  void draw_batch(std::uint64_t step);
+  Released released_gradient(std::uint64_t step, Workbench& bench);
+  void adapt_clip_norm(double unclipped);
+  Released release(Bounded sum, double divisor);
+  Released release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench);
+  Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench);
+  Receipt take_receipt();
+
+  const Plan& plan_;
+  const Manifest& manifest_;
+  const Dataset& data_;
+  std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all
+  Executor& executor_;
+  std::shared_ptr<const RandomSource> sampler_random_;
+  Mechanism mechanism_;
+  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
+  std::optional<AdaptiveNoise> adaptive_noise_;
+  std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
+  ComponentPtr<Accountant> accountant_;
+  std::optional<Ledger> ledger_;
+  std::deque<Receipt> receipts_;
+  std::vector<std::uint32_t> batch_;
+  double clip_norm_;
+  std::optional<double> clipped_fraction_;
+  double gradient_noise_ = 0.0;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,109 @@
+#include "privgrad/pipeline/adaptive_noise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+AdaptiveNoise::AdaptiveNoise(const Plan& plan, const Dataset& train, const RandomKey& key,
+                             Executor& executor)
+    : plan_(plan),
+      adapts_(*plan.noise_adapts),
+      train_(train),
+      executor_(executor),
+      check_noise_(adapts_.measurement.noise_multiplier),
+      check_mechanism_(check_noise_, key.derive("noise/checks"), executor),
+      multipliers_(plan.noise_multiplier),
+      current_(plan.noise_multiplier.front()) {}
+
+bool AdaptiveNoise::choose(std::uint64_t step, const Program& program, const Dataset& test,
+                           Ledger& ledger) {
+  if (step % adapts_.measurement.every != 0) return true;
+  if (adapts_.is_charged() && step == 0) {
+    losses_ = bounded_losses(program);
+    return true;
+  }
+  const std::optional<double> measured = measure(step, program, test, ledger);
+  if (!measured) return false;
+  record_.measured_at.push_back(step);
+  record_.measured.push_back(*measured);
+  change_to(adapts_.rule->next(current_, record_.measured), step);
+  return true;
+}
+
+std::optional<double> AdaptiveNoise::measure(std::uint64_t step, const Program& program,
+                                             const Dataset& test, Ledger& ledger) {
+  if (adapts_.is_charged()) return release_change(step, program, ledger);
+  // Public rows and a released model.
+  const Evaluation sums = evaluate(program, test, executor_);
+  const auto rows = static_cast<double>(test.rows());
+  return adapts_.measurement.what == Measured::validation_loss
+             ? sums.loss / rows
+             : static_cast<double>(sums.correct) / rows;
+}
+
+/// A loss that is not finite counts as the bound: the worst that any can be.
+std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const {
+  std::vector<double> losses = example_losses(program, train_, all_rows(train_.rows()), executor_);
+  const double bound = adapts_.measurement.loss_bound;
+  for (double& loss : losses) loss = std::isfinite(loss) ? std::clamp(loss, 0.0, bound) : bound;
+  return losses;
+}
+
+/// Paid for first; without that, the losses are not looked at.
+std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Program& program,
+                                                    Ledger& ledger) {
+  const Charge charge = adapts_.check_charge(step);
+  std::vector<Receipt> receipts = ledger.charge({&charge, 1});
+  if (receipts.empty()) return std::nullopt;
+  record_.checks.push_back(charge);
+  std::vector<double> losses = bounded_losses(program);
+  std::vector<float> changes;
+  changes.reserve(losses.size());
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    changes.push_back(static_cast<float>(losses[i] - losses_[i]));
+  losses_ = std::move(losses);
+  Bounded sum = row_sum(std::move(changes), 1, adapts_.measurement.loss_bound, executor_);
+  const Released mean = check_mechanism_.release(std::move(sum), std::move(receipts.front()),
+                                                 static_cast<double>(plan_.dataset_size));
+  return static_cast<double>(mean.values().front());
+}
+
+/// The aggregator is told, so that its recipes, which charges are derived from and releases are
+/// made by, have the noise that was chosen.
+void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
+  const Manifest& manifest = *plan_.manifest;
+  if (!std::isfinite(multiplier) || multiplier <= 0.0) {
+    throw PluginError(manifest.noise_multiplier.component->full_name() +
+                      ": gave a noise multiplier of " + format_number(multiplier) +
+                      ", expected a finite number above 0");
+  }
+  if (multiplier == current_) return;
+  current_ = multiplier;
+  std::fill(multipliers_.begin() + static_cast<std::ptrdiff_t>(step), multipliers_.end(),
+            multiplier);
+  manifest.aggregator.with_position([&] {
+    plan_.aggregator->start({.steps = plan_.steps(),
+                             .noise_multipliers = multipliers_,
+                             .clip_norms = plan_.clip_norm,
+                             .learning_rates = plan_.learning_rate,
+                             .facts = plan_.facts});
+  });
+}
+
+std::optional<Receipt> AdaptiveNoise::pay(std::uint64_t step, Ledger& ledger) {
+  const Event release = release_event(*plan_.aggregator, step, plan_.manifest->adjacency);
+  const Charge charge{step, release, release};
+  std::vector<Receipt> receipts = ledger.charge({&charge, 1});
+  if (receipts.empty()) return std::nullopt;
+  record_.noise_multiplier.push_back(current_);
+  record_.steps.push_back(charge);
+  return std::move(receipts.front());
+}
+
+}  // namespace privgrad::core

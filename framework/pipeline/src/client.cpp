@@ -1,0 +1,191 @@
+#include "privgrad/pipeline/client.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/finite.hpp"
+#include "privgrad/trust/longest_stay.hpp"
+#include "privgrad/trust/row_sum.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// More than any gradient of a mean loss that training survives.
+constexpr double kNoClipping = 1e15;
+
+}  // namespace
+
+void WorkbenchPool::with(const std::function<void(Workbench&)>& action) {
+  std::unique_ptr<Workbench> bench;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      bench = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (bench == nullptr) bench = std::make_unique<Workbench>(make_workbench(plan_, executor_));
+  action(*bench);
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(bench));
+}
+
+Client::Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
+               const Dataset& data, const RandomKey& run_key, Executor& executor)
+    : federated_(federated),
+      wish_(wish),
+      client_(federated.clients[number]),
+      plan_(client_.plan),
+      data_(data),
+      executor_(executor),
+      trainer_(plan_, data, client_.rows, key_of(number, run_key), executor) {
+  if (client_.estimate_sampler == nullptr) return;
+  const RandomKey key = key_of(number, run_key);
+  estimate_noise_ = std::make_unique<IndependentNoise>(federated.estimate_noise);
+  estimate_mechanism_.emplace(*estimate_noise_, key.derive("estimates"), executor);
+  estimate_random_ = make_random_source(key.derive("estimates/sampler"));
+}
+
+RandomKey Client::key_of(std::size_t number, const RandomKey& run_key) {
+  return number == 0 ? run_key : run_key.derive("client/" + std::to_string(number));
+}
+
+void Client::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
+  trainer_.open_ledger(file, facts);
+}
+
+void Client::close_ledger(const std::string& status) {
+  if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_);
+}
+
+void Client::begin_at(std::uint64_t step) {
+  trainer_.forget_clip_norm();
+  next_step_ = step;
+}
+
+std::optional<ClientRound> Client::train(std::span<const float> received, std::uint64_t steps,
+                                         Workbench& bench) {
+  if (!trainer_.pay_for(next_step_, steps)) return std::nullopt;
+  bench.load({received.begin(), received.end()});
+  trainer_.begin_round(received);
+  ClientRound round;
+  diverged_ = false;
+  for (std::uint64_t i = 0; i < steps && !diverged_; ++i) {
+    const double rate = plan_.learning_rate[next_step_];
+    diverged_ = !trainer_.take_step(next_step_, bench);
+    const double noise = rate * trainer_.gradient_noise();
+    round.rates += rate;
+    round.noise_variance += noise * noise;
+    ++next_step_;
+    ++steps_done_;
+  }
+  round.model = bench.parameters;
+  if (federated_.estimates && !diverged_) estimate(received, round, bench);
+  return round;
+}
+
+void Client::estimate(std::span<const float> received, ClientRound& round, Workbench& bench) {
+  if (wish_.estimates == EstimateMode::from_models) return;
+  if (wish_.estimates == EstimateMode::private_sums) {
+    estimate_privately(received, round, bench);
+  } else {
+    estimate_exactly(received, round, bench);
+  }
+}
+
+/// \returns false for an empty batch.
+bool Client::draw_estimate_batch() {
+  client_.estimate_sampler->sample(estimates_made_, client_.rows.size(), *estimate_random_,
+                                   estimate_batch_);
+  for (std::uint32_t& row : estimate_batch_) {
+    if (row >= client_.rows.size()) {
+      throw PluginError("the sampler broke its contract: row " + std::to_string(row) +
+                        " does not exist");
+    }
+    row = client_.rows[row];
+  }
+  ++estimates_made_;
+  return !estimate_batch_.empty();
+}
+
+/// Of each example of the batch.
+std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) const {
+  bench.load(std::move(model));
+  return example_losses(*bench.program, data_, estimate_batch_, executor_);
+}
+
+/// An example contributes the change of its own loss along the way that was made, and how that
+/// bends: two numbers which follow from it and from released models, clipped together to
+/// estimate_bound, and 0 where they are not finite. The batch is drawn like that of a step, by a
+/// sampler of its own, and each release was planned as one of at most `rounds`.
+void Client::estimate_privately(std::span<const float> received, ClientRound& round,
+                                Workbench& bench) {
+  std::vector<Receipt> receipts;
+  if (Ledger* ledger = trainer_.ledger()) {
+    receipts = ledger->charge(std::span(plan_.beside).subspan(estimates_made_, 1));
+    if (receipts.empty()) return;  // not paid for, not made
+  }
+  draw_estimate_batch();
+  std::vector<float> middle(received.size());
+  for (std::size_t j = 0; j < middle.size(); ++j)
+    middle[j] = 0.5f * received[j] + 0.5f * round.model[j];
+  const std::vector<double> before = losses({received.begin(), received.end()}, bench);
+  const std::vector<double> halfway = losses(std::move(middle), bench);
+  const std::vector<double> after = losses(round.model, bench);
+  std::vector<float> rows;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    float change = static_cast<float>(after[i] - before[i]);
+    float second = static_cast<float>(after[i] - 2.0 * halfway[i] + before[i]);
+    if (!std::isfinite(change) || !std::isfinite(second)) change = second = 0.0f;
+    rows.push_back(change);
+    rows.push_back(second);
+  }
+  Bounded sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
+  const Released released =
+      receipts.empty()
+          ? estimate_mechanism_->release_without_noise(std::move(sum), client_.estimate_divisor)
+          : estimate_mechanism_->release(std::move(sum), std::move(receipts.front()),
+                                         client_.estimate_divisor);
+  round.loss_changes = {static_cast<double>(released.values()[0]),
+                        static_cast<double>(released.values()[1])};
+}
+
+Released Client::exact_gradient(std::vector<float> model, Workbench& bench) {
+  bench.load(std::move(model));
+  const LongestStay rule;
+  Bounded sum = clipped_sum(
+      *bench.program, data_, estimate_batch_,
+      {.rule = rule, .groups = plan_.groups, .clip_norm = kNoClipping, .count_share = 0.0},
+      executor_, plan_.manifest->microbatch_size, &bench.memory);
+  return estimate_mechanism_->release_without_noise(std::move(sum),
+                                                    static_cast<double>(estimate_batch_.size()));
+}
+
+void Client::estimate_exactly(std::span<const float> received, ClientRound& round,
+                              Workbench& bench) {
+  if (!draw_estimate_batch()) return;
+  const auto mean_loss = [&](std::vector<float> model) {
+    double sum = 0.0;
+    for (const double loss : losses(std::move(model), bench)) sum += loss;
+    return sum / static_cast<double>(estimate_batch_.size());
+  };
+  const std::vector<float> start(received.begin(), received.end());
+  ExactLosses exact;
+  exact.before = mean_loss(start);
+  exact.after = mean_loss(round.model);
+  const Released before = exact_gradient(start, bench);
+  const Released after = exact_gradient(round.model, bench);
+  exact.gradient.assign(before.values().begin(), before.values().end());
+  double square = 0.0;
+  for (std::size_t j = 0; j < exact.gradient.size(); ++j) {
+    const double change =
+        static_cast<double>(after.values()[j]) - static_cast<double>(exact.gradient[j]);
+    square += change * change;
+    exact.along += change * (static_cast<double>(round.model[j]) - static_cast<double>(start[j]));
+  }
+  exact.gradient_change = std::sqrt(square);
+  round.exact = std::move(exact);
+}
+
+}  // namespace privgrad::core

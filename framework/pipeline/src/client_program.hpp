@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "privgrad/pipeline/client.hpp"
+
+namespace privgrad::core {
+
+/// What happens to clients in a round, from random numbers alone.
+struct Mishaps {
+  std::vector<bool> dropped;                ///< [clients]
+  std::vector<std::optional<double>> slow;  ///< [clients]: of stragglers, a number in [0, 1).
+
+  /// How many of `steps` a client makes: all, or, of a straggler, from 1 to all.
+  std::uint64_t steps_of(std::size_t client, std::uint64_t steps) const {
+    if (!slow[client] || steps == 0) return steps;
+    const auto made = static_cast<std::uint64_t>(*slow[client] * static_cast<double>(steps)) + 1;
+    return std::min(made, steps);
+  }
+};
+
+/// Clients as a program whose examples they are: the gradient of a client is by how much its local
+/// steps take the model back, received - sent. What clips, adds up and releases gradients of
+/// examples then does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
+/// descent with learning rate 1 is the mean of the models.
+class ClientProgram final : public Program {
+ public:
+  /// \param clients, pool, executor  outlive the program.
+  ClientProgram(const std::vector<std::unique_ptr<Client>>& clients, std::size_t parameters,
+                WorkbenchPool& pool, Executor& executor)
+      : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
+
+  /// \param first_step  number of the round's first local step, of every client. A client begins
+  ///   each round anew: the proof for samples of a fixed size is about rounds whose contributions
+  ///   depend on released models and not on earlier draws, since there others' draws say something
+  ///   about a client's.
+  /// \param mishaps  the changes of dropped clients get lost, and count as zero.
+  void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
+                   const Mishaps& mishaps);
+
+  /// Of this round: how many were asked, and how many of them were lost, or slow.
+  std::uint64_t clients() const { return asked_; }
+  std::uint64_t dropped() const { return lost_; }
+  std::uint64_t stragglers() const { return slow_; }
+
+  std::size_t parameter_count() const override { return parameters_; }
+  void load_parameters(std::span<const float> parameters) override;
+  /// The one feature of each example is the number of a client. Trains it: once a round.
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override;
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  const std::vector<std::unique_ptr<Client>>& clients_;
+  std::size_t parameters_;
+  WorkbenchPool& pool_;
+  Executor& executor_;
+  std::vector<float> model_;
+  std::uint64_t first_step_ = 0, local_iterations_ = 0;
+  Mishaps mishaps_;
+  mutable std::atomic<std::uint64_t> asked_{0}, lost_{0}, slow_{0};
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,93 @@
+#include "privgrad/pipeline/run_estimate.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Enough that a pass costs much more than its beginning and end, and few enough to be quick.
+constexpr std::size_t kMostRows = 256;
+/// Noise, optimizer and the copies of the parameters, per parameter and step.
+constexpr double kSecondsPerParameter = 2e-8;
+
+template <class Action>
+double seconds_of(Action action) {
+  const auto begin = std::chrono::steady_clock::now();
+  action();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Dataset invented(const ExampleShape& shape, std::size_t rows) {
+  return {shape, std::vector<float>(rows * element_count(shape.features), 0.0f),
+          std::vector<float>(rows, 0.0f)};
+}
+
+/// What all steps together take: examples and steps, those of all clients of a federated run.
+std::pair<double, double> work(const Plan& plan) {
+  const auto sum = [](const std::vector<double>& sizes, std::uint64_t steps) {
+    const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(steps);
+    return std::accumulate(sizes.begin(), end, 0.0);
+  };
+  if (!plan.federated)
+    return {sum(plan.batch_size, plan.steps()), static_cast<double>(plan.steps())};
+  double examples = 0.0, steps = 0.0;
+  for (const ClientPlan& client : plan.federated->clients) {
+    examples += sum(client.plan.batch_size, client.plan.affordable_steps);
+    steps += static_cast<double>(client.plan.affordable_steps);
+  }
+  return {examples, steps};
+}
+
+}  // namespace
+
+double estimated_seconds(const Plan& plan) {
+  const auto executor = make_executor(1);
+  std::unique_ptr<Program> program;
+  ComponentPtr<Backend> backend;
+  if (auto* own = dynamic_cast<SelfExecuting*>(plan.model.get())) {
+    program = own->make_program(plan.network, *executor);
+  } else {
+    backend = plan.manifest->backend.make<Backend>();
+    program = backend->compile(plan.network, *executor);
+  }
+  std::vector<float> parameters(plan.parameters);
+  const auto source = make_random_source(RandomKey::from_seed(0));
+  plan.model->initialise(plan.network, *source->stream(0), parameters);
+  program->load_parameters(parameters);
+
+  const auto [examples, steps] = work(plan);
+  const double mean_batch = std::max(1.0, examples / steps);
+  const std::size_t rows = std::min(kMostRows, static_cast<std::size_t>(std::ceil(mean_batch)));
+  const Dataset data = invented(plan.network.input, rows);
+  std::vector<std::uint32_t> batch(rows);
+  std::iota(batch.begin(), batch.end(), 0u);
+  SumMemory memory;
+  const Clip clip{.rule = *plan.clipping,
+                  .groups = plan.groups,
+                  .clip_norm = plan.clip_norm.front(),
+                  .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
+  const auto step = [&] { clipped_sum(*program, data, batch, clip, *executor, 0, &memory); };
+  step();  // the first one also makes what the others keep
+  const double per_row = seconds_of(step) / static_cast<double>(rows);
+  const double per_measured_row =
+      seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);
+
+  const double measured =
+      std::ceil(static_cast<double>(plan.manifest->federated ? plan.manifest->federated->rounds
+                                                             : plan.steps()) /
+                static_cast<double>(plan.evaluate_every())) *
+      static_cast<double>(plan.info.train_rows + plan.info.test_rows);
+  return per_row * examples + per_measured_row * measured +
+         kSecondsPerParameter * static_cast<double>(plan.parameters) * steps;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,191 @@
+#include "run_output.hpp"
+
+#include <utility>
+
+#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/pipeline/schedule_record.hpp"
+#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string version() {
+  return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+      PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
+}
+
+}  // namespace
+
+std::vector<std::string> unaccounted_names(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Unaccounted& item : plan.unaccounted) names.push_back(item.what);
+  return names;
+}
+
+std::string_view mode_name(const Manifest& manifest) {
+  return manifest.mode == Mode::release ? "release" : "research";
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json(nullptr);
+}
+
+RunData read_data(const Plan& plan) {
+  const auto& use = plan.manifest->data;
+  RunData data;
+  data.train = use.with_position([&] { return plan.data->read(Split::train); });
+  if (plan.info.test_rows > 0)
+    data.test = use.with_position([&] { return plan.data->read(Split::test); });
+  if (data.train.rows() != plan.info.train_rows) {
+    throw IoError("the training data changed between the plan and the run: " +
+                  std::to_string(data.train.rows()) + " examples, planned " +
+                  std::to_string(plan.info.train_rows));
+  }
+  for (std::size_t i = 0; i < plan.transforms.size(); ++i) {
+    plan.manifest->transforms[i].with_position([&] {
+      plan.transforms[i]->fit(data.train);
+      plan.transforms[i]->apply(data.train);
+      if (data.test.rows() > 0) plan.transforms[i]->apply(data.test);
+    });
+  }
+  return data;
+}
+
+void RunOutput::open() {
+  const Manifest& manifest = *plan_.manifest;
+  make_run_directory(options_.directory);
+  write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
+  write_atomically(options_.directory / "privgrad.lock", options_.lock);
+  write_schedules();
+  // Replaced at the end; a run that is cut off leaves one that says so.
+  write_statement(privacy_statement(plan_, spending_of(plan_)));
+  metrics_file_.emplace(options_.directory / "metrics.jsonl");
+}
+
+void RunOutput::write_schedules() const {
+  write_atomically(options_.directory / "schedules.json", schedule_record(plan_).dump() + "\n");
+}
+
+Json RunOutput::ledger_facts() const {
+  const Manifest& manifest = *plan_.manifest;
+  return {{"privgrad", version()},
+          {"name", manifest.name},
+          {"mode", mode_name(manifest)},
+          {"reproducible", manifest.seed.has_value()},
+          {"adjacency", to_text(manifest.adjacency)},
+          {"unit", to_text(plan_.unit)},
+          {"sampler", manifest.sampler.component->full_name()},
+          {"clipping", manifest.clipping.component->full_name()},
+          {"aggregator", manifest.aggregator.component->full_name()},
+          {"planned_steps", plan_.steps()}};
+}
+
+void RunOutput::write_statement(const Json& statement) const {
+  write_atomically(options_.directory / "statement.json", statement.dump(2) + "\n");
+}
+
+void RunOutput::report(Progress progress, const Json& more, const RunData& data,
+                       const Workbench& bench, Executor& executor) {
+  last_metrics_ = measure(data, bench, executor);
+  Json line = to_json(last_metrics_);
+  line["step"] = progress.step;
+  line["epsilon"] = json_number(progress.epsilon);
+  line.update(more);
+  metrics_file_->append(line.dump() + "\n");
+  if (!options_.on_progress) return;
+  progress.metrics = last_metrics_;
+  options_.on_progress(progress);
+}
+
+/// Exact metrics on private rows are a release of their own: release mode has none of them.
+Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor& executor) const {
+  const Manifest& manifest = *plan_.manifest;
+  Metrics metrics;
+  if (manifest.mode == Mode::research) {
+    measure_split(data.train, bench, executor, metrics.train_loss, metrics.train_accuracy);
+    if (manifest.gradient_norm)
+      metrics.gradient_norm = mean_gradient_norm(*bench.program, data.train, executor);
+  }
+  if (manifest.mode == Mode::research || manifest.test_is_public) {
+    measure_split(data.test, bench, executor, metrics.test_loss, metrics.test_accuracy);
+  }
+  return metrics;
+}
+
+void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
+                              std::optional<double>& loss, std::optional<double>& accuracy) const {
+  if (data.rows() == 0) return;
+  const Evaluation sums = evaluate(*bench.program, data, executor);
+  const auto rows = static_cast<double>(data.rows());
+  loss = sums.loss / rows;
+  if (plan_.network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
+}
+
+void RunOutput::close(RunResult& result, const ChargedSteps& steps,
+                      const std::vector<float>& parameters, const Json& more) {
+  result.metrics = last_metrics_;
+  result.statement = privacy_statement(plan_, {.status = std::string(to_text(result.status)),
+                                               .steps = result.steps,
+                                               .paid = steps,
+                                               .epsilon = result.epsilon});
+  write_statement(result.statement);
+  if (plan_.noise_adapts) write_schedules();
+  write_atomically(options_.directory / "model.safetensors",
+                   to_safetensors(plan_.network, parameters, model_metadata(result)));
+  result.summary = summary(result);
+  result.summary.update(more);
+  write_atomically(options_.directory / "summary.json", result.summary.dump(2) + "\n");
+}
+
+/// A model travels without its directory, so it carries its own privacy statement.
+std::map<std::string, std::string> RunOutput::model_metadata(const RunResult& result) const {
+  const Manifest& manifest = *plan_.manifest;
+  return {{"format", "privgrad"},
+          {"privgrad", version()},
+          {"name", manifest.name},
+          {"mode", std::string(mode_name(manifest))},
+          {"reproducible", manifest.seed ? "true: not for release" : "false"},
+          {"epsilon", format_number(result.epsilon.value)},
+          {"delta", format_number(manifest.target_delta)},
+          {"bound", std::string(to_text(result.epsilon.bound))},
+          {"accountant", manifest.accountant.component->full_name()},
+          {"unit", std::string(to_text(plan_.unit))},
+          {"adjacency", std::string(to_text(manifest.adjacency))},
+          {"unaccounted", Json(unaccounted_names(plan_)).dump()},
+          {"statement", result.statement.at("short").get<std::string>()}};
+}
+
+Json RunOutput::summary(const RunResult& result) const {
+  const Manifest& manifest = *plan_.manifest;
+  return {{"status", to_text(result.status)},
+          {"name", manifest.name},
+          {"steps", result.steps},
+          {"planned_steps", plan_.steps()},
+          {"epsilon", json_number(result.epsilon.value)},
+          {"delta", manifest.target_delta},
+          {"bound", to_text(result.epsilon.bound)},
+          {"note", result.epsilon.note},
+          {"accountant", plan_.accountants.front().name},
+          {"adjacency", to_text(manifest.adjacency)},
+          {"unit", to_text(plan_.unit)},
+          {"sampler", manifest.sampler.component->factory.info.name},
+          {"clipping", manifest.clipping.component->factory.info.name},
+          {"output", "last"},
+          {"aggregator", manifest.aggregator.component->factory.info.name},
+          {"parameters", plan_.parameters},
+          {"metrics", to_json(result.metrics)},
+          {"unaccounted", unaccounted_names(plan_)},
+          {"mode", mode_name(manifest)},
+          {"reproducible", manifest.seed.has_value()},
+          {"threads", options_.threads},
+          // How long steps take depends on how many examples they hold.
+          {"seconds", manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds)},
+          {"privgrad", version()},
+          {"statement", result.statement},
+          {"run_dir", options_.directory.string()}};
+}
+
+}  // namespace privgrad::core

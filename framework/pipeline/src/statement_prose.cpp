@@ -1,0 +1,413 @@
+#include "statement_prose.hpp"
+
+#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/value.hpp"
+
+// Written for somebody who has to sign it: every sentence is either proved by the core, or says who
+// vouches for it. Nothing here may sound better than the members that it is made from.
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string all;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) all += i + 1 < items.size() ? ", " : " and ";
+    all += items[i];
+  }
+  return all;
+}
+
+std::string without_stop(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+/// \param reaches  "model" or "shown_values".
+std::vector<std::string> unaccounted(const Json& statement, const std::string& reaches) {
+  std::vector<std::string> items;
+  for (const Json& item : statement.at("unaccounted")) {
+    if (item.at("reaches") == reaches) items.push_back(item.at("what"));
+  }
+  return items;
+}
+
+std::string epsilon(const Json& statement) {
+  return short_bound(statement.at("epsilon").get<double>(), 5);
+}
+
+std::string delta(const Json& statement) {
+  return format_number(statement.at("delta").get<double>());
+}
+
+std::string count(const Json& statement, const char* key) {
+  return std::to_string(statement.at(key).get<std::uint64_t>());
+}
+
+std::string count_of_steps(const Json& statement, const char* key) {
+  const std::string number = count(statement, key);
+  return number + (number == "1" ? " step" : " steps");
+}
+
+std::string range_text(const Json& range) {
+  if (range.is_null()) return "none";
+  return short_range(range.at("smallest").get<double>(), range.at("largest").get<double>(), 5);
+}
+
+std::string bound_text(const Json& answer) {
+  const std::string bound = text(answer, "bound");
+  if (bound == "upper") return "an upper bound";
+  if (bound == "exact") return "exact up to the rounding of floating-point numbers";
+  return "an estimate and no bound";
+}
+
+bool is_federated(const Json& statement) { return statement.contains("federated"); }
+bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
+
+/// Null unless the noise adapts.
+Json adaptive_noise(const Json& statement) {
+  return statement.at("mechanism").value("adaptive_noise", Json());
+}
+
+/// What the steps are that epsilon is of.
+std::string steps_words(const Json& statement) {
+  std::string words = count_of_steps(statement, "accounted_steps");
+  const Json adapts = adaptive_noise(statement);
+  if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
+      adapts.at("charged_checks") > 0) {
+    return words + " and " + adapts.at("charged_checks").dump() + " checks of the loss";
+  }
+  if (!is_federated(statement)) return words;
+  if (is_per_client(statement)) return words + " of the server";
+  words += " of the client that was charged most";
+  const auto estimates = statement.at("federated").at("charged_estimates").get<std::uint64_t>();
+  if (estimates > 0) words += " and its " + std::to_string(estimates) + " estimates";
+  return words;
+}
+
+std::string claim(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "";
+  const std::string steps = steps_words(statement);
+  if (statement.at("epsilon").is_null()) {
+    return "No finite epsilon is proved for the releases of its " + steps +
+           ", at delta = " + delta(statement) + ".";
+  }
+  const bool in_full = statement.at("accounted_steps") != statement.at("charged_steps");
+  std::string sentence =
+      "Together, the noised sums of all " + steps +
+      (in_full ? " that the run could have made" : " that were paid for") +
+      " are (epsilon, delta)-differentially private with epsilon = " + epsilon(statement) +
+      " and delta = " + delta(statement) + ", per " +
+      (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
+      text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
+      ", by the accountant " + text(statement, "accountant");
+  if (!statement.at("lower").is_null()) {
+    sentence += ", which also proves that the true value is at least " +
+                short_lower_bound(statement.at("lower").get<double>(), 5);
+  }
+  sentence += ".";
+  if (in_full) {
+    sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
+                " had been paid for when the run ended: releases decided when that was, so all of "
+                "them are accounted for.";
+  }
+  if (text(statement, "status") == "interrupted" && !in_full &&
+      adaptive_noise(statement).is_null()) {
+    sentence +=
+        " Somebody stopped the run. That is no part of what is proved: if what had been released "
+        "led to it, the epsilon is that of the whole plan.";
+  }
+  if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {
+    sentence +=
+        " It is the budget: the noise was chosen from earlier releases, and what is guaranteed "
+        "then is what a privacy filter keeps (Rogers et al. 2016; Feldman and Zrnic 2021)";
+    if (!adapts.at("spent_epsilon").is_null()) {
+      sentence += ", not what the ledger adds up to, which is epsilon = " +
+                  short_bound(adapts.at("spent_epsilon").get<double>(), 5);
+    }
+    sentence += ".";
+  }
+  if (statement.at("target_epsilon").is_null()) {
+    sentence += " No budget guarded the run: the noise was given.";
+  } else {
+    sentence += " The ledger would have refused a step beyond the budget of epsilon = " +
+                format_number(statement.at("target_epsilon").get<double>()) + ".";
+  }
+  return sentence;
+}
+
+std::string other_accountants(const Json& statement) {
+  std::vector<std::string> answers;
+  for (const Json& other : statement.at("also")) {
+    answers.push_back(text(other, "accountant") + " gives " +
+                      (other.at("epsilon").is_null()
+                           ? "no finite epsilon"
+                           : "epsilon = " + short_bound(other.at("epsilon").get<double>(), 5)) +
+                      " (" + bound_text(other) + ")");
+  }
+  if (answers.empty()) return "";
+  return " For the " + count(statement.at("also").front(), "steps") +
+         " planned steps that the budget pays for, " + joined(answers) + ".";
+}
+
+std::string unit(const Json& statement) {
+  if (is_per_client(statement)) {
+    return "Unit and neighbours. The unit of privacy is one client with all its examples. Two "
+           "federations are neighbours if " +
+           text(statement, "adjacency_means") + ". The number of clients, " +
+           count(statement, "dataset_size") + ", is public.";
+  }
+  std::string sentence =
+      "Unit and neighbours. The unit of privacy is one training example, one row of the training "
+      "data after preprocessing; a person with several rows is not protected as a whole. Two data "
+      "sets are neighbours if " +
+      text(statement, "adjacency_means") + ". ";
+  const std::string pedigree = text(statement, "dataset_size_is");
+  const std::string size = count(statement, "dataset_size");
+  if (pedigree == "public") {
+    return sentence + "The number of training examples, " + size +
+           ", is public under this relation.";
+  }
+  if (pedigree == "declared") {
+    return sentence + "The computation uses the number of training examples " + size +
+           ", which the manifest declares; that this number is public is for its author to vouch "
+           "for.";
+  }
+  return sentence + "The computation uses the number of training examples, " + size +
+         ", which was read off the private data and is not covered.";
+}
+
+/// Of the sums' noise where steps share it.
+std::string correlated_noise(const Json& mechanism) {
+  const Json& correlated = mechanism.at("correlated");
+  const std::string differences =
+      correlated.at("gradient_differences").get<bool>()
+          ? "; gradients are those at the first iterate of each epoch, and beside them are the "
+            "differences of an example's clipped gradients to those at the current iterate and at "
+            "the first iterate of the epoch before, each clipped to a bound of the plan"
+          : "";
+  return differences + "; from their sums " + text(mechanism, "aggregator") +
+         " made releases over many steps with correlated Gaussian noise: a release continues "
+         "earlier ones, data and noise alike, and what is new in it has noise of its own, with a "
+         "noise multiplier (standard deviation over clip norm) of " +
+         range_text(correlated.at("own_noise_multiplier")) +
+         "; the divisor of the sums is a constant of the plan. Together the releases are one "
+         "Gaussian mechanism. It is charged for the example that it costs most in the very order "
+         "that ran, in which an example takes part in " +
+         range_text(correlated.at("planned_steps_of_an_example")) +
+         " of the planned steps; no amplification by sampling is claimed, and the order need not "
+         "be secret. The accountant was charged for: " +
+         text(mechanism, "charged_as") + ".";
+}
+
+/// Who sees what, and how steps of many clients make one guarantee.
+std::string setting(const Json& statement) {
+  if (!is_federated(statement)) {
+    return "The setting is central: whoever ran the training sees all rows. ";
+  }
+  const Json& federated = statement.at("federated");
+  std::string sentence = "The setting is federated, simulated on one machine, with " +
+                         count(federated, "clients") + " clients and up to " +
+                         count(federated, "rounds") + " rounds (" + text(federated, "aggregation") +
+                         "). ";
+  if (is_per_client(statement)) {
+    return sentence +
+           "The server sees the change that each client sends, exactly, and adds the noise to "
+           "their sum: it is trusted, and what it publishes is private. ";
+  }
+  sentence +=
+      "Each client adds the noise itself, so that the server and the other clients see released "
+      "models only. An example lies with one client, and what the run guarantees to it is what "
+      "that client was charged; the epsilon above is the largest of these (parallel composition: "
+      "McSherry 2009, Theorem 4). The shards are taken as given. ";
+  if (federated.at("adaptive").get<bool>()) {
+    sentence +=
+        "How many local steps a round has was chosen as the run went, from released values; "
+        "accounted for are the most steps and estimates that a client could have come to make, "
+        "in any order (concurrent composition: Vadhan and Zhang 2023; Lyu 2022). ";
+  }
+  return sentence;
+}
+
+/// What noise that adapts follows.
+std::string adaptive_words(const Json& adapts) {
+  const std::string every = count(adapts, "every");
+  const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
+  if (text(adapts, "measured") != "loss_change") {
+    return schedule + "from the " +
+           (text(adapts, "measured") == "validation_loss" ? "loss" : "accuracy") +
+           " on the public test rows, measured every " + every + " steps";
+  }
+  return schedule + "from a noised sum, released every " + every +
+         " steps and charged, of how much each training example's loss had changed; losses count "
+         "as 0 to " +
+         short_number(adapts.at("loss_bound").get<double>(), 5) +
+         ", and that noise had a multiplier (standard deviation over this bound) of " +
+         short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
+}
+
+std::string procedure(const Json& statement) {
+  const Json& sampling = statement.at("sampling");
+  const Json& mechanism = statement.at("mechanism");
+  const bool noise = statement.at("noise").get<bool>();
+  std::string sentence =
+      "Mechanism. " + setting(statement) +
+      (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
+      text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
+      "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
+      (mechanism.contains("correlated")
+           ? "; each batch was checked against the order that was accounted."
+           : "; the sampler that ran is the one that was accounted.") +
+      (is_per_client(statement) ? " Each client's change was clipped by "
+                                : " Each example's gradient was clipped by ") +
+      text(mechanism, "clipping") + " to an L2 norm of at most ";
+  if (mechanism.at("adaptive_clip_norm").get<bool>()) {
+    sentence += "a clip norm that begins at " +
+                short_number(mechanism.at("first_clip_norm").get<double>(), 5) +
+                " and then follows counts that were released and charged with the sums";
+  } else {
+    sentence += range_text(mechanism.at("clip_norm"));
+  }
+  if (!noise) return sentence + "; the sums were used as they are, without noise.";
+  if (mechanism.contains("correlated")) return sentence + correlated_noise(mechanism);
+  return sentence + "; to their sum " + text(mechanism, "aggregator") +
+         " added noise with a noise multiplier (standard deviation over clip norm) of " +
+         range_text(mechanism.at("noise_multiplier")) +
+         (mechanism.contains("adaptive_noise") ? adaptive_words(mechanism.at("adaptive_noise"))
+                                               : "") +
+         "; the divisor of the sum is a constant of the plan. The accountant was charged for: " +
+         text(mechanism, "charged_as") + ".";
+}
+
+std::string coverage(const Json& statement) {
+  std::string sentence =
+      "What is covered. The bound is for all iterates at once: every noised sum, so every "
+      "intermediate model as well as the last, and whatever is computed from them without looking "
+      "at the training rows again. It is not tighter for somebody who sees the last model only.";
+  const auto shown = unaccounted(statement, "shown_values");
+  if (!shown.empty()) {
+    sentence += " Not covered are the " + joined(shown) +
+                " in metrics.jsonl, summary.json and report.html; whoever publishes the model file "
+                "alone publishes none of them.";
+  }
+  if (statement.at("test_rows") == "declared_public") {
+    sentence += " The metrics on the test rows are exact; the manifest declares those rows public.";
+  }
+  return sentence + " How long the run took is not covered.";
+}
+
+std::string tuning() {
+  return "Tuning. This is the cost of this run alone. Other runs on the same rows are not in it, "
+         "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
+}
+
+std::string assumptions(const Json& statement) {
+  std::string sentence = "Randomness and arithmetic. ";
+  sentence += statement.at("randomness") == "seed"
+                  ? "All randomness follows from a seed. "
+                  : "Noise and samples come from a 256-bit key that the operating system drew and "
+                    "that was never written down; the guarantee is against whoever cannot break "
+                    "the ciphers and the hash that make numbers of it (AES-128, ChaCha20, "
+                    "BLAKE2b). ";
+  if (statement.at("arithmetic") == "integer_grid") {
+    return sentence +
+           "The noise is discrete Gaussian noise on a grid of integers; the aggregator's own page "
+           "says what of it is exact.";
+  }
+  return sentence +
+         "The proof is for Gaussian noise in real numbers; noise, sums and releases are numbers "
+         "of single precision, which does not rule out attacks on low-order digits by somebody who "
+         "sees the single noised sums (Mironov 2012). "
+         "The accountant's own rounding errs upwards.";
+}
+
+std::string versions(const Json& statement) {
+  const Json& versions = statement.at("versions");
+  std::vector<std::string> names;
+  for (const Json& plugin : versions.at("plugins")) {
+    names.push_back(text(plugin, "name") + " " + text(plugin, "version"));
+  }
+  return "Versions. PrivGrad " + text(versions, "privgrad") + " in " + text(statement, "mode") +
+         " mode, with the plugins " + joined(names) +
+         ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that " +
+         (statement.at("mechanism").contains("correlated")
+              ? "samplers draw their order without looking at data"
+              : "samplers state what their choice costs") +
+         ", accountants what events cost, and backends gradients of one "
+         "example each, is for whoever chose them to vouch for.";
+}
+
+}  // namespace
+
+std::string statement_stain(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) {
+    return "This run is not differentially private: no noise was added, and nothing limits what "
+           "its outputs reveal about a training example.";
+  }
+  const auto in_model = unaccounted(statement, "model");
+  const auto shown = unaccounted(statement, "shown_values");
+  std::string all;
+  if (statement.at("reproducible").get<bool>()) {
+    all +=
+        "Not for release: the noise of this run follows from the seed in its manifest, and whoever "
+        "knows or guesses the seed can take the noise away; the figures below are those of the "
+        "same run with a random key. ";
+  }
+  if (!in_model.empty()) {
+    all += "The guarantee below has a gap: it leaves out " + joined(in_model) +
+           ", which nothing was charged for, and the model depends on it. ";
+  }
+  if (!shown.empty()) {
+    all += "The guarantee below covers the model, not everything that the run shows: the " +
+           joined(shown) + " in its files and on its page are exact values of private rows, and " +
+           "nothing was charged for them. ";
+  }
+  if (statement.at("status") == kUnfinished) {
+    all +=
+        "This run has not come to its end: it is still going on, or it was cut off. What it has "
+        "spent is in its ledger, and is at most what is said here, which is for all steps that "
+        "its budget pays for. ";
+  }
+  if (!all.empty()) all.pop_back();
+  return all;
+}
+
+std::vector<std::string> statement_prose(const Json& statement) {
+  const bool noise = statement.at("noise").get<bool>();
+  std::vector<std::string> paragraphs;
+  const auto add = [&](const std::string& paragraph) {
+    if (!paragraph.empty()) paragraphs.push_back(paragraph);
+  };
+  add(statement_stain(statement));
+  add(claim(statement) + other_accountants(statement));
+  add(unit(statement));
+  add(procedure(statement));
+  if (noise) {
+    add(coverage(statement));
+    add(tuning());
+    add(assumptions(statement));
+  }
+  add(versions(statement));
+  return paragraphs;
+}
+
+std::string short_statement(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "not private: no noise was added";
+  std::string line;
+  if (statement.at("reproducible").get<bool>()) line += "not for release (seeded noise): ";
+  if (statement.at("status") == kUnfinished) line += "unfinished, at most ";
+  line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
+  line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
+          text(statement, "accountant") + "), per " + text(statement, "unit") + " under " +
+          text(statement, "adjacency") + ", all iterates, without tuning";
+  std::vector<std::string> items = unaccounted(statement, "model");
+  for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);
+  return items.empty() ? line : line + "; not covered: " + joined(items);
+}
+
+}  // namespace privgrad::core

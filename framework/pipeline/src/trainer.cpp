@@ -1,0 +1,211 @@
+#include "privgrad/pipeline/trainer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/federated.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/joint_release.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Steps that are paid for together: one answer of the accountant, one flush to the disk. At most
+/// 64 times a run, so that neither a slow accountant nor a slow disk holds up the steps. A run that
+/// is cut off may have paid for steps that it never made; the other way round cannot happen.
+std::uint64_t steps_per_payment(std::uint64_t steps) {
+  return std::max<std::uint64_t>(1, (steps + 63) / 64);
+}
+
+}  // namespace
+
+void Workbench::load(std::vector<float> values) {
+  parameters = std::move(values);
+  program->load_parameters(parameters);
+}
+
+std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
+                                      Executor& executor) {
+  const Manifest& manifest = *plan.manifest;
+  std::unique_ptr<Program> program;
+  if (auto* own = dynamic_cast<SelfExecuting*>(plan.model.get())) {
+    program = own->make_program(plan.network, executor);
+  } else {
+    if (backend == nullptr) backend = manifest.backend.make<Backend>();
+    program =
+        manifest.backend.with_position([&] { return backend->compile(plan.network, executor); });
+  }
+  if (program->parameter_count() != plan.parameters) {
+    throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
+                      " parameters, the model describes " + std::to_string(plan.parameters));
+  }
+  return program;
+}
+
+Workbench make_workbench(const Plan& plan, Executor& executor) {
+  Workbench bench;
+  bench.program = make_program(plan, bench.backend, executor);
+  return bench;
+}
+
+std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
+  std::vector<float> parameters(plan.parameters);
+  const auto source = make_random_source(key.derive("model"));
+  const auto random = source->stream(0);
+  plan.manifest->model.with_position(
+      [&] { plan.model->initialise(plan.network, *random, parameters); });
+  return parameters;
+}
+
+Trainer::Trainer(const Plan& plan, const Dataset& data,
+                 std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
+                 Executor& executor)
+    : plan_(plan),
+      manifest_(*plan.manifest),
+      data_(data),
+      rows_(rows),
+      executor_(executor),
+      sampler_random_(plan.correlated ? plan.correlated->random
+                                      : make_random_source(key.derive("sampler"))),
+      mechanism_(*plan.aggregator, key.derive("noise"), executor),
+      clip_norm_(plan.clip_norm.front()) {
+  if (plan.correlated) correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor);
+  if (plan.differences != nullptr) differences_.emplace(plan, executor);
+  if (plan.noise_adapts) adaptive_noise_.emplace(plan, data, key, executor);
+  plan_.optimizer->start(plan_.parameters);
+}
+
+void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
+  accountant_ = make_accountant(manifest_.accountant);
+  accountant_->start(manifest_.adjacency);
+  ledger_.emplace(
+      file, Budget{manifest_.target_epsilon, manifest_.target_delta, charges_are_bounds(plan_)},
+      *accountant_, manifest_.accountant.component->full_name(), facts);
+}
+
+bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
+  return !adaptive_noise_ || adaptive_noise_->choose(step, *bench.program, test, *ledger_);
+}
+
+bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
+  if (!ledger_ || receipts_.size() >= at_least) return true;
+  if (adaptive_noise_) {
+    if (auto receipt = adaptive_noise_->pay(step, *ledger_))
+      receipts_.push_back(std::move(*receipt));
+    return receipts_.size() >= at_least;
+  }
+  const std::uint64_t from = step + receipts_.size();
+  // A block ends where the plan says that the budget does; the ledger checks it all the same.
+  const std::uint64_t limit =
+      from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
+  const std::uint64_t wanted =
+      std::max(steps_per_payment(plan_.charges.size()), at_least - receipts_.size());
+  const std::uint64_t count = std::min(wanted, limit - from);
+  for (Receipt& receipt : ledger_->charge(std::span(plan_.charges).subspan(from, count))) {
+    receipts_.push_back(std::move(receipt));
+  }
+  return receipts_.size() >= at_least;
+}
+
+void Trainer::begin_round(std::span<const float> model) {
+  plan_.optimizer->start(plan_.parameters);
+  if (auto* anchored = dynamic_cast<Anchored*>(plan_.optimizer.get())) anchored->anchor(model);
+}
+
+void Trainer::forget_clip_norm() { clip_norm_ = plan_.clip_norm.front(); }
+
+bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
+  draw_batch(step);
+  const Released gradient = released_gradient(step, bench);
+  gradient_noise_ = gradient.noise_stddev();
+  bench.previous = bench.parameters;
+  plan_.optimizer->step(bench.parameters, gradient,
+                        {.step = step, .learning_rate = plan_.learning_rate[step]});
+  const bool finite = all_finite(bench.parameters);
+  if (!finite) bench.parameters = bench.previous;
+  bench.program->load_parameters(bench.parameters);
+  return finite;
+}
+
+void Trainer::draw_batch(std::uint64_t step) {
+  const std::size_t rows = rows_ ? rows_->size() : data_.rows();
+  plan_.sampler->sample(step, rows, *sampler_random_, batch_);
+  if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, plan_.order())) {
+    throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
+                      std::to_string(step) + " has rows that its order does not name");
+  }
+  if (!rows_) return;
+  for (std::uint32_t& row : batch_) {
+    if (row >= rows_->size()) {
+      throw PluginError("the sampler broke its contract: row " + std::to_string(row) +
+                        " does not exist");
+    }
+    row = (*rows_)[row];
+  }
+}
+
+Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
+  const bool adaptive = plan_.adaptive != nullptr;
+  if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
+  const double share = adaptive ? plan_.count_share[step] : 0.0;
+  const Clip clip{.rule = *plan_.clipping,
+                  .groups = plan_.groups,
+                  .clip_norm = clip_norm_,
+                  .count_share = share};
+  if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
+  if (differences_) return release_differences(step, clip, bench);
+  Bounded sum = clipped_sum(*bench.program, data_, batch_, clip, executor_,
+                            manifest_.microbatch_size, &bench.memory, plan_.unit);
+  Released released = release(std::move(sum), plan_.batch_size[step]);
+  if (!adaptive) return released;
+  JointParts parts = take_apart(released, clip_norm_, share);
+  clipped_fraction_ = 1.0 - parts.unclipped;
+  adapt_clip_norm(parts.unclipped);
+  return std::move(parts.gradients);
+}
+
+/// From released values only, so the next clip norm costs nothing more.
+void Trainer::adapt_clip_norm(double unclipped) {
+  const double next = plan_.adaptive->next_clip_norm(clip_norm_, unclipped);
+  if (!std::isfinite(next) || next <= 0.0) {
+    throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
+                      format_number(next) + ", expected a finite number above 0");
+  }
+  clip_norm_ = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
+}
+
+Released Trainer::release(Bounded sum, double divisor) {
+  if (!ledger_ && correlated_) return correlated_->release_without_noise(std::move(sum), divisor);
+  if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
+  if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
+  return mechanism_.release(std::move(sum), take_receipt(), divisor);
+}
+
+Released Trainer::release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench) {
+  BoundedOnGrid sum = clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels,
+                                          executor_, plan_.unit);
+  return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
+                            plan_.batch_size[step]);
+}
+
+Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
+                                      const Workbench& bench) {
+  std::vector<Bounded> sums =
+      differences_->sums(step, bench.parameters, *bench.program, data_, batch_, clip);
+  const double divisor = plan_.batch_size[step];
+  const std::vector<Released> parts =
+      ledger_ ? correlated_->release(std::move(sums), take_receipt(), divisor)
+              : correlated_->release_without_noise(std::move(sums), divisor);
+  return differences_->combine(step, parts, clip.clip_norm, divisor, ledger_.has_value());
+}
+
+Receipt Trainer::take_receipt() {
+  Receipt receipt = std::move(receipts_.front());
+  receipts_.pop_front();
+  return receipt;
+}
+
+}  // namespace privgrad::core

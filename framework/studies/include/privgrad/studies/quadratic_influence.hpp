@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// Gradient descent on a quadratic loss with noise in each gradient, along the axes of the Hessian.
+struct QuadraticDescent {
+  std::vector<double> eigenvalues;    ///< Of the Hessian of one output, >= 0.
+  double outputs = 1.0;               ///< Alike ones, each with parameters and noise of its own.
+  std::vector<double> learning_rate;  ///< One per step.
+  std::vector<double> noise_unit;     ///< One per step: what a noise multiplier of 1 adds to a
+                                      ///< coordinate of the mean gradient, clip norm / batch size.
+  /// Of momentum, else nothing: v <- beta v + take g, theta <- theta - rate v / (bias correction).
+  struct Momentum {
+    double beta = 0.0;
+    bool bias_corrected = true;  ///< take = 1 - beta, and the step is v / (1 - beta^t).
+  };
+  std::optional<Momentum> momentum = {};
+};
+
+/// The influence of each step's noise on the expected loss at the end, exactly: with a_t the effect
+/// of a unit of noise in step t on the last iterate,
+///     q_t = 1/2 outputs noise_unit_t^2 sum_j lambda_j a_t(lambda_j)^2.
+/// For plain descent a_t = rate_t prod_{s>t} (1 - rate_s lambda). Nothing is clipped here.
+std::vector<double> quadratic_influence(const QuadraticDescent& descent);
+
+/// The eigenvalues of a symmetric matrix, ascending (Jacobi's method).
+/// \param matrix  row-major, [size, size]. \throws NumericError if it does not converge.
+std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_t size);
+
+/// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
+/// under sgd or momentum. Reads the training rows: as private as they are.
+/// \throws ConfigError if it is not, saying what is.
+QuadraticDescent quadratic_descent_of(Plan& plan);
+
+}  // namespace privgrad::core

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/studies/study.hpp"
+
+namespace privgrad::core {
+
+/// How far below the target an arm of equal privacy may end: noise comes in any amount, so that a
+/// larger gap means that something else than the target decided.
+inline constexpr double kEpsilonTolerance = 0.005;
+
+/// An arm that fits the plugins and meets the study's guarantee.
+struct PlannedArm {
+  const Arm* arm = nullptr;
+  std::unique_ptr<Manifest> manifest;  ///< Without a seed.
+  Plan plan;                           ///< Of that manifest.
+};
+
+struct StudyPlan {
+  std::unique_ptr<const Study> study;
+  std::vector<PlannedArm> arms;     ///< One for each of the study's.
+  std::vector<std::string> stains;  ///< What a reader must know of the comparison.
+
+  const PlannedArm& baseline() const { return arms[study->baseline]; }
+};
+
+/// Plans every arm; runs nothing and releases nothing.
+///
+/// With equal privacy, all arms have the same target_epsilon, target_delta and adjacency, and each
+/// is calibrated to them by its own gating accountant: an open schedule as in any plan, a noise
+/// schedule with values of its own by one factor (privacy.calibrate: all). Every epsilon is then in
+/// [1 - kEpsilonTolerance, 1] times the target.
+///
+/// \param overrides  `--set` of the base; what the study varies cannot be set.
+/// \throws ManifestError, PrivacyError (an arm that is not proved, or has another guarantee) or
+///   IoError. A problem of some arms names them.
+StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
+                     const Catalog& catalog);
+
+/// study.json, described in docs/studies.md.
+nlohmann::json to_json(const StudyPlan& plan);
+
+}  // namespace privgrad::core

@@ -1,0 +1,166 @@
+#include "privgrad/studies/quadratic_influence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace privgrad::core {
+namespace {
+
+constexpr std::size_t kMostFeatures = 2000;
+
+/// The effect of a unit of noise in each step's gradient on the last iterate, for one eigenvalue.
+/// Goes backwards: how the last iterate follows from (theta, v) after step t.
+std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) {
+  const std::size_t steps = descent.learning_rate.size();
+  std::vector<double> effect(steps);
+  double by_theta = 1.0;
+  double by_velocity = 0.0;
+  for (std::size_t t = steps; t-- > 0;) {
+    double beta = 0.0;
+    double take = 1.0;
+    double rate = descent.learning_rate[t];
+    if (descent.momentum) {
+      beta = descent.momentum->beta;
+      if (descent.momentum->bias_corrected) {
+        take = 1.0 - beta;
+        rate /= 1.0 - std::pow(beta, static_cast<double>(t + 1));
+      }
+    }
+    // v' = beta v + take (lambda theta + noise), theta' = theta - rate v'.
+    const double by_new_velocity = by_velocity - rate * by_theta;
+    effect[t] = take * by_new_velocity;
+    by_theta += take * eigenvalue * by_new_velocity;
+    by_velocity = beta * by_new_velocity;
+  }
+  return effect;
+}
+
+/// Sets the element (p, q) to 0 by a rotation of rows and columns p and q.
+void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q) {
+  const double off = a[p * n + q];
+  if (off == 0.0) return;
+  const double theta = (a[q * n + q] - a[p * n + p]) / (2.0 * off);
+  const double t = (theta >= 0.0 ? 1.0 : -1.0) / (std::fabs(theta) + std::hypot(theta, 1.0));
+  const double c = 1.0 / std::hypot(t, 1.0);
+  const double s = t * c;
+  for (std::size_t k = 0; k < n; ++k) {
+    const double kp = a[k * n + p];
+    const double kq = a[k * n + q];
+    a[k * n + p] = c * kp - s * kq;
+    a[k * n + q] = s * kp + c * kq;
+  }
+  for (std::size_t k = 0; k < n; ++k) {
+    const double pk = a[p * n + k];
+    const double qk = a[q * n + k];
+    a[p * n + k] = c * pk - s * qk;
+    a[q * n + k] = s * pk + c * qk;
+  }
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw ConfigError(
+      "the Hessian is constant, and its eigenvalues say it all, for one dense layer "
+      "with squared loss under sgd or momentum; " +
+      what + "; use --method retraining");
+}
+
+const Dense& dense_layer_of(const Network& network) {
+  if (network.loss != Loss::squared) refuse("this loss is another one");
+  if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers.front()))
+    refuse("this model has other layers");
+  return std::get<Dense>(network.layers.front());
+}
+
+std::optional<QuadraticDescent::Momentum> momentum_of(const ComponentUse& optimizer) {
+  const std::string& name = optimizer.component->factory.info.name;
+  if (name == "sgd") return std::nullopt;
+  if (name != "momentum") refuse("this optimizer is " + name);
+  return QuadraticDescent::Momentum{.beta = optimizer.params.real("beta"),
+                                    .bias_corrected = optimizer.params.text("variant") == "hong"};
+}
+
+/// (1/N) sum_i z_i z_i^T with z_i = (x_i, 1): the Hessian of the mean of 1/2 (w x + b - y)^2.
+std::vector<double> second_moments(const Dataset& data) {
+  const std::size_t n = data.row_size() + 1;
+  if (n > kMostFeatures) refuse("these examples have more than 1999 features");
+  std::vector<double> moments(n * n, 0.0);
+  std::vector<float> row(data.row_size());
+  std::vector<double> z(n, 1.0);
+  float target = 0.0f;
+  for (std::uint32_t i = 0; i < data.rows(); ++i) {
+    data.gather(std::span(&i, 1), row, std::span(&target, 1));
+    std::copy(row.begin(), row.end(), z.begin());
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b < n; ++b) moments[a * n + b] += z[a] * z[b];
+    }
+  }
+  for (double& value : moments) value /= static_cast<double>(data.rows());
+  return moments;
+}
+
+}  // namespace
+
+std::vector<double> quadratic_influence(const QuadraticDescent& descent) {
+  std::vector<double> influence(descent.learning_rate.size(), 0.0);
+  for (const double eigenvalue : descent.eigenvalues) {
+    const std::vector<double> effect = effects(descent, eigenvalue);
+    for (std::size_t t = 0; t < influence.size(); ++t) {
+      influence[t] += eigenvalue * effect[t] * effect[t];
+    }
+  }
+  for (std::size_t t = 0; t < influence.size(); ++t) {
+    influence[t] *= 0.5 * descent.outputs * descent.noise_unit[t] * descent.noise_unit[t];
+  }
+  return influence;
+}
+
+std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_t size) {
+  constexpr int kMostSweeps = 60;
+  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+    double off = 0.0;
+    double all = 0.0;
+    for (std::size_t i = 0; i < size; ++i) {
+      for (std::size_t j = 0; j < size; ++j) {
+        const double square = matrix[i * size + j] * matrix[i * size + j];
+        all += square;
+        if (i != j) off += square;
+      }
+    }
+    if (off <= 1e-26 * all) {
+      std::vector<double> values(size);
+      for (std::size_t i = 0; i < size; ++i) values[i] = matrix[i * size + i];
+      std::sort(values.begin(), values.end());
+      return values;
+    }
+    for (std::size_t p = 0; p + 1 < size; ++p) {
+      for (std::size_t q = p + 1; q < size; ++q) rotate(matrix, size, p, q);
+    }
+  }
+  throw NumericError("the eigenvalues of a Hessian do not converge");
+}
+
+QuadraticDescent quadratic_descent_of(Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  QuadraticDescent descent;
+  descent.outputs = static_cast<double>(dense_layer_of(plan.network).units);
+  descent.momentum = momentum_of(manifest.optimizer);
+  descent.learning_rate = plan.learning_rate;
+  for (std::size_t t = 0; t < plan.steps(); ++t) {
+    descent.noise_unit.push_back(plan.clip_norm[t] / plan.batch_size[t]);
+  }
+  Dataset train = manifest.data.with_position([&] { return plan.data->read(Split::train); });
+  for (std::size_t i = 0; i < plan.transforms.size(); ++i) {
+    manifest.transforms[i].with_position([&] {
+      plan.transforms[i]->fit(train);
+      plan.transforms[i]->apply(train);
+    });
+  }
+  descent.eigenvalues = symmetric_eigenvalues(second_moments(train), train.row_size() + 1);
+  for (double& value : descent.eigenvalues) value = std::max(0.0, value);
+  return descent;
+}
+
+}  // namespace privgrad::core

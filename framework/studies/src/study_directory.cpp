@@ -1,0 +1,115 @@
+#include "privgrad/studies/study_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kHolder = "ablate.lock";
+
+std::string last_error() { return std::generic_category().message(errno); }
+
+/// The runs of a study that was killed a moment ago may take that moment to end.
+bool take_lock(int descriptor) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK && errno != EINTR) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  }
+  return false;
+}
+
+/// A directory of someone else's is left alone.
+void check_is_study(const fs::path& path) {
+  if (!fs::exists(path)) return;
+  if (!fs::is_directory(path)) {
+    throw IoError(path.string() + ": exists and is no directory; choose another one with --out");
+  }
+  if (fs::is_empty(path) || fs::exists(path / kHolder)) return;
+  throw IoError(path.string() +
+                ": exists and holds something else than a study; choose another one with --out");
+}
+
+std::optional<double> number_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<RunRecord> record_of(const Json& summary) {
+  RunRecord record;
+  record.status = summary.at("status").get<std::string>();
+  if (record.status != "completed" && record.status != "budget_exhausted" &&
+      record.status != "diverged") {
+    return std::nullopt;
+  }
+  record.steps = summary.at("steps").get<std::uint64_t>();
+  record.epsilon = number_at(summary, "epsilon");
+  record.delta = summary.at("delta").get<double>();
+  record.seconds = number_at(summary, "seconds").value_or(0.0);
+  for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}) {
+    record.metrics[metric] = number_at(summary.at("metrics"), metric);
+  }
+  if (summary.at("metrics").contains("gradient_norm"))
+    record.metrics["gradient_norm"] = number_at(summary.at("metrics"), "gradient_norm");
+  return record;
+}
+
+}  // namespace
+
+StudyDirectory::StudyDirectory(fs::path path) : path_(std::move(path)) {
+  check_is_study(path_);
+  std::error_code failure;
+  fs::create_directories(path_, failure);
+  if (failure) throw IoError(path_.string() + ": cannot be made: " + failure.message());
+  const fs::path holder = path_ / kHolder;
+  // Without O_CLOEXEC: runs inherit it, and with it the lock.
+  descriptor_ = ::open(holder.c_str(), O_RDWR | O_CREAT, 0666);
+  if (descriptor_ < 0) throw IoError(holder.string() + ": cannot be opened: " + last_error());
+  if (take_lock(descriptor_)) return;
+  const std::string why = errno == EWOULDBLOCK ? "another ablate is at work in this directory"
+                                               : "cannot be locked: " + last_error();
+  ::close(descriptor_);
+  throw IoError(path_.string() + ": " + why);
+}
+
+StudyDirectory::~StudyDirectory() { ::close(descriptor_); }
+
+fs::path StudyDirectory::run(const std::string& arm, std::uint64_t seed) const {
+  return path_ / "runs" / arm / ("seed-" + std::to_string(seed));
+}
+
+std::optional<RunRecord> StudyDirectory::finished(const std::string& arm,
+                                                  std::uint64_t seed) const {
+  std::ifstream in(run(arm, seed) / "summary.json");
+  if (!in) return std::nullopt;
+  try {
+    return record_of(Json::parse(in));
+  } catch (const Json::exception&) {
+    return std::nullopt;  // Not what a run writes: made again.
+  }
+}
+
+void StudyDirectory::clear(const std::string& arm, std::uint64_t seed) const {
+  std::error_code failure;
+  fs::remove_all(run(arm, seed), failure);
+  if (failure) {
+    throw IoError(run(arm, seed).string() + ": cannot be removed: " + failure.message());
+  }
+}
+
+}  // namespace privgrad::core

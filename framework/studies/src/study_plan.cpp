@@ -1,0 +1,339 @@
+#include "privgrad/studies/study_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string version() {
+  return PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+      PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
+}
+
+/// Collects what is wrong with the arms. What all of them have in common is said once, of the
+/// others the arms are named.
+class ArmProblems {
+ public:
+  explicit ArmProblems(const Study& study) : study_(study) {}
+
+  /// Does something for an arm and keeps what it throws. \returns whether it threw nothing.
+  template <class Action>
+  bool guard(const Arm& arm, Action action) {
+    try {
+      action();
+      return true;
+    } catch (const PrivacyError& problem) {
+      add(arm, problem.what(), 1);
+    } catch (const ConfigError& problem) {
+      add(arm, problem.what(), 2);
+    } catch (const IoError& problem) {
+      add(arm, problem.what(), 0);
+    }
+    return false;
+  }
+
+  /// As a manifest's problems: a wrong manifest weighs more than a refusal, that more than a file.
+  void throw_if_any() const {
+    if (lines_.empty()) return;
+    std::vector<std::string> texts;
+    for (const Line& line : lines_) texts.push_back(line.text + which(line));
+    std::string joined;
+    for (const std::string& text : texts) joined += (joined.empty() ? "" : "\n") + text;
+    if (worst_ == 2) throw ManifestError(texts);
+    if (worst_ == 1) throw PrivacyError(joined);
+    throw IoError(joined);
+  }
+
+ private:
+  struct Line {
+    std::string text;
+    std::vector<std::string> arms;
+  };
+
+  void add(const Arm& arm, std::string_view what, int weight) {
+    worst_ = std::max(worst_, weight);
+    for (std::size_t begin = 0; begin <= what.size();) {
+      const std::size_t end = std::min(what.find('\n', begin), what.size());
+      add_line(arm, std::string(what.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+
+  void add_line(const Arm& arm, const std::string& text) {
+    const auto same = [&](const Line& line) { return line.text == text; };
+    const auto found = std::find_if(lines_.begin(), lines_.end(), same);
+    if (found == lines_.end()) {
+      lines_.push_back({text, {arm.name}});
+    } else if (found->arms.back() != arm.name) {
+      found->arms.push_back(arm.name);
+    }
+  }
+
+  std::string which(const Line& line) const {
+    if (line.arms.size() == study_.arms.size()) return "";
+    std::string text = " (in the arm " + line.arms.front();
+    if (line.arms.size() > 1) {
+      text += " and " + std::to_string(line.arms.size() - 1) +
+              (line.arms.size() == 2 ? " other" : " others");
+    }
+    return text + ")";
+  }
+
+  const Study& study_;
+  std::vector<Line> lines_;
+  int worst_ = 0;
+};
+
+/// A `--set` of what the study varies would be overwritten, silently.
+void refuse_varied_overrides(const Study& study, const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const std::string key = text.substr(0, text.find('='));
+    const auto refuse = [&](const std::string& why) {
+      throw ManifestError({"--set " + key + ": error: " + why});
+    };
+    if (key == "seed") refuse("the study has seeds of its own");
+    if (key == "privacy.calibrate") refuse("follows from the study's equal_privacy");
+    const auto replaces = [&](const std::string& varied) {
+      return key == varied || key.starts_with(varied + ".");
+    };
+    for (const Axis& axis : study.axes) {
+      for (const std::string& varied : axis.keys) {
+        if (replaces(varied)) refuse("the study varies " + varied);
+      }
+    }
+    for (const ManifestChange& change : study.sets) {
+      if (replaces(change.key)) refuse("the study sets " + change.key + " itself");
+    }
+  }
+}
+
+std::unique_ptr<Manifest> manifest_of(const Study& study, const Arm& arm,
+                                      const std::vector<std::string>& overrides,
+                                      const Catalog& catalog) {
+  std::vector<ManifestChange> changes = study.sets;
+  changes.insert(changes.end(), arm.changes.begin(), arm.changes.end());
+  // Each run gets a seed of the study.
+  const std::string file = study.file.string();
+  Value none, all{"all"};
+  none.mark = all.mark = {1, 1};
+  changes.push_back({"seed", none, file});
+  if (study.equal_privacy) changes.push_back({"privacy.calibrate", all, file});
+  return std::make_unique<Manifest>(
+      study.base_file.empty() ? check_manifest(study.base, study.file, overrides, catalog, changes)
+                              : load_manifest(study.base_file, overrides, catalog, changes));
+}
+
+void check_mode(const Manifest& manifest) {
+  if (manifest.mode != Mode::release) return;
+  throw PrivacyError(manifest.position_of("mode") +
+                     ": error: mode: a study pairs its runs by their seeds, which release mode "
+                     "refuses; use mode: research");
+}
+
+/// What equal privacy asks of a manifest alone.
+void check_target(const Manifest& manifest, const Manifest& first) {
+  const auto refuse = [&](const char* key, const std::string& why) {
+    throw PrivacyError(manifest.position_of(key) + ": error: " + key + ": " + why +
+                       "; a study compares its arms at the same privacy, unless it says "
+                       "equal_privacy: false, which every output then shows");
+  };
+  const auto differs = [](const std::string& other, const std::string& own) {
+    return "is " + own + " here and " + other + " in the first arm";
+  };
+  if (manifest.noise_off) refuse("privacy.noise", "is off");
+  if (!manifest.target_epsilon) refuse("privacy.target_epsilon", "is missing");
+  if (first.target_epsilon && *manifest.target_epsilon != *first.target_epsilon) {
+    refuse("privacy.target_epsilon",
+           differs(format_number(*first.target_epsilon), format_number(*manifest.target_epsilon)));
+  }
+  if (manifest.target_delta != first.target_delta) {
+    refuse("privacy.target_delta",
+           differs(format_number(first.target_delta), format_number(manifest.target_delta)));
+  }
+  if (manifest.adjacency != first.adjacency) {
+    refuse("privacy.adjacency", differs(std::string(to_text(first.adjacency)),
+                                        std::string(to_text(manifest.adjacency))));
+  }
+}
+
+/// What equal privacy asks of a plan: never above the target, and hardly below. What is guaranteed
+/// of noise that adapts is the target itself, whatever comes to be spent of it.
+void check_guarantee(const Plan& plan) {
+  if (plan.noise_adapts) return;
+  const Manifest& manifest = *plan.manifest;
+  const double target = *manifest.target_epsilon;
+  const double epsilon = plan.epsilon().value;
+  if (plan.affordable_steps == plan.steps() && epsilon <= target &&
+      epsilon >= (1.0 - kEpsilonTolerance) * target) {
+    return;
+  }
+  throw PrivacyError(manifest.position_of("privacy.target_epsilon") +
+                     ": error: privacy.target_epsilon: is " + format_number(target) +
+                     ", but the arm cannot be calibrated to it: it spends " +
+                     format_number(epsilon) + " in " + std::to_string(plan.affordable_steps) +
+                     " of " + std::to_string(plan.steps()) + " steps");
+}
+
+void check_metrics(const Plan& plan, const Study& study) {
+  for (const StudyMetric& metric : study.metrics) {
+    const bool needs_test = metric.name.starts_with("test_");
+    if (needs_test && plan.info.test_rows == 0) {
+      throw ManifestError({plan.manifest->data.position +
+                           ": error: data: there are no test "
+                           "examples, but the study asks for " +
+                           metric.name});
+    }
+    if (metric.name == "gradient_norm" && !plan.manifest->gradient_norm) {
+      throw ManifestError({plan.manifest->position_of("gradient_norm") +
+                           ": error: gradient_norm: is not measured, but the study asks for it; "
+                           "set gradient_norm: true"});
+    }
+    if (metric.name.ends_with("accuracy") && plan.network.input.classes == 0) {
+      throw ManifestError({plan.manifest->data.position +
+                           ": error: data: has no classes, but the "
+                           "study asks for " +
+                           metric.name});
+    }
+  }
+}
+
+std::vector<std::string> stains_of(const StudyPlan& plan) {
+  std::vector<std::string> stains;
+  const Plan& first = plan.arms.front().plan;
+  const auto any = [&](auto differs) {
+    return std::any_of(plan.arms.begin(), plan.arms.end(),
+                       [&](const PlannedArm& arm) { return differs(arm.plan); });
+  };
+  if (plan.study->equal_privacy) return stains;
+  stains.push_back("equal_privacy is off: arms were not calibrated to one guarantee");
+  if (any([](const Plan& p) { return p.manifest->noise_off; })) {
+    stains.push_back("some arms are without privacy");
+  }
+  if (any([&](const Plan& p) { return p.epsilon().value != first.epsilon().value; })) {
+    stains.push_back("arms spend different epsilons");
+  }
+  if (any([&](const Plan& p) {
+        return p.manifest->target_delta != first.manifest->target_delta;
+      })) {
+    stains.push_back("arms have different deltas");
+  }
+  if (any([&](const Plan& p) { return p.manifest->adjacency != first.manifest->adjacency; })) {
+    stains.push_back("arms have different adjacencies: their epsilons mean different things");
+  }
+  return stains;
+}
+
+// ---- study.json
+
+Json arm_json(const PlannedArm& planned) {
+  const Plan& plan = planned.plan;
+  Json set = Json::object();
+  for (const ManifestChange& change : planned.arm->changes) {
+    set[change.key] = value_to_json(change.value);
+  }
+  Json unaccounted = Json::array();
+  for (const Unaccounted& item : plan.unaccounted) unaccounted.push_back(item.what);
+  const auto [least, most] =
+      std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
+  return {{"name", planned.arm->name},
+          {"labels", planned.arm->labels},
+          {"set", std::move(set)},
+          {"steps", plan.steps()},
+          {"epsilon", json_number(plan.epsilon().value)},
+          {"delta", plan.manifest->target_delta},
+          {"adjacency", to_text(plan.manifest->adjacency)},
+          {"accountant", plan.accountants.front().name},
+          {"bound", to_text(plan.epsilon().bound)},
+          {"rescaled", plan.noise_is_rescaled},
+          {"noise_factor", plan.noise_factor},
+          {"noise_adapts", plan.noise_adapts.has_value()},
+          {"noise_multiplier", {*least, *most}},
+          {"unaccounted", std::move(unaccounted)}};
+}
+
+/// The value that all arms have, or null.
+template <class Get>
+Json common(const StudyPlan& plan, Get get) {
+  const Json value = get(plan.arms.front().plan);
+  for (const PlannedArm& arm : plan.arms) {
+    if (get(arm.plan) != value) return nullptr;
+  }
+  return value;
+}
+
+}  // namespace
+
+StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
+                     const Catalog& catalog) {
+  StudyPlan plan;
+  plan.study = std::make_unique<const Study>(std::move(study));
+  const Study& given = *plan.study;
+  refuse_varied_overrides(given, overrides);
+  ArmProblems problems(given);
+  for (const Arm& arm : given.arms) {
+    problems.guard(arm, [&] {
+      auto manifest = manifest_of(given, arm, overrides, catalog);
+      check_mode(*manifest);
+      plan.arms.push_back({.arm = &arm, .manifest = std::move(manifest), .plan = {}});
+    });
+  }
+  problems.throw_if_any();
+  for (PlannedArm& arm : plan.arms) {
+    problems.guard(*arm.arm, [&] {
+      if (given.equal_privacy) check_target(*arm.manifest, *plan.arms.front().manifest);
+      arm.plan = make_plan(*arm.manifest);
+      if (given.equal_privacy) check_guarantee(arm.plan);
+      check_metrics(arm.plan, given);
+    });
+  }
+  problems.throw_if_any();
+  plan.stains = stains_of(plan);
+  return plan;
+}
+
+nlohmann::json to_json(const StudyPlan& plan) {
+  const Study& study = *plan.study;
+  Json metrics = Json::array();
+  for (const StudyMetric& metric : study.metrics) {
+    metrics.push_back(
+        {{"name", metric.name}, {"better", metric.higher_is_better ? "higher" : "lower"}});
+  }
+  Json axes = Json::array();
+  for (const Axis& axis : study.axes) {
+    Json labels = Json::array();
+    for (const AxisValue& value : axis.values) labels.push_back(value.label);
+    axes.push_back({{"keys", axis.keys}, {"labels", std::move(labels)}});
+  }
+  Json arms = Json::array();
+  for (const PlannedArm& arm : plan.arms) arms.push_back(arm_json(arm));
+  return {{"study", 1},
+          {"name", study.name},
+          {"privgrad", version()},
+          {"seeds", study.seeds},
+          {"metrics", std::move(metrics)},
+          {"baseline", plan.baseline().arm->name},
+          {"equal_privacy", study.equal_privacy},
+          {"training_data_is_public", study.training_data_is_public},
+          {"target_epsilon", common(plan,
+                                    [](const Plan& p) {
+                                      const auto& target = p.manifest->target_epsilon;
+                                      return target ? Json(*target) : Json(nullptr);
+                                    })},
+          {"target_delta", common(plan, [](const Plan& p) { return p.manifest->target_delta; })},
+          {"adjacency",
+           common(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); })},
+          {"unit", to_text(PrivacyUnit::example)},
+          {"axes", std::move(axes)},
+          {"arms", std::move(arms)},
+          {"stains", plan.stains}};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,372 @@
+#include "privgrad/studies/study_results.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What every run measures, and what this study asks for besides.
+std::vector<std::string> columns_of(const Study& study) {
+  std::vector<std::string> names{"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
+  for (const StudyMetric& metric : study.metrics) {
+    if (std::find(names.begin(), names.end(), metric.name) == names.end())
+      names.push_back(metric.name);
+  }
+  return names;
+}
+
+// ---- results.csv
+
+std::string csv_text(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_number(const std::optional<double>& value) {
+  return value ? format_number(*value) : "";
+}
+
+std::vector<std::string> varied_keys(const Study& study) {
+  std::vector<std::string> keys;
+  for (const Axis& axis : study.axes) keys.insert(keys.end(), axis.keys.begin(), axis.keys.end());
+  return keys;
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) line += (i == 0 ? "" : ",") + csv_text(cells[i]);
+  return line + "\n";
+}
+
+// ---- statistics
+
+/// One metric of one arm, a value per seed; nothing if a run has none, or none that is finite.
+std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
+                                             const std::string& metric) {
+  std::vector<double> values;
+  for (const RunRecord& run : runs) {
+    const auto found = run.metrics.find(metric);
+    if (found == run.metrics.end() || !found->second || !std::isfinite(*found->second)) {
+      return std::nullopt;
+    }
+    values.push_back(*found->second);
+  }
+  return values;
+}
+
+std::optional<PairedComparison> compare(const std::vector<RunRecord>& arm,
+                                        const std::vector<RunRecord>& baseline,
+                                        const std::string& metric) {
+  const auto own = values_of(arm, metric);
+  const auto other = values_of(baseline, metric);
+  if (!own || !other) return std::nullopt;
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < own->size(); ++i) differences.push_back((*own)[i] - (*other)[i]);
+  return compare_with_zero(differences);
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? json_number(*value) : Json(nullptr);
+}
+
+Json interval_json(const std::optional<std::array<double, 2>>& interval) {
+  return interval ? Json(*interval) : Json(nullptr);
+}
+
+/// The comparisons of all arms in one metric, with Holm's correction over them.
+struct Family {
+  std::vector<std::optional<PairedComparison>> arms;  ///< Nothing: the baseline, or no values.
+  std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
+};
+
+Family compare_all(const StudyPlan& plan, const StudyRuns& runs, const std::string& metric) {
+  const std::size_t baseline = plan.study->baseline;
+  Family family;
+  std::vector<std::optional<double>> p, p_sign_flip;
+  std::vector<std::size_t> who;
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    family.arms.push_back(a == baseline ? std::nullopt : compare(runs[a], runs[baseline], metric));
+    if (a == baseline) continue;
+    who.push_back(a);
+    p.push_back(family.arms[a] ? family.arms[a]->p : std::nullopt);
+    p_sign_flip.push_back(family.arms[a] ? family.arms[a]->p_sign_flip : std::nullopt);
+  }
+  family.p_holm.resize(runs.size());
+  family.p_sign_flip_holm.resize(runs.size());
+  const auto corrected = holm(p);
+  const auto corrected_flips = holm(p_sign_flip);
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    family.p_holm[who[i]] = corrected[i];
+    family.p_sign_flip_holm[who[i]] = corrected_flips[i];
+  }
+  return family;
+}
+
+Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric) {
+  Json values_json = Json::array();
+  for (const RunRecord& run : runs) {
+    const auto found = run.metrics.find(metric);
+    values_json.push_back(found == run.metrics.end() ? Json(nullptr)
+                                                     : optional_json(found->second));
+  }
+  const auto values = values_of(runs, metric);
+  if (!values) {
+    return {{"mean", nullptr}, {"std", nullptr}, {"ci95", nullptr}, {"values", values_json}};
+  }
+  const SampleSummary summary = summarize(*values);
+  return {{"mean", summary.mean},
+          {"std", optional_json(summary.std)},
+          {"ci95", interval_json(summary.ci95)},
+          {"values", std::move(values_json)}};
+}
+
+Json comparison_json(const Family& family, std::size_t arm) {
+  const auto& one = family.arms[arm];
+  if (!one) {
+    return {{"difference", nullptr}, {"ci95", nullptr},        {"p", nullptr},
+            {"p_holm", nullptr},     {"p_sign_flip", nullptr}, {"p_sign_flip_holm", nullptr}};
+  }
+  return {{"difference", one->difference.mean},
+          {"ci95", interval_json(one->difference.ci95)},
+          {"p", optional_json(one->p)},
+          {"p_holm", optional_json(family.p_holm[arm])},
+          {"p_sign_flip", optional_json(one->p_sign_flip)},
+          {"p_sign_flip_holm", optional_json(family.p_sign_flip_holm[arm])}};
+}
+
+// ---- in words
+
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+/// A p is never said to be smaller than it is.
+std::string p_text(const std::optional<double>& p) {
+  if (!p) return "none";
+  if (*p < 0.0001) return "below 0.0001";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", std::ceil(*p * 1e4) / 1e4);
+  return text;
+}
+
+std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
+                     std::size_t arm, std::size_t runs) {
+  const std::string who = plan.arms[arm].arm->name + ": " + metric.name;
+  const auto& one = family.arms[arm];
+  if (!one) return who + " was not measured in every run, so it is not compared.";
+  const double difference = one->difference.mean;
+  if (difference == 0.0 && one->difference.std == 0.0)
+    return who + " is that of the baseline in every pair.";
+  const bool better = (difference > 0.0) == metric.higher_is_better;
+  const std::string by = who + (difference == 0.0 ? " is equal on average"
+                                                  : " is " + short_text(std::abs(difference)) +
+                                                        (difference > 0.0 ? " higher" : " lower") +
+                                                        (better ? " (better)" : " (worse)"));
+  if (!one->difference.ci95) return by + " in a single pair, which says nothing about chance.";
+  if (!one->p) return by + " in all of " + std::to_string(runs) + " pairs alike.";
+  const auto& [low, high] = *one->difference.ci95;
+  const bool is_clear = family.p_holm[arm] && *family.p_holm[arm] < 0.05;
+  const bool alone = *one->p < 0.05;
+  std::string verdict = is_clear ? "; this stands after Holm's correction"
+                        : alone  ? "; this does not stand after Holm's correction"
+                                 : "; chance can explain it";
+  return by + ", 95 % interval " + short_text(low) + " to " + short_text(high) + ", p " +
+         p_text(one->p) + " (Holm " + p_text(family.p_holm[arm]) + ", sign flips " +
+         p_text(one->p_sign_flip) + ")" + verdict + ".";
+}
+
+// ---- choosing
+
+std::optional<std::size_t> best_arm(const StudyRuns& runs, const StudyMetric& metric) {
+  std::optional<std::size_t> best;
+  double best_mean = 0.0;
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    const auto values = values_of(runs[a], metric.name);
+    if (!values) continue;
+    const double mean = summarize(*values).mean;
+    if (best && !(metric.higher_is_better ? mean > best_mean : mean < best_mean)) continue;
+    best = a;
+    best_mean = mean;
+  }
+  return best;
+}
+
+bool score_is_public(const StudyPlan& plan, const StudyMetric& metric) {
+  const bool of_test = metric.name.starts_with("test_");
+  return plan.study->training_data_is_public ||
+         (of_test && std::all_of(plan.arms.begin(), plan.arms.end(), [](const PlannedArm& arm) {
+            return arm.manifest->test_is_public;
+          }));
+}
+
+std::string epsilon_text(const ChoiceCost& cost) {
+  if (!cost.epsilon) return "no finite epsilon is proved (" + cost.why + ")";
+  char text[32];
+  const double rounded = std::ceil(cost.epsilon->value * 1e4) / 1e4;
+  std::snprintf(text, sizeof text, "%.4f", rounded);
+  return std::string("epsilon ") + text;
+}
+
+Json random_json(const char* name, double expected, double delta, const ChoiceCost& cost,
+                 const char* theorem) {
+  return {{"distribution", name},
+          {"expected_runs", expected},
+          {"epsilon", cost.epsilon ? json_number(cost.epsilon->value) : Json(nullptr)},
+          {"why", cost.why},
+          {"delta", delta},
+          {"theorem", theorem}};
+}
+
+Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
+  const Study& study = *plan.study;
+  const StudyMetric& metric = study.metrics.front();
+  const auto best = best_arm(runs, metric);
+  const bool is_public = score_is_public(plan, metric);
+  Json choice{{"best", best ? Json(plan.arms[*best].arm->name) : Json(nullptr)},
+              {"metric", metric.name},
+              {"score", is_public ? "public" : "private"},
+              {"training_data_is_public", study.training_data_is_public},
+              {"candidates", plan.arms.size()},
+              {"fixed_grid", nullptr},
+              {"random_number", Json::array()}};
+  if (plan.arms.size() == 1) {
+    choice["words"] = {"There is one arm, so nothing was chosen."};
+    return choice;
+  }
+  if (study.training_data_is_public) {
+    choice["words"] = {
+        "The study declares its training data public: choosing an arm by it costs the private data "
+        "of a later run nothing."};
+    return choice;
+  }
+  std::vector<const Plan*> candidates;
+  for (const PlannedArm& arm : plan.arms) candidates.push_back(&arm.plan);
+  const std::uint64_t repeats = study.seeds.size();
+  const std::size_t trained = candidates.size() * repeats;
+  const double delta = candidates.front()->manifest->target_delta;
+  const auto expected = static_cast<double>(candidates.size());
+  const ChoiceCost grid = fixed_grid_cost(candidates, repeats, delta);
+  const ChoiceCost geometric = random_number_cost(candidates, RunCount::geometric, expected, delta);
+  const ChoiceCost poisson = random_number_cost(candidates, RunCount::poisson, expected, delta);
+  choice["fixed_grid"] = {
+      {"epsilon", grid.epsilon ? json_number(grid.epsilon->value) : Json(nullptr)},
+      {"why", grid.why},
+      {"runs", trained},
+      {"delta", delta},
+      {"accountant", candidates.front()->accountants.front().name},
+      {"bound", grid.epsilon ? Json(to_text(grid.epsilon->bound)) : Json(nullptr)}};
+  choice["random_number"].push_back(
+      random_json("geometric", expected, delta, geometric,
+                  "Liu and Talwar 2019, by privacy profiles (Koskela, Redberg and Wang 2024)"));
+  choice["random_number"].push_back(
+      random_json("poisson", expected, delta, poisson,
+                  "Papernot and Steinke 2022, by privacy profiles (Koskela, Redberg and Wang "
+                  "2024)"));
+  const std::string each = std::to_string(trained) + " runs (" + std::to_string(plan.arms.size()) +
+                           " arms, " + std::to_string(repeats) + " seeds)";
+  Json words = Json::array();
+  words.push_back(
+      "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
+      "costs more, also where the score is public.");
+  words.push_back("Choosing the best after all of these " + each + " costs their composition: " +
+                  epsilon_text(grid) + " at delta " + format_number(delta) + ".");
+  words.push_back(
+      "Releasing only the best of a random number of runs, each of an arm drawn at random, with " +
+      std::to_string(candidates.size()) + " runs expected, would cost " + epsilon_text(geometric) +
+      " (geometric; Liu and Talwar 2019) or " + epsilon_text(poisson) +
+      " (Poisson; Papernot and Steinke 2022) at the same delta.");
+  words.push_back(
+      is_public ? "The score (" + metric.name +
+                      ") is measured on examples that are declared public, so measuring it adds "
+                      "nothing."
+                : "The score (" + metric.name +
+                      ") was measured exactly on examples that are not declared public, and no "
+                      "epsilon covers that: the figures hold for scores that are public or paid "
+                      "for.");
+  words.push_back(
+      "The figures are for runs with fresh, secret noise. The runs of this study have known seeds "
+      "and share their noise across arms, so that they can be compared; they are research, not for "
+      "release.");
+  choice["words"] = std::move(words);
+  return choice;
+}
+
+}  // namespace
+
+std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
+  const std::vector<std::string> keys = varied_keys(*plan.study);
+  std::vector<std::string> head{"arm", "seed"};
+  head.insert(head.end(), keys.begin(), keys.end());
+  head.insert(head.end(), {"status", "steps", "epsilon", "delta"});
+  const std::vector<std::string> metrics = columns_of(*plan.study);
+  head.insert(head.end(), metrics.begin(), metrics.end());
+  std::string text = csv_line(head);
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    const Arm& arm = *plan.arms[a].arm;
+    for (std::size_t s = 0; s < runs[a].size(); ++s) {
+      const RunRecord& run = runs[a][s];
+      std::vector<std::string> cells{arm.name, std::to_string(plan.study->seeds[s])};
+      for (const std::string& key : keys) {
+        const auto found = arm.labels.find(key);
+        cells.push_back(found == arm.labels.end() ? "" : found->second);
+      }
+      cells.insert(cells.end(),
+                   {run.status, std::to_string(run.steps),
+                    run.epsilon ? format_number(*run.epsilon) : "inf", format_number(run.delta)});
+      for (const std::string& metric : metrics) cells.push_back(csv_number(run.metrics.at(metric)));
+      text += csv_line(cells);
+    }
+  }
+  return text;
+}
+
+nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
+  const Study& study = *plan.study;
+  Json json = to_json(plan);
+  const Json planned = std::move(json["arms"]);
+  json.erase("axes");
+  std::map<std::string, Family> families;
+  for (const StudyMetric& metric : study.metrics) {
+    families[metric.name] = compare_all(plan, runs, metric.name);
+  }
+  Json arms = Json::array();
+  Json words = Json::array();
+  for (std::size_t a = 0; a < runs.size(); ++a) {
+    Json arm{{"name", planned[a].at("name")},       {"set", planned[a].at("set")},
+             {"labels", planned[a].at("labels")},   {"runs", runs[a].size()},
+             {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
+             {"statuses", Json::object()},          {"steps", Json::array()},
+             {"metrics", Json::object()},           {"versus_baseline", Json::object()}};
+    for (const RunRecord& run : runs[a]) {
+      arm["steps"].push_back(run.steps);
+      Json& count = arm["statuses"][run.status];
+      count = count.is_null() ? 1 : count.get<int>() + 1;
+    }
+    for (const StudyMetric& metric : study.metrics) {
+      arm["metrics"][metric.name] = metric_json(runs[a], metric.name);
+      if (a == study.baseline) continue;
+      const Family& family = families.at(metric.name);
+      arm["versus_baseline"][metric.name] = comparison_json(family, a);
+      words.push_back(sentence(plan, metric, family, a, runs[a].size()));
+    }
+    arms.push_back(std::move(arm));
+  }
+  json["arms"] = std::move(arms);
+  json["words"] = std::move(words);
+  json["choice"] = choice_json(plan, runs);
+  return json;
+}
+
+}  // namespace privgrad::core

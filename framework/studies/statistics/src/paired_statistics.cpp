@@ -1,0 +1,105 @@
+#include "privgrad/statistics/paired_statistics.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <cstdint>
+
+namespace privgrad::core {
+namespace {
+
+using Student = boost::math::students_t_distribution<double>;
+
+double mean_of(std::span<const double> values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+bool all_equal(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [&](double x) { return x == values.front(); });
+}
+
+/// Two-pass, and exactly 0 for equal values.
+double std_of(std::span<const double> values, double mean) {
+  if (all_equal(values)) return 0.0;
+  double sum = 0.0;
+  for (const double value : values) sum += (value - mean) * (value - mean);
+  return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+std::optional<double> t_test(const SampleSummary& summary, std::size_t n) {
+  if (!summary.std) return std::nullopt;
+  if (*summary.std == 0.0) {
+    return summary.mean == 0.0 ? std::optional(1.0) : std::nullopt;
+  }
+  const double t = summary.mean / (*summary.std / std::sqrt(static_cast<double>(n)));
+  const Student student(static_cast<double>(n - 1));
+  return 2.0 * boost::math::cdf(boost::math::complement(student, std::abs(t)));
+}
+
+std::optional<double> sign_flip_test(std::span<const double> differences) {
+  const std::size_t n = differences.size();
+  if (n > kMostSignFlips) return std::nullopt;
+  double sum = 0.0, size = 0.0;
+  for (const double d : differences) {
+    sum += d;
+    size += std::abs(d);
+  }
+  // Patterns that give the same sum must count, in whatever order it is added up.
+  const double least = std::abs(sum) - 1e-12 * size;
+  // A pattern and its opposite are equally far from 0: the last sign stays.
+  const std::uint64_t patterns = std::uint64_t{1} << (n - 1);
+  std::uint64_t as_far = 0;
+  for (std::uint64_t pattern = 0; pattern < patterns; ++pattern) {
+    double flipped = 0.0;
+    for (std::size_t i = 0; i < n; ++i) {
+      flipped += (pattern >> i & 1) != 0 ? -differences[i] : differences[i];
+    }
+    if (std::abs(flipped) >= least) ++as_far;
+  }
+  return static_cast<double>(as_far) / static_cast<double>(patterns);
+}
+
+}  // namespace
+
+SampleSummary summarize(std::span<const double> values) {
+  SampleSummary summary;
+  const std::size_t n = values.size();
+  summary.mean = all_equal(values) ? values.front() : mean_of(values);
+  if (n < 2) return summary;
+  summary.std = std_of(values, summary.mean);
+  const double quantile =
+      boost::math::quantile(boost::math::complement(Student(static_cast<double>(n - 1)), 0.025));
+  const double half = quantile * *summary.std / std::sqrt(static_cast<double>(n));
+  summary.ci95 = {summary.mean - half, summary.mean + half};
+  return summary;
+}
+
+PairedComparison compare_with_zero(std::span<const double> differences) {
+  PairedComparison comparison;
+  comparison.difference = summarize(differences);
+  if (differences.size() < 2) return comparison;
+  comparison.p = t_test(comparison.difference, differences.size());
+  comparison.p_sign_flip = sign_flip_test(differences);
+  return comparison;
+}
+
+std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < p_values.size(); ++i) {
+    if (p_values[i]) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return *p_values[a] < *p_values[b]; });
+  std::vector<std::optional<double>> adjusted(p_values.size());
+  double highest = 0.0;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    const double tests_left = static_cast<double>(p_values.size() - rank);
+    highest = std::max(highest, std::min(1.0, tests_left * *p_values[order[rank]]));
+    adjusted[order[rank]] = highest;
+  }
+  return adjusted;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/trust/files.hpp"
+
+namespace privgrad::core {
+
+/// Proof that one release was paid for, and for which noise. Only a Ledger makes it; the mechanism
+/// takes it back for the release, once.
+class Receipt {
+ public:
+  Receipt(Receipt&&) noexcept = default;
+  Receipt& operator=(Receipt&&) noexcept = default;
+  Receipt(const Receipt&) = delete;
+  Receipt& operator=(const Receipt&) = delete;
+
+  std::uint64_t step() const noexcept { return step_; }
+  /// What was charged for this step's own noise, before the sampler's amplification.
+  const Event& release() const noexcept { return release_; }
+
+ private:
+  friend class Ledger;
+  Receipt(std::uint64_t step, Event release) : step_(step), release_(std::move(release)) {}
+  std::uint64_t step_;
+  Event release_;
+};
+
+/// What the budget allows. Without a target everything is allowed, and still charged.
+struct Budget {
+  std::optional<double> target_epsilon;
+  double target_delta = 0.0;        ///< In (0, 1).
+  bool charges_are_bounds = false;  ///< Or may be; answers are then upper bounds, never exact.
+};
+
+/// One release to be paid for.
+struct Charge {
+  std::uint64_t step = 0;
+  Event release;       ///< The step's noise on its own batch.
+  Event cost;          ///< What that costs the data set: the sampler's charge.
+  std::string what{};  ///< "" for a training step; else goes into its line.
+};
+
+/// The account book of one run on one private data set: a privacy filter with a memory on disk.
+/// What other runs on the same data have spent is not in it.
+///
+/// The file holds one JSON object per line: an "open" line with the facts of the run, a "release"
+/// line per release with running totals, a "close" line. Each line carries the hash of the line
+/// before it and its own (SHA-256), so a line cannot be changed, dropped or reordered without a
+/// trace.
+///
+/// Order: charge() returns only after its lines are on the disk, and the receipts that it returns
+/// are what the mechanism needs; so, killed at any instant, the file never shows less than was
+/// released. A last line that was cut off by a kill was not yet charged, and nothing was released
+/// for it. Threads: calls on one ledger never overlap.
+class Ledger {
+ public:
+  /// \param accountant  started, with nothing composed; guards the budget. Must outlive the ledger.
+  /// \param facts       an object with what the "open" line is to say besides the budget.
+  /// \throws IoError if the file exists or cannot be written.
+  Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
+         std::string accountant_name, const nlohmann::json& facts);
+
+  /// Pays for all of `charges` together, or for none of them: the accountant answers before any
+  /// value is made. They are paid at once, so each of their lines shows the total with all of them.
+  /// After a refusal the ledger accepts no further charge. \returns a receipt for each charge, in
+  /// order; nothing if they do not fit in the budget. \throws PrivacyError if the accountant
+  /// refuses an event or is an estimate; IoError if the lines
+  ///   cannot be brought to the disk. Nothing is paid then, and the ledger accepts no further
+  ///   charge.
+  std::vector<Receipt> charge(std::span<const Charge> charges);
+
+  /// Epsilon at the target delta of everything paid so far.
+  const PrivacyAnswer& spent() const noexcept { return spent_; }
+  std::uint64_t releases() const noexcept { return releases_; }
+  bool exhausted() const noexcept { return exhausted_; }
+
+  /// Writes the "close" line. \param status  "completed", "budget_exhausted", ...
+  void close(const std::string& status, std::uint64_t steps_done);
+
+ private:
+  std::string next_line(nlohmann::json line);
+
+  PrivacyAnswer ask() const;
+
+  Budget budget_;
+  Accountant& accountant_;
+  std::string accountant_name_;
+  PrivacyAnswer spent_;
+  std::uint64_t releases_ = 0;
+  std::uint64_t lines_ = 0;
+  std::string last_hash_;
+  bool exhausted_ = false;
+  bool broken_ = false;
+  AppendOnlyFile file_;
+};
+
+/// What a ledger file says.
+struct LedgerContents {
+  nlohmann::json facts;
+  struct Release {
+    std::uint64_t step = 0;
+    nlohmann::json event;
+    double epsilon = 0.0;  ///< Running total; infinity where the file says null.
+    std::string what;      ///< "" for a training step, else as in Charge.
+  };
+  std::vector<Release> releases;
+  std::optional<std::string> status;  ///< Of the "close" line; nothing: the run was cut off.
+  bool torn_tail = false;             ///< The last line was cut off (and counts for nothing).
+};
+
+/// Reads and verifies a ledger.
+/// \throws IoError naming the line if the chain is broken: a line was changed, dropped, or
+/// inserted.
+LedgerContents read_ledger(const std::filesystem::path& file);
+
+}  // namespace privgrad::core

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/privacy.hpp"
+#include "privgrad/trust/grid.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// The event of each step's release on its own batch, derived from the recipes that the mechanism
+/// will run: what is charged is what is done.
+///
+/// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
+/// Without a grid each is a Gaussian mechanism with the root of the summed squared multipliers.
+/// With one, which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event
+/// of grid_release_event(). \param adjacency  enters the events on a grid; accountants apply it to
+/// Gaussian ones. \throws PrivacyError for recipes that share data or noise between steps: their
+/// guarantee depends
+///   on who takes part in which step (CorrelatedPlan). ConfigError for a grid or a noise outside
+///   the range of 64-bit integers.
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
+                                  Adjacency adjacency);
+
+/// The same of one step. That no noise node was used by another step is for Mechanism to see, which
+/// refuses to use one twice. \throws as release_events().
+Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
+
+/// Turns bounded sums into released values, each with noise of its own. The only code that does,
+/// but for CorrelatedMechanism.
+class Mechanism {
+ public:
+  /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
+  Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor);
+
+  /// \param receipt  proof of payment for exactly this noise; used up.
+  /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
+  /// a
+  ///   batch.
+  /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
+  /// for this
+  ///   step, or a later one, was used before, or if the recipe now names a noise node that was used
+  ///   before.
+  Released release(Bounded sum, Receipt receipt, double divisor);
+
+  /// The same for a sum on a grid, with discrete Gaussian noise in its cells, added as integers.
+  /// What is released is the noised integers times cell_width() / divisor, as floats: rounding them
+  /// is post-processing.
+  /// \param adjacency  that of the plan, which the receipt was charged under.
+  /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on.
+  Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
+
+  /// For comparisons without privacy: the exact mean, marked in every output of the run.
+  Released release_without_noise(Bounded sum, double divisor);
+
+ private:
+  ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
+
+  const Aggregator& aggregator_;
+  RandomKey noise_key_;
+  Executor& executor_;
+  std::uint64_t next_step_ = 0;
+  std::unordered_set<std::uint64_t>
+      used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "privgrad/random.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/trust/linear_mechanism.hpp"
+
+namespace privgrad::core {
+
+/// Who takes part in which step of a run, in groups of rows that always do so together: public,
+/// because it follows from row numbers and random numbers alone (PublicOrder).
+class Participation {
+ public:
+  /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
+  /// \throws PluginError if they are not.
+  Participation(std::uint64_t groups,
+                const std::vector<std::vector<std::uint32_t>>& members_of_steps);
+
+  /// The order that this sampler draws from these streams. \throws PluginError for groups that do
+  /// not exist or are named twice in a step; PrivacyError as PublicOrder::groups().
+  static Participation drawn(PublicOrder& order, std::uint64_t steps, const RandomSource& random);
+
+  std::uint64_t steps() const { return begins_.size() - 1; }
+  std::uint64_t groups() const { return groups_; }
+  /// The groups in a step, in increasing order. \param step  below steps().
+  std::span<const std::uint32_t> at(std::uint64_t step) const {
+    return std::span(members_).subspan(begins_[step], begins_[step + 1] - begins_[step]);
+  }
+  /// Whether all these rows are in groups that take part in the step.
+  bool covers(std::uint64_t step, std::span<const std::uint32_t> rows,
+              const PublicOrder& order) const;
+  /// In how many steps each group is.
+  std::vector<std::uint64_t> counts() const;
+
+ private:
+  explicit Participation(std::uint64_t groups) : groups_(groups) {}
+  void add_step(std::vector<std::uint32_t> members);
+
+  std::uint64_t groups_;
+  std::vector<std::uint64_t> begins_{0};  // of each step's members, and the end of the last one's
+  std::vector<std::uint32_t> members_;
+};
+
+/// The squared sensitivity of a linear mechanism to each group's rows, for a given order: one
+/// release after the other, each of the form sum_t C_rt x_t + sigma_r zeta_r with a node zeta_r of
+/// its own.
+///
+/// A row of group g changes release r by at most sum over its steps of |C_rt|, for contributions of
+/// norm 1 (triangle inequality; met with equality where no entry is negative). All releases
+/// together are one Gaussian mechanism, of which the sum over r of (that / sigma_r)^2 is one over
+/// the squared noise multiplier, also if each x depends on earlier releases (Denisov, McMahan,
+/// Rush, Smith and Thakurta 2022, Theorem 2.1). The same holds of the first r releases, for every
+/// r.
+class SquaredSensitivity {
+ public:
+  /// \param participation  must outlive this.
+  explicit SquaredSensitivity(const Participation& participation);
+
+  /// The data of one step enter the next release with this coefficient. Each step at most once per
+  /// release.
+  void add_entry(std::uint64_t step, double coefficient);
+  /// Ends the release. \param noise  its sigma, > 0.
+  void end_release(double noise);
+
+  /// Of each group, in all releases so far; relative rounding error below
+  /// 2^-50 times the number of steps.
+  std::span<const double> of_groups() const { return squares_; }
+  /// The largest of them.
+  double worst() const { return worst_; }
+
+ private:
+  const Participation& participation_;
+  std::vector<double> squares_;
+  std::vector<double> change_;          // of each group, in the release that is being added
+  std::vector<std::uint32_t> touched_;  // groups whose change is not 0
+  double worst_ = 0.0;
+};
+
+/// Of each group, for noise 1 on every row of the matrix.
+std::vector<double> squared_sensitivities(const LinearMechanism& mechanism,
+                                          const Participation& participation);
+
+}  // namespace privgrad::core

@@ -1,0 +1,127 @@
+#include "privgrad/trust/certified_accountant.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+std::string interval_text(const PrivacyAnswer& answer) {
+  return "[" + format_number(answer.lower.value_or(0.0)) + ", " + format_number(answer.value) + "]";
+}
+
+std::string joined(const std::string& note, const std::string& more) {
+  return note.empty() ? more : note + "; " + more;
+}
+
+class CertifiedAccountant final : public Accountant {
+ public:
+  CertifiedAccountant(ComponentPtr<Accountant> accountant, std::string name,
+                      ComponentPtr<Accountant> certifier, std::string certifier_name)
+      : accountant_(std::move(accountant)),
+        certifier_(std::move(certifier)),
+        name_(std::move(name)),
+        certifier_name_(std::move(certifier_name)) {}
+
+  void start(Adjacency adjacency) override {
+    accountant_->start(adjacency);
+    certifier_->start(adjacency);
+  }
+
+  std::optional<std::string> refuses(const Event& event) const override {
+    if (auto why = accountant_->refuses(event)) return why;
+    if (auto why = certifier_->refuses(event)) {
+      return name_ + " is certified by " + certifier_name_ + ", which refuses: " + *why;
+    }
+    return std::nullopt;
+  }
+
+  void compose(const Event& event, std::uint64_t count) override {
+    // Asked first, so that the two always hold the same events.
+    if (const auto why = refuses(event)) throw PrivacyError(*why);
+    certifier_->compose(event, count);
+    accountant_->compose(event, count);
+  }
+
+  PrivacyAnswer epsilon(double delta) const override {
+    return certified([delta](const Accountant& one) { return one.epsilon(delta); });
+  }
+  PrivacyAnswer delta(double epsilon) const override {
+    return certified([epsilon](const Accountant& one) { return one.delta(epsilon); });
+  }
+
+ private:
+  template <class Ask>
+  PrivacyAnswer certified(Ask ask) const {
+    PrivacyAnswer claim = checked(ask(*accountant_), name_);
+    if (claim.bound == BoundKind::estimate) return claim;
+    PrivacyAnswer proof;
+    try {
+      proof = checked(ask(*certifier_), certifier_name_);
+    } catch (const NumericError& problem) {
+      claim.bound = BoundKind::estimate;
+      claim.note = joined(claim.note, "no certificate: " + std::string(problem.what()));
+      return claim;
+    }
+    if (proof.bound == BoundKind::estimate) {
+      throw PluginError("the accountant " + certifier_name_ + " certifies " + name_ +
+                        " and answered with an estimate");
+    }
+    return common_part(std::move(claim), std::move(proof));
+  }
+
+  PrivacyAnswer common_part(PrivacyAnswer claim, PrivacyAnswer proof) const {
+    // What is exact without an interval is so up to roundings.
+    const double rounded = claim.bound == BoundKind::exact ? claim.value * (1.0 - 1e-9) : 0.0;
+    const double claimed_low = claim.lower.value_or(rounded);
+    const double proven_low = proof.lower.value_or(0.0);
+    const double high = std::min(claim.value, proof.value);
+    const double low = std::max(claimed_low, proven_low);
+    if (!(low <= high) || std::isinf(proof.value)) {
+      proof.note = joined(proof.note, name_ + " claims " + interval_text(claim) +
+                                          ", which is not inside what " + certifier_name_ +
+                                          " proves: the proof counts");
+      return proof;
+    }
+    claim.note = joined(
+        claim.note, "inside " + interval_text(proof) + ", which " + certifier_name_ + " proves");
+    claim.value = high;
+    if (claim.lower || proof.lower) claim.lower = low;
+    return claim;
+  }
+
+  ComponentPtr<Accountant> accountant_, certifier_;
+  std::string name_, certifier_name_;
+};
+
+}  // namespace
+
+const Component* certifier_of(const Component& accountant, const Catalog& catalog) {
+  const std::string& name = accountant.factory.info.certified_by;
+  if (name.empty()) return nullptr;
+  try {
+    return &catalog.find<Accountant>(name);
+  } catch (const ConfigError& problem) {
+    throw ConfigError(accountant.full_name() + " is certified by '" + name +
+                      "': " + problem.what());
+  }
+}
+
+ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
+                                         const Component* certifier) {
+  auto made = Catalog::create<Accountant>(accountant, params);
+  if (certifier == nullptr) return made;
+  const std::string& certifier_name = certifier->factory.info.name;
+  const Params defaults =
+      Params::make(certifier->full_name(), certifier->factory.info.params, Value::Object{});
+  return {
+      new CertifiedAccountant(std::move(made), accountant.factory.info.name,
+                              Catalog::create<Accountant>(*certifier, defaults), certifier_name),
+      {[](void* object) noexcept { delete static_cast<Accountant*>(object); }, nullptr}};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,91 @@
+#include "privgrad/trust/clip_factors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr double kUnit = std::numeric_limits<double>::epsilon();  // 2^-52: twice the unit roundoff
+
+/// Sum of squares in double with eight partial sums, so that the compiler can use vector registers.
+double sum_of_squares(std::span<const float> row) {
+  std::array<double, 8> partial{};
+  std::size_t i = 0;
+  for (; i + 8 <= row.size(); i += 8) {
+    for (std::size_t j = 0; j < 8; ++j) {
+      const double x = row[i + j];
+      partial[j] += x * x;
+    }
+  }
+  double total = 0.0;
+  for (; i < row.size(); ++i) total += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+  for (const double part : partial) total += part;
+  return total;
+}
+
+/// Brings the factors down so that sum_g (factor_g norm_g)^2 <= bound^2.
+void cap(std::span<const double> squared_norms, double bound, std::span<double> factors) {
+  if (!(bound > 0.0)) return std::fill(factors.begin(), factors.end(), 0.0);
+  double squares = 0.0;
+  for (std::size_t group = 0; group < factors.size(); ++group) {
+    if (!(factors[group] >= 0.0) || std::isinf(factors[group])) factors[group] = 0.0;
+    // Relative to the bound: squares that underflow are then too small to matter.
+    const double length = factors[group] * (std::sqrt(squared_norms[group]) / bound);
+    squares += length * length;
+  }
+  const double at_most =
+      std::sqrt(squares) * (1.0 + (static_cast<double>(factors.size()) + 8.0) * kUnit);
+  if (at_most <= 1.0) return;
+  for (double& factor : factors) factor = std::isfinite(at_most) ? factor / at_most : 0.0;
+}
+
+}  // namespace
+
+void check_clip_norm(double clip_norm, const std::string& what) {
+  // Written so that a NaN fails too.
+  if (clip_norm >= kSmallestClipNorm && clip_norm <= kLargestClipNorm) return;
+  throw ConfigError(what + "is " + format_number(clip_norm) + ", allowed is [" +
+                    format_number(kSmallestClipNorm) + ", " + format_number(kLargestClipNorm) +
+                    "]");
+}
+
+double squared_norm_at_most(std::span<const float> row) {
+  return sum_of_squares(row) * (1.0 + (static_cast<double>(row.size()) + 8.0) * kUnit);
+}
+
+double factor_to_bound(std::span<const double> vector, double bound) {
+  if (!(bound > 0.0)) return 0.0;
+  double squares = 0.0;
+  for (const double x : vector) {
+    const double relative = x / bound;  // squares that underflow are then too small to matter
+    squares += relative * relative;
+  }
+  // Of n quotients, squares and sums, of the root and of the products; 2 kUnit covers each element.
+  const double at_most =
+      std::sqrt(squares) * (1.0 + (static_cast<double>(vector.size()) + 8.0) * kUnit);
+  if (!std::isfinite(at_most)) return 0.0;
+  return at_most <= 1.0 ? 1.0 : 1.0 / at_most;
+}
+
+bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
+                  std::span<double> factors, double slack) {
+  double whole = 0.0;
+  for (const double squares : squared_norms) whole += squares;
+  if (!std::isfinite(whole)) {
+    std::fill(factors.begin(), factors.end(), 0.0);
+    return false;
+  }
+  // A factor that the rule forgets to write is 0, instead of one of another example.
+  std::fill(factors.begin(), factors.end(), 0.0);
+  clip.rule.factors(squared_norms, clip.clip_norm, factors);
+  cap(squared_norms, clip.clip_norm - slack, factors);
+  return std::sqrt(whole) <= clip.clip_norm;
+}
+
+}  // namespace privgrad::core

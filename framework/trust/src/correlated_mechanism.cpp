@@ -1,0 +1,298 @@
+#include "privgrad/trust/correlated_mechanism.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/trust/normals.hpp"
+#include "privgrad/value.hpp"
+#include "privgrad/wide_registers.hpp"
+#include "trust_base.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A vector and its factor.
+struct Weighted {
+  const float* values;
+  double weight;
+};
+
+/// Elements of a part of work: a whole number of chunks of normals.
+constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+
+/// Has memory come nearer while normals are made.
+template <class T>
+void fetch(const T* values, std::size_t size) {
+  constexpr std::size_t kLine = 64 / sizeof(T);
+  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
+}
+
+/// The noise of a chunk of a step's elements, and their release.
+class NewNoise {
+ public:
+  void clear() { noise_.fill(0.0); }
+
+  /// Adds a node's normals.
+  void add(NormalStream& node, std::size_t begin, std::size_t size, double multiplier) {
+    node.fill(begin, std::span(normals_).first(size));
+    add(normals_.data(), size, multiplier);
+  }
+
+  void add(const float* values, std::size_t size, double weight) {
+    double* noise = noise_.data();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) noise[i] += weight * static_cast<double>(values[i]);
+    });
+  }
+
+  /// s = keep s + x, and x = factor (s + unit z).
+  /// \param z  out: the noise, for later steps; null: none of them continues it.
+  void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
+    // What later steps continue is what this one releases, to the last bit, and the same whether or
+    // not there are any.
+    float* rounded = z != nullptr ? z : normals_.data();
+    const double* noise = noise_.data();
+    float* values = x.data();
+    const std::size_t size = x.size();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) rounded[i] = static_cast<float>(noise[i]);
+      for (std::size_t i = 0; i < size; ++i) {
+        const double sum = keep * s[i] + static_cast<double>(values[i]);
+        s[i] = sum;
+        values[i] = static_cast<float>(factor * (sum + unit * static_cast<double>(rounded[i])));
+      }
+    });
+  }
+
+ private:
+  std::array<float, kNormalsPerChunk> normals_{};
+  std::array<double, kNormalsPerChunk> noise_{};
+};
+
+}  // namespace
+
+CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
+                                         Executor& executor)
+    : executor_(executor), steps_(recipes.steps()) {
+  parts_.emplace_back(recipes, 0, std::span<const double>{}, noise_key);
+}
+
+CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
+                                         Executor& executor)
+    : executor_(executor), steps_(parts.front().recipes.steps()) {
+  // What the bounds of all parts are relative to has none of its own: it could be exceeded unseen.
+  if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
+    throw ConfigError(
+        "the first part of a release is the unit of the others; it begins with the run, and has no "
+        "bounds");
+  }
+  for (const CorrelatedPart& part : parts) {
+    // Keys of their own: the same node of two parts is not the same noise.
+    const RandomKey key =
+        parts_.empty() ? noise_key : noise_key.derive("part " + std::to_string(parts_.size()));
+    parts_.emplace_back(part.recipes, part.first_step, part.bounds, key);
+  }
+}
+
+/// Before anything changes.
+void CorrelatedMechanism::check(std::span<const Bounded> sums, double divisor) const {
+  if (!(divisor > 0.0) || !std::isfinite(divisor)) {
+    throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
+                      ", expected a finite number above 0");
+  }
+  if (next_step_ == steps_) {
+    throw PrivacyError("all " + std::to_string(next_step_) + " planned steps were released");
+  }
+  const auto active =
+      static_cast<std::size_t>(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
+        return part.first_step <= next_step_;
+      }));
+  if (sums.size() != active) {
+    throw PrivacyError("step " + std::to_string(next_step_) + " has " +
+                       std::to_string(sums.size()) + " sums, its recipes ask for " +
+                       std::to_string(active));
+  }
+  const double unit = next_step_ == 0 ? sums.front().l2_bound() : unit_;
+  const std::size_t size = next_step_ == 0 ? sums.front().size() : size_;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const double bound = parts_[i].bound(next_step_ - parts_[i].first_step) * unit;
+    // The first sum says what the unit is; another one may be shorter than was planned.
+    const bool fits = i == 0 ? sums[i].l2_bound() == unit : sums[i].l2_bound() <= bound;
+    if (fits && sums[i].size() == size) continue;
+    throw PrivacyError(
+        "step " + std::to_string(next_step_) + " has " + std::to_string(sums[i].size()) +
+        " values of bound " + format_number(sums[i].l2_bound()) +
+        (i == 0 ? ", the first had " : ", planned are ") + std::to_string(size) + " of bound " +
+        format_number(bound) + "; correlated noise needs the same in every step");
+  }
+}
+
+void CorrelatedMechanism::begin(std::span<const Bounded> sums) {
+  if (next_step_ == 0) {
+    unit_ = sums.front().l2_bound();
+    size_ = sums.front().size();
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (parts_[i].sum.empty()) parts_[i].sum.assign(size_, 0.0);
+  }
+}
+
+std::vector<float> CorrelatedMechanism::Part::take_buffer() {
+  if (spare.empty()) return std::vector<float>(sum.size());
+  std::vector<float> buffer = std::move(spare.back());
+  spare.pop_back();
+  return buffer;
+}
+
+bool CorrelatedMechanism::pays_for(const Event& paid, std::uint64_t step) const {
+  std::vector<Event> releases;
+  for (const Part& part : parts_) {
+    if (step < part.first_step) continue;
+    releases.push_back(Event::gaussian(part.recipes.own_multiplier(step - part.first_step)));
+  }
+  return paid == (releases.size() == 1 ? releases.front() : Event::composed(std::move(releases)));
+}
+
+std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Receipt receipt,
+                                                   double divisor) {
+  check(sums, divisor);
+  const std::uint64_t step = receipt.step();
+  if (step != next_step_) {
+    // An older step's noise on other data would give itself away; a newer one lacks data between.
+    throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
+                       std::to_string(next_step_));
+  }
+  if (!pays_for(receipt.release(), step)) {
+    throw PrivacyError("step " + std::to_string(step) +
+                       " was paid for other noise than its recipe asks for");
+  }
+  begin(sums);
+  ++next_step_;
+  std::vector<Released> released;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    released.push_back(noised(parts_[i], step, std::move(sums[i]), divisor));
+  return released;
+}
+
+Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  std::vector<Bounded> sums;
+  sums.push_back(std::move(sum));
+  return std::move(release(std::move(sums), std::move(receipt), divisor).front());
+}
+
+Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Bounded sum,
+                                     double divisor) {
+  const CorrelatedRecipes& recipes = part.recipes;
+  const std::uint64_t step = step_of_run - part.first_step;
+  const double keep = recipes.keep(step);
+  for (KeptNoise& kept : part.kept) kept.carried *= keep;
+  std::vector<Weighted> continued;
+  for (const auto& [from, share] : recipes.earlier(step)) {
+    const auto found = std::find_if(part.kept.begin(), part.kept.end(),
+                                    [from = from](const auto& kept) { return kept.step == from; });
+    if (found == part.kept.end()) {
+      // Without its noise this release would tell what that one did not.
+      throw PrivacyError("step " + std::to_string(step_of_run) + " continues the noise of step " +
+                         std::to_string(part.first_step + from) + ", which was released without");
+    }
+    continued.push_back({found->z.data(), share * found->carried});
+  }
+  const bool is_kept = recipes.last_use(step) > step;
+  std::vector<float> z = is_kept ? part.take_buffer() : std::vector<float>{};
+
+  std::vector<float> values = TrustBase::take(std::move(sum));  // and then what is released
+  std::atomic<bool> is_finite = true;
+  const double scale = recipes.scale(step);
+  const double factor = scale / divisor;
+  executor_.for_each_chunk((values.size() + kPart - 1) / kPart, [&](std::size_t chunk) {
+    std::vector<NormalStream> nodes;
+    for (const NoiseTerm& term : recipes.noise(step)) nodes.emplace_back(part.key, term.node);
+    NewNoise noise;
+    const std::size_t end = std::min(values.size(), (chunk + 1) * kPart);
+    for (std::size_t begin = chunk * kPart; begin < end; begin += kNormalsPerChunk) {
+      const std::size_t size = std::min(kNormalsPerChunk, end - begin);
+      const std::span<float> x(values.data() + begin, size);
+      fetch(x.data(), size);
+      fetch(part.sum.data() + begin, size);
+      for (const Weighted& old : continued) fetch(old.values + begin, size);
+      if (is_kept) fetch(z.data() + begin, size);
+      noise.clear();
+      for (std::size_t j = 0; j < nodes.size(); ++j)
+        noise.add(nodes[j], begin, size, recipes.noise(step)[j].multiplier);
+      for (const Weighted& old : continued) noise.add(old.values + begin, size, old.weight);
+      noise.release(x, part.sum.data() + begin, is_kept ? z.data() + begin : nullptr, keep, unit_,
+                    factor);
+      if (!all_finite(x)) is_finite = false;
+    }
+  });
+
+  if (is_kept) part.kept.push_back({.step = step, .carried = 1.0, .z = std::move(z)});
+  part.forget(step);
+  const double stddev = std::fabs(scale) * unit_ * std::sqrt(part.variance.next()) / divisor;
+  return TrustBase::released(std::move(values), stddev, is_finite);
+}
+
+/// What no step after this one continues.
+void CorrelatedMechanism::Part::forget(std::uint64_t step) {
+  for (std::size_t i = kept.size(); i-- > 0;) {
+    if (recipes.last_use(kept[i].step) > step) continue;
+    spare.push_back(std::move(kept[i].z));
+    kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::size_t CorrelatedMechanism::memory_bytes() const {
+  std::size_t floats = 0;
+  std::size_t doubles = 0;
+  for (const Part& part : parts_) {
+    for (const KeptNoise& kept : part.kept) floats += kept.z.capacity();
+    for (const std::vector<float>& buffer : part.spare) floats += buffer.capacity();
+    doubles += part.sum.capacity();
+  }
+  return floats * sizeof(float) + doubles * sizeof(double);
+}
+
+std::vector<Released> CorrelatedMechanism::release_without_noise(std::vector<Bounded> sums,
+                                                                 double divisor) {
+  check(sums, divisor);
+  begin(sums);
+  const std::uint64_t step = next_step_++;
+  std::vector<Released> released;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    released.push_back(exact(parts_[i], step, std::move(sums[i]), divisor));
+  return released;
+}
+
+Released CorrelatedMechanism::release_without_noise(Bounded sum, double divisor) {
+  std::vector<Bounded> sums;
+  sums.push_back(std::move(sum));
+  return std::move(release_without_noise(std::move(sums), divisor).front());
+}
+
+Released CorrelatedMechanism::exact(Part& part, std::uint64_t step_of_run, Bounded sum,
+                                    double divisor) {
+  const std::uint64_t step = step_of_run - part.first_step;
+  std::vector<float> values = TrustBase::take(std::move(sum));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    part.sum[i] = part.recipes.keep(step) * part.sum[i] + static_cast<double>(values[i]);
+    values[i] = static_cast<float>(part.recipes.scale(step) * part.sum[i] / divisor);
+  }
+  return TrustBase::released(std::move(values), 0.0);
+}
+
+Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,
+                  std::span<const Released> parts, double noise_stddev) {
+  std::vector<float> values(parts.front().values().size());
+  aggregator.combine(step, parts[0].values(), parts[1].values(),
+                     parts.size() > 2 ? parts[2].values() : std::span<const float>{}, values);
+  return TrustBase::released(std::move(values), noise_stddev);
+}
+
+}  // namespace privgrad::core

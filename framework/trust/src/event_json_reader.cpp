@@ -1,0 +1,217 @@
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLargestText = std::size_t{64} << 20;
+constexpr int kDeepest = 64;
+
+const std::vector<std::string> kEvents{"gaussian",          "laplace",
+                                       "discrete_gaussian", "zcdp",
+                                       "poisson_sampled",   "sampled_without_replacement",
+                                       "composed",          "self_composed",
+                                       "non_private",       "unsupported"};
+
+/// Where in the document the reader is, for its errors; a linked list on the stack.
+struct Place {
+  const Place* outer = nullptr;
+  std::string name;
+
+  std::string text() const {
+    if (outer == nullptr) return name;
+    const std::string before = outer->text();
+    return before.empty() ? name : before + "." + name;
+  }
+  int depth() const { return outer == nullptr ? 0 : outer->depth() + 1; }
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view source) : source_(source) {}
+
+  Event event(const Json& json, const Place& place) const {
+    if (place.depth() > 2 * kDeepest)
+      fail(place, "is nested deeper than " + std::to_string(kDeepest) + " events");
+    if (!json.is_object())
+      fail(place, "is " + kind_of(json) + ", expected an object with a member \"event\"");
+    const std::string name = text(json, "event", place);
+    try {
+      return of_name(name, json, place);
+    } catch (const PlacedError&) {
+      throw;
+    } catch (const ConfigError& problem) {  // a range that Event itself checks
+      fail(place, problem.what());
+    }
+  }
+
+ private:
+  /// So that an error that already names its place is not given another one further out.
+  class PlacedError : public ConfigError {
+   public:
+    using ConfigError::ConfigError;
+  };
+
+  Event of_name(const std::string& name, const Json& json, const Place& place) const {
+    if (name == "gaussian" || name == "laplace") {
+      only(json, {"noise_multiplier"}, place);
+      const double multiplier = real(json, "noise_multiplier", place);
+      return name == "gaussian" ? Event::gaussian(multiplier) : Event::laplace(multiplier);
+    }
+    if (name == "discrete_gaussian") {
+      only(json, {"sigma", "sensitivity"}, place);
+      return Event::discrete_gaussian(real(json, "sigma", place),
+                                      integer(json, "sensitivity", place));
+    }
+    if (name == "zcdp") {
+      only(json, {"rho"}, place);
+      return Event::zcdp(real(json, "rho", place));
+    }
+    if (name == "poisson_sampled") {
+      only(json, {"sampling_probability", "of"}, place);
+      return Event::poisson_sampled(real(json, "sampling_probability", place), inner(json, place));
+    }
+    if (name == "sampled_without_replacement") {
+      only(json, {"source_dataset_size", "sample_size", "of"}, place);
+      return Event::sampled_without_replacement(integer(json, "source_dataset_size", place),
+                                                integer(json, "sample_size", place),
+                                                inner(json, place));
+    }
+    if (name == "self_composed") {
+      only(json, {"count", "of"}, place);
+      return Event::self_composed(integer(json, "count", place), inner(json, place));
+    }
+    if (name == "composed") {
+      only(json, {"of"}, place);
+      return Event::composed(parts(json, place));
+    }
+    if (name == "non_private") {
+      only(json, {}, place);
+      return Event::non_private();
+    }
+    if (name == "unsupported") {
+      only(json, {"reason"}, place);
+      return Event::unsupported(text(json, "reason", place));
+    }
+    const std::string nearest = nearest_name(name, kEvents);
+    fail({&place, "event"}, "is '" + name + "', which is no event" +
+                                (nearest.empty() ? std::string("; see docs/accounting.md")
+                                                 : "; did you mean '" + nearest + "'?"));
+  }
+
+  Event inner(const Json& json, const Place& place) const {
+    return event(member(json, "of", place), {&place, "of"});
+  }
+
+  std::vector<Event> parts(const Json& json, const Place& place) const {
+    const Place list{&place, "of"};
+    const Json& of = member(json, "of", place);
+    if (!of.is_array()) fail(list, "is " + kind_of(of) + ", expected a list of events");
+    std::vector<Event> events;
+    events.reserve(of.size());
+    for (std::size_t i = 0; i < of.size(); ++i)
+      events.push_back(event(of[i], {&list, std::to_string(i)}));
+    return events;
+  }
+
+  const Json& member(const Json& json, const char* name, const Place& place) const {
+    const auto found = json.find(name);
+    if (found == json.end()) fail({&place, name}, "is missing");
+    return *found;
+  }
+
+  double real(const Json& json, const char* name, const Place& place) const {
+    const Json& value = member(json, name, place);
+    if (!value.is_number()) fail({&place, name}, "is " + kind_of(value) + ", expected a number");
+    return value.get<double>();
+  }
+
+  std::int64_t integer(const Json& json, const char* name, const Place& place) const {
+    const Json& value = member(json, name, place);
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX) {
+      fail({&place, name}, "does not fit in 63 bits");
+    }
+    if (!value.is_number_integer())
+      fail({&place, name}, "is " + kind_of(value) + ", expected an integer");
+    return value.get<std::int64_t>();
+  }
+
+  std::string text(const Json& json, const char* name, const Place& place) const {
+    const Json& value = member(json, name, place);
+    if (!value.is_string()) fail({&place, name}, "is " + kind_of(value) + ", expected a text");
+    return value.get<std::string>();
+  }
+
+  void only(const Json& json, std::initializer_list<const char*> names, const Place& place) const {
+    std::vector<std::string> known(names.begin(), names.end());
+    for (const auto& [key, value] : json.items()) {
+      if (key == "event" || std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string nearest = nearest_name(key, known);
+      fail({&place, key},
+           "is unknown" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+    }
+  }
+
+  static std::string kind_of(const Json& json) {
+    return json.is_number_float() ? "a real"
+           : json.is_number()     ? "an integer"
+                                  : std::string(json.type_name());
+  }
+
+  [[noreturn]] void fail(const Place& place, const std::string& what) const {
+    const std::string where = place.text();
+    throw PlacedError(std::string(source_) + ": " + (where.empty() ? "the event" : where) + " " +
+                      what);
+  }
+
+  std::string_view source_;
+};
+
+/// Builds the document, and stops at the first sign of an attack on the stack or the memory:
+/// nlohmann's own parser is iterative, but what it builds is walked recursively.
+Json parse(std::string_view text, std::string_view source) {
+  if (text.size() > kLargestText) {
+    throw ConfigError(std::string(source) +
+                      ": is longer than 64 MiB, the most that an event may have");
+  }
+  bool too_deep = false;
+  const auto watch = [&too_deep](int depth, Json::parse_event_t, Json&) {
+    too_deep = too_deep || depth > 3 * kDeepest;
+    return !too_deep;
+  };
+  Json json;
+  try {
+    json = Json::parse(text, watch);
+  } catch (const Json::parse_error& problem) {
+    const auto end =
+        text.begin() + static_cast<std::ptrdiff_t>(std::min(problem.byte, text.size()));
+    const auto line = 1 + std::count(text.begin(), end, '\n');
+    throw ConfigError(std::string(source) + ":" + std::to_string(line) + ": is no JSON (byte " +
+                      std::to_string(problem.byte) + ")");
+  } catch (const Json::exception& problem) {  // a number that no double holds
+    throw ConfigError(std::string(source) + ": is no JSON that can be used: " + problem.what());
+  }
+  if (too_deep)
+    throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +
+                      " events");
+  return json;
+}
+
+}  // namespace
+
+Event event_from_json(std::string_view text, std::string_view source) {
+  return Reader(source).event(parse(text, source), Place{});
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,26 @@
+#include "privgrad/trust/joint_release.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+
+double count_share(double noise_multiplier, double count_noise) {
+  const double share = noise_multiplier / (2.0 * count_noise);
+  constexpr double kLargest = 1.0 - 1e-9;  // leaves the gradients something
+  if (share <= kLargest && share > 0.0) return share;
+  throw ConfigError("the noise of the count is " + format_number(count_noise) +
+                    ", allowed is more than half the noise multiplier, which is " +
+                    format_number(noise_multiplier));
+}
+
+double gradient_share(double count_share) {
+  constexpr double kUnit = std::numeric_limits<double>::epsilon();
+  // Eight units of 2^-52 for the roundings here, and of the two products that make v.
+  return std::sqrt((1.0 - count_share) * (1.0 + count_share) - 8.0 * kUnit);
+}
+
+}  // namespace privgrad::core

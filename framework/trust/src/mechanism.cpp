@@ -1,0 +1,338 @@
+#include "privgrad/trust/mechanism.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/discrete_gaussian.hpp"
+#include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/normals.hpp"
+#include "privgrad/value.hpp"
+#include "privgrad/wide_registers.hpp"
+#include "trust_base.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Standard deviation of the recipe's noise, in units of the L2 bound; its nodes must be distinct.
+double combined_multiplier(const ReleaseRecipe& recipe) {
+  double squares = 0.0;
+  for (const NoiseTerm& term : recipe.noise) squares += term.multiplier * term.multiplier;
+  return std::sqrt(squares);
+}
+
+/// What a release by this recipe is; its nodes must be fresh.
+Event event_of(const ReleaseRecipe& recipe, Adjacency adjacency) {
+  const double multiplier = combined_multiplier(recipe);
+  if (recipe.grid_levels == 0) return Event::gaussian(multiplier);
+  return grid_release_event(recipe.grid_levels, sigma_in_cells(multiplier, recipe.grid_levels),
+                            adjacency);
+}
+
+void check_divisor(double divisor) {
+  if (divisor > 0.0 && std::isfinite(divisor)) return;
+  throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
+                    ", expected a finite number above 0");
+}
+
+/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of noise but for
+/// the last.
+void for_each_part(std::size_t size, Executor& executor,
+                   const std::function<void(std::size_t, std::size_t)>& body) {
+  constexpr std::size_t kPart = 64 * kNormalsPerChunk;
+  static_assert(kPart % kDiscreteChunk == 0);
+  executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
+    body(part * kPart, std::min(size, (part + 1) * kPart));
+  });
+}
+
+bool is_finite(float value) {
+  constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
+  return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
+}
+
+/// x = inverse x + round(stddev normal), rounded once, after the noise is in: what is rounded then
+/// is a released value. \returns whether all results are finite.
+__attribute__((always_inline)) inline bool add_in_float(std::span<float> values,
+                                                        const float* normal, float stddev,
+                                                        float inverse) {
+  float* x = values.data();
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    x[i] = __builtin_fmaf(x[i], inverse, stddev * normal[i]);
+    bad |= is_finite(x[i]) ? 0u : 1u;
+  }
+  return bad == 0;
+}
+
+bool add_in_float_plain(std::span<float> values, const float* normal, float stddev, float inverse) {
+  return add_in_float(values, normal, stddev, inverse);
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] bool add_in_float_fma(std::span<float> values, const float* normal,
+                                                  float stddev, float inverse) {
+  return add_in_float(values, normal, stddev, inverse);
+}
+#endif
+
+using AddInFloat = bool (*)(std::span<float>, const float*, float, float);
+
+/// The same bits from both: the C library's fmaf is exact where the processor has none.
+AddInFloat find_add_in_float() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_in_float_fma;
+#endif
+  return add_in_float_plain;
+}
+
+/// The smallest float that is no smaller: noise is never less than what was paid for.
+float rounded_up(double value) {
+  const auto rounded = static_cast<float>(value);
+  return static_cast<double>(rounded) < value
+             ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
+             : rounded;
+}
+
+/// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, a chunk of its
+/// elements at a time. One per task.
+class NoisePart {
+ public:
+  NoisePart(const std::vector<NoiseTerm>& terms, const RandomKey& key) : terms_(terms) {
+    for (const NoiseTerm& term : terms) nodes_.emplace_back(key, term.node);
+  }
+
+  /// \param values  elements [begin, begin + size) of x, and of the result; size at most
+  ///   kNormalsPerChunk.
+  /// \returns whether all results are finite.
+  bool add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
+    const std::size_t size = values.size();
+    if (terms_.size() == 1) {
+      // The noise is scaled by the inverse that the sum is scaled by, not by the exact one.
+      const auto inverse = static_cast<float>(1.0 / divisor);
+      const float stddev =
+          rounded_up(l2_bound * terms_[0].multiplier * static_cast<double>(inverse));
+      if (std::isnormal(inverse) && std::isnormal(stddev)) {
+        static const AddInFloat add_in_float = find_add_in_float();
+        fetch(values);
+        nodes_[0].fill(begin, std::span(normals_).first(size));
+        return add_in_float(values, normals_.data(), stddev, inverse);
+      }
+    }
+    return add_in_double(begin, l2_bound, divisor, values);
+  }
+
+ private:
+  /// Has memory come nearer while the normals are made.
+  static void fetch(std::span<const float> values) {
+    constexpr std::size_t kLine = 64 / sizeof(float);
+    for (std::size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i], 1);
+  }
+
+  /// Several terms, or numbers beyond a float's full precision.
+  bool add_in_double(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
+    const std::size_t size = values.size();
+    const double inverse = 1.0 / divisor;
+    float* x = values.data();
+    const float* normal = normals_.data();
+    double* others = others_.data();
+    for (std::size_t j = 0; j + 1 < terms_.size(); ++j) {
+      const double stddev = draw(j, begin, size, l2_bound);
+      in_wide_registers([=] {
+        for (std::size_t i = 0; i < size; ++i)
+          others[i] = (j == 0 ? 0.0 : others[i]) + stddev * normal[i];
+      });
+    }
+    const double stddev = draw(terms_.size() - 1, begin, size, l2_bound);
+    std::uint32_t bad = 0;
+    std::uint32_t* any_bad = &bad;
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) {
+        x[i] = static_cast<float>((x[i] + (others[i] + stddev * normal[i])) * inverse);
+        *any_bad |= is_finite(x[i]) ? 0u : 1u;
+      }
+    });
+    return bad == 0;
+  }
+
+  /// Draws elements [begin, begin + size) of a term's normals. \returns what they are multiplied
+  /// by.
+  double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
+    nodes_[term].fill(begin, std::span(normals_).first(size));
+    return l2_bound * terms_[term].multiplier;
+  }
+
+  const std::vector<NoiseTerm>& terms_;
+  std::vector<NormalStream> nodes_;  // one per term
+  std::array<float, kNormalsPerChunk> normals_{};
+  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last: 0 of one
+};
+
+}  // namespace
+
+namespace {
+
+/// \throws PrivacyError unless the recipe is independent noise above 0; its nodes must be fresh.
+Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step, Adjacency adjacency) {
+  const auto refuse = [&](const std::string& why) {
+    throw PrivacyError("step " + std::to_string(step) + " " + why +
+                       ": correlated releases are accounted by who takes part in which step");
+  };
+  if (recipe.keep != 0.0) refuse("releases data of earlier steps again");
+  if (!recipe.earlier.empty()) refuse("continues noise of earlier steps");
+  if (recipe.scale != 1.0) refuse("is scaled");
+  const double multiplier = combined_multiplier(recipe);
+  if (!(multiplier > 0.0) || !std::isfinite(multiplier)) {
+    throw PrivacyError("step " + std::to_string(step) + " has a noise multiplier of " +
+                       format_number(multiplier) +
+                       ", which protects nothing; expected a finite number above 0");
+  }
+  if (recipe.grid_levels != 0) {
+    check_grid_levels(recipe.grid_levels);
+    if (recipe.noise.size() != 1) {
+      throw PrivacyError("step " + std::to_string(step) + " adds " +
+                         std::to_string(recipe.noise.size()) +
+                         " discrete Gaussians, whose sum is none; expected one");
+    }
+  }
+  return event_of(recipe, adjacency);
+}
+
+}  // namespace
+
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
+                                  Adjacency adjacency) {
+  std::vector<Event> events;
+  events.reserve(steps);
+  std::unordered_set<std::uint64_t> used;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    // Composition of Gaussian mechanisms needs noise that is independent between releases; a node
+    // that comes back would cancel, or be averaged out, and the sum of its costs would say nothing.
+    for (const NoiseTerm& term : recipe.noise) {
+      if (used.insert(term.node).second) continue;
+      throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
+                         std::to_string(term.node) +
+                         " again: correlated releases are accounted by who takes part in which "
+                         "step");
+    }
+    events.push_back(independent_event(recipe, step, adjacency));
+  }
+  return events;
+}
+
+Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency) {
+  return independent_event(aggregator.recipe(step), step, adjacency);
+}
+
+Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor)
+    : aggregator_(aggregator), noise_key_(noise_key), executor_(executor) {}
+
+/// The recipe of the step that the receipt is for, once it is sure that it was paid for and can be
+/// run. The step and its nodes are used up.
+ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels,
+                               Adjacency adjacency) {
+  const std::uint64_t step = receipt.step();
+  if (step < next_step_) {
+    // The same node with other data: the difference of the two releases would have no noise at all.
+    throw PrivacyError("step " + std::to_string(step) +
+                       " was released before; its noise must not be used again");
+  }
+  ReleaseRecipe recipe = aggregator_.recipe(step);
+  if (recipe.grid_levels != grid_levels) {
+    throw PrivacyError("step " + std::to_string(step) + " asks for a grid of " +
+                       std::to_string(recipe.grid_levels) + " levels, its sum is on one of " +
+                       std::to_string(grid_levels) + " (0: none)");
+  }
+  if (recipe.keep != 0.0 || !recipe.earlier.empty() || recipe.scale != 1.0 ||
+      (grid_levels != 0 && recipe.noise.size() != 1) ||
+      !(receipt.release() == event_of(recipe, adjacency))) {
+    throw PrivacyError("step " + std::to_string(step) +
+                       " was paid for other noise than its recipe asks for");
+  }
+  // Asked again, an impure aggregator may name other nodes than it did for the plan; noise that
+  // comes back would cancel between two releases.
+  for (const NoiseTerm& term : recipe.noise) {
+    if (!used_nodes_.insert(term.node).second) {
+      throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
+                         std::to_string(term.node) + " again");
+    }
+  }
+  next_step_ = step + 1;
+  return recipe;
+}
+
+Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  check_divisor(divisor);
+  constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
+  const ReleaseRecipe recipe = claim(receipt, 0, kAny);
+  const double multiplier = combined_multiplier(recipe);
+  const double l2_bound = sum.l2_bound();
+  std::vector<float> values = TrustBase::take(std::move(sum));
+  std::atomic<bool> is_finite = true;
+  for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
+    NoisePart noise(recipe.noise, noise_key_);
+    for (; begin < end; begin += kNormalsPerChunk) {
+      const auto part = std::span(values).subspan(begin, std::min(kNormalsPerChunk, end - begin));
+      if (!noise.add(begin, l2_bound, divisor, part)) is_finite = false;
+    }
+  });
+  return TrustBase::released(std::move(values), l2_bound * multiplier / divisor, is_finite);
+}
+
+Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,
+                            double divisor) {
+  check_divisor(divisor);
+  const ReleaseRecipe recipe = claim(receipt, sum.levels(), adjacency);
+  const std::uint64_t node = recipe.noise.front().node;
+  const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
+
+  const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
+  std::vector<float> released(cells.size());
+  for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
+    DiscreteGaussianStream stream(noise_key_, node, sigma);
+    std::array<std::int64_t, kDiscreteChunk> noise{};
+    for (; begin < end; begin += kDiscreteChunk) {
+      const std::size_t size = std::min(kDiscreteChunk, end - begin);
+      stream.fill(begin / kDiscreteChunk, std::span(noise).first(size));
+      for (std::size_t i = 0; i < size; ++i) {
+        const std::int64_t noised = cells[begin + i] + noise[i];
+        released[begin + i] =
+            static_cast<float>(static_cast<double>(noised) * sum.cell_width() / divisor);
+      }
+    }
+  });
+  return TrustBase::released(std::move(released),
+                             static_cast<double>(sigma) * sum.cell_width() / divisor);
+}
+
+Released Mechanism::release_without_noise(Bounded sum, double divisor) {
+  check_divisor(divisor);
+  std::vector<float> values = TrustBase::take(std::move(sum));
+  const double inverse = 1.0 / divisor;
+  for (float& value : values) value = static_cast<float>(value * inverse);
+  return TrustBase::released(std::move(values), 0.0);
+}
+
+/// Post-processing; here because it makes a Released.
+JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
+  const std::span<const float> values = joint.values();
+  const double stretch = 1.0 / gradient_share(count_share);
+  std::vector<float> gradients(values.size() - 1);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    gradients[i] = static_cast<float>(stretch * static_cast<double>(values[i]));
+  }
+  // The examples within the bound counted +1/2, the others -1/2.
+  const double balance = static_cast<double>(values.back()) / (2.0 * count_share * l2_bound);
+  return {TrustBase::released(std::move(gradients), stretch * joint.noise_stddev()), balance + 0.5};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,61 @@
+#include "privgrad/trust/row_sum.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/longest_stay.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A program whose gradients are the examples themselves: clipped_sum() then bounds and adds these.
+class RowsThemselves final : public Program {
+ public:
+  explicit RowsThemselves(std::size_t size) : size_(size) {}
+  std::size_t parameter_count() const override { return size_; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    std::copy(batch.features.begin(), batch.features.end(), rows.begin());
+  }
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  std::size_t size_;
+};
+
+}  // namespace
+
+Bounded row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor) {
+  const std::size_t count = rows.size() / width;
+  const Dataset data({{width}, 0}, std::move(rows), std::vector<float>(count, 0.0f));
+  const std::vector<ParameterGroup> groups{{"rows", 0, width}};
+  const LongestStay rule;
+  return clipped_sum(RowsThemselves(width), data, all_rows(count),
+                     {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
+                     executor);
+}
+
+std::vector<double> example_losses(const Program& program, const Dataset& data,
+                                   std::span<const std::uint32_t> rows, Executor& executor) {
+  constexpr std::size_t kRows = 64;
+  std::vector<double> losses(rows.size());
+  executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
+    std::vector<float> features(data.row_size()), target(1);
+    const std::size_t end = std::min(rows.size(), (chunk + 1) * kRows);
+    for (std::size_t i = chunk * kRows; i < end; ++i) {
+      data.gather(rows.subspan(i, 1), features, target);
+      losses[i] = program.evaluate({features, target}).loss;
+    }
+  });
+  return losses;
+}
+
+std::vector<std::uint32_t> all_rows(std::size_t count) {
+  std::vector<std::uint32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), std::uint32_t{0});
+  return rows;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "privgrad/privacy.hpp"
+#include "privgrad/trust/grid.hpp"
+
+namespace privgrad {
+
+/// The only maker of Bounded, BoundedOnGrid and Released. Not installed, not exported; included by
+/// clipped_sum.cpp, mechanism.cpp and correlated_mechanism.cpp alone, and a test sees to it that
+/// this stays so.
+class TrustBase {
+ public:
+  /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
+  static Bounded bounded(std::vector<float> values, double l2_bound, PrivacyUnit unit) {
+    return Bounded(std::move(values), l2_bound, unit);
+  }
+
+  /// Takes the values out, so that what is released can have their memory.
+  static std::vector<float> take(Bounded&& sum) { return std::move(sum.values_); }
+
+  /// \param cells  a sum in which each unit's contribution is no longer than `levels`.
+  static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
+                                             double l2_bound, PrivacyUnit unit) {
+    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, unit);
+  }
+
+  static const std::vector<std::int64_t>& cells(const core::BoundedOnGrid& sum) {
+    return sum.cells_;
+  }
+
+  /// \param values  paid for and noised (or declared to be without privacy).
+  static Released released(std::vector<float> values, double noise_stddev) {
+    return Released(std::move(values), noise_stddev);
+  }
+
+  /// \param is_finite  whether all values are.
+  static Released released(std::vector<float> values, double noise_stddev, bool is_finite) {
+    return Released(std::move(values), noise_stddev, is_finite);
+  }
+};
+
+}  // namespace privgrad

@@ -1,0 +1,12 @@
+#include <utility>
+
+#include "privgrad/trust/testing.hpp"
+#include "trust_base.hpp"
+
+namespace privgrad::core {
+
+Released released_for_testing(std::vector<float> values, double noise_stddev) {
+  return TrustBase::released(std::move(values), noise_stddev);
+}
+
+}  // namespace privgrad::core

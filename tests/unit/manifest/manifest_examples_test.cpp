@@ -1,0 +1,32 @@
+#include <set>
+
+#include "house_plugins.hpp"
+#include "privgrad/manifest/manifest.hpp"
+
+using namespace privgrad;
+using namespace privgrad::core;
+
+TEST_CASE("the example manifests fit the plugins of the house", "[manifest_examples]") {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/manifests")) {
+    CAPTURE(entry.path().string());
+    const std::string text = read_file(entry.path());
+    // Empty files stand in for the data sets: a manifest is checked without looking into them.
+    const TempDir folder;
+    for (const char* split : {"train", "t10k"}) {
+      std::filesystem::create_directory(folder.path() / "mnist");
+      for (const char* what : {"-images-idx3-ubyte.gz", "-labels-idx1-ubyte.gz"}) {
+        write_file(folder.path() / "mnist" / (std::string(split) + what), "");
+      }
+    }
+    const auto file = folder.path() / entry.path().filename();
+    const Manifest manifest = parse_manifest(text, file, {}, house());
+    CHECK(manifest.mode == Mode::research);
+    CHECK_FALSE(manifest.seed.has_value());
+    CHECK(to_yaml(manifest.resolved) ==
+          to_yaml(parse_manifest(to_yaml(manifest.resolved), file, {}, house()).resolved));
+    names.insert(manifest.name);
+  }
+  CHECK(names == std::set<std::string>{"discrete-noise", "fashion-mnist", "mnist-cnn", "mnist-mlp",
+                                       "mnist35-dynamic", "mnist35-uniform", "quickstart"});
+}

@@ -1,0 +1,91 @@
+#include "privgrad/studies/quadratic_influence.hpp"
+
+#include <cmath>
+
+#include "support.hpp"
+
+using namespace privgrad::core;
+
+namespace {
+
+using Doubles = std::vector<double>;
+
+/// The last iterate of the descent along one axis from 0, with one unit of noise in step `noisy`.
+double simulated(const QuadraticDescent& descent, double eigenvalue, std::size_t noisy) {
+  double theta = 0.0;
+  double velocity = 0.0;
+  for (std::size_t t = 0; t < descent.learning_rate.size(); ++t) {
+    const double gradient = eigenvalue * theta + (t == noisy ? 1.0 : 0.0);
+    double rate = descent.learning_rate[t];
+    if (!descent.momentum) {
+      velocity = gradient;
+    } else if (descent.momentum->bias_corrected) {
+      velocity = descent.momentum->beta * velocity + (1.0 - descent.momentum->beta) * gradient;
+      rate /= 1.0 - std::pow(descent.momentum->beta, static_cast<double>(t + 1));
+    } else {
+      velocity = descent.momentum->beta * velocity + gradient;
+    }
+    theta -= rate * velocity;
+  }
+  return theta;
+}
+
+}  // namespace
+
+TEST_CASE("quadratic influence: a step of plain descent forgets by (1 - eta lambda)^2",
+          "[influence]") {
+  const QuadraticDescent descent{.eigenvalues = {0.5, 3.0},
+                                 .outputs = 2.0,
+                                 .learning_rate = Doubles(20, 0.1),
+                                 .noise_unit = Doubles(20, 0.04)};
+  const Doubles influence = quadratic_influence(descent);
+  for (std::size_t t = 0; t < 20; ++t) {
+    double expected = 0.0;
+    for (const double lambda : descent.eigenvalues) {
+      expected +=
+          lambda * 0.01 * std::pow(1.0 - 0.1 * lambda, 2.0 * (19.0 - static_cast<double>(t)));
+    }
+    CHECK_THAT(influence[t], WithinRel(0.5 * 2.0 * 0.04 * 0.04 * expected, 1e-12));
+  }
+}
+
+TEST_CASE("quadratic influence: what a unit of noise does to the last iterate, simulated",
+          "[influence]") {
+  QuadraticDescent descent{.eigenvalues = {0.7, 2.0},
+                           .outputs = 1.0,
+                           .learning_rate = {0.3, 0.2, 0.1, 0.3, 0.2, 0.4},
+                           .noise_unit = {1.0, 0.5, 1.0, 2.0, 1.0, 1.0}};
+  for (const int kind : {0, 1, 2}) {
+    INFO("kind " << kind);
+    if (kind > 0) descent.momentum = {.beta = 0.9, .bias_corrected = kind == 1};
+    const Doubles influence = quadratic_influence(descent);
+    for (std::size_t t = 0; t < 6; ++t) {
+      double expected = 0.0;
+      for (const double lambda : descent.eigenvalues) {
+        const double moved = simulated(descent, lambda, t) * descent.noise_unit[t];
+        expected += 0.5 * lambda * moved * moved;
+      }
+      CHECK_THAT(influence[t], WithinRel(expected, 1e-12));
+    }
+  }
+}
+
+TEST_CASE("eigenvalues of symmetric matrices", "[influence]") {
+  // [[2, 1], [1, 2]]: 1 and 3. The second difference of n points: 2 - 2 cos(k pi / (n + 1)).
+  const Doubles two = symmetric_eigenvalues({2, 1, 1, 2}, 2);
+  CHECK_THAT(two[0], WithinRel(1.0, 1e-14));
+  CHECK_THAT(two[1], WithinRel(3.0, 1e-14));
+  constexpr std::size_t n = 30;
+  Doubles matrix(n * n, 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    matrix[i * n + i] = 2.0;
+    if (i + 1 < n) matrix[i * n + i + 1] = matrix[(i + 1) * n + i] = -1.0;
+  }
+  const Doubles found = symmetric_eigenvalues(matrix, n);
+  for (std::size_t k = 1; k <= n; ++k) {
+    const double expected =
+        2.0 - 2.0 * std::cos(static_cast<double>(k) * std::acos(-1.0) / (n + 1.0));
+    CHECK_THAT(found[k - 1], WithinRel(expected, 1e-11));
+  }
+  CHECK(symmetric_eigenvalues({0, 0, 0, 0}, 2) == Doubles{0.0, 0.0});
+}

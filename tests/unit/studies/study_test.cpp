@@ -1,0 +1,220 @@
+// Study files: what varies, which arms there are, and what is wrong with a file.
+#include "privgrad/studies/study.hpp"
+
+#include "manifest_fixture.hpp"
+
+using namespace privgrad;
+using namespace privgrad::core;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+const std::string kHead = "study: 1\nbase: {steps: 3}\nseeds: 2\n";  // 3 lines
+
+Study study(const std::string& text) { return parse_study(text, "/nowhere/s.yaml"); }
+
+Lines names(const Study& given) {
+  Lines out;
+  for (const Arm& arm : given.arms) out.push_back(arm.name);
+  return out;
+}
+
+Lines arms_of(const std::string& text) { return names(study(kHead + text)); }
+
+Lines problems_of(const std::string& text) {
+  Lines out;
+  try {
+    study(text);
+  } catch (const ManifestError& error) {
+    for (const std::string& line : error.lines()) {
+      out.push_back(line.starts_with("/nowhere/") ? line.substr(9) : line);
+    }
+  }
+  return out;
+}
+
+/// Of what follows the head.
+Lines problems_after_head(const std::string& text) { return problems_of(kHead + text); }
+
+}  // namespace
+
+TEST_CASE("axes span a grid, the last one fastest, and named arms follow", "[study]") {
+  CHECK(arms_of("axes:\n"
+                "  optimizer: [sgd, {kind: momentum, beta: 0.9}]\n"
+                "  schedules.clip_norm: [1, 0.5]\n"
+                "arms: {wild: {steps: 9}}\n") ==
+        Lines{"sgd+1", "sgd+0.5", "momentum+1", "momentum+0.5", "wild"});
+}
+
+TEST_CASE("an arm changes what its place on the axes says", "[study]") {
+  const Study given = study(kHead + "axes: {optimizer: [sgd], steps: [3, 5]}\n");
+  REQUIRE(given.arms.size() == 2);
+  const Arm& arm = given.arms[1];
+  CHECK(arm.labels == std::map<std::string, std::string>{{"optimizer", "sgd"}, {"steps", "5"}});
+  REQUIRE(arm.changes.size() == 2);
+  CHECK(arm.changes[0].key == "optimizer");
+  CHECK(arm.changes[1].key == "steps");
+  CHECK(std::get<std::int64_t>(arm.changes[1].value.data()) == 5);
+}
+
+TEST_CASE("values are named by themselves, by their kind, or by parameters where kinds are equal",
+          "[study]") {
+  CHECK(arms_of("axes: {a: [1e-8, true, relu, [4, 2], null]}\n") ==
+        Lines{"1e-08", "true", "relu", "4-2", "none"});
+  CHECK(arms_of("axes: {a: [sgd, {kind: step, every: 2}, {kind: step, every: 4}]}\n") ==
+        Lines{"sgd", "step-every=2", "step-every=4"});
+  CHECK(arms_of("axes: {a: {low: 1, high: {kind: step, every: 2}}}\n") == Lines{"low", "high"});
+}
+
+TEST_CASE("a zip varies its keys together", "[study]") {
+  CHECK(arms_of("zip: [{a: [1, 2], b: [x, y]}]\naxes: {c: [p, q]}\n") ==
+        Lines{"p+1", "p+2", "q+1", "q+2"});
+  CHECK(arms_of("zip: [{a: {one: 1, two: 2}, b: [x, x2]}]\n") == Lines{"one", "two"});
+  // An arm is named by the first key that tells the rows apart; a table has what each key was.
+  CHECK(study(kHead + std::string("zip: [{a: [1, 2], b: [x, y]}]\n")).arms[1].labels ==
+        std::map<std::string, std::string>{{"a", "2"}, {"b", "y"}});
+}
+
+TEST_CASE("skip drops arms, only keeps them", "[study]") {
+  const std::string axes = "axes: {a: [1, 2, 3], b: [x, y]}\n";
+  CHECK(arms_of(axes + "skip: [{a: 2}, {a: 3, b: y}]\n") == Lines{"1+x", "1+y", "3+x"});
+  CHECK(arms_of(axes + "skip: [{a: [1, 2], b: x}]\n") == Lines{"1+y", "2+y", "3+x", "3+y"});
+  CHECK(arms_of(axes + "only: [{b: x}, {a: 3}]\n") == Lines{"1+x", "2+x", "3+x", "3+y"});
+  CHECK(arms_of(axes + "only: [{b: x}]\nskip: [{a: 1}]\n") == Lines{"2+x", "3+x"});
+  // A kind means all of its components, a component the very one.
+  const std::string kinds = "axes: {o: [sgd, {kind: step, every: 2}, {kind: step, every: 4}]}\n";
+  CHECK(arms_of(kinds + "skip: [{o: step}]\n") == Lines{"sgd"});
+  CHECK(arms_of(kinds + "skip: [{o: {every: 4, kind: step}}]\n") == Lines{"sgd", "step-every=2"});
+  // A list is one value where lists vary.
+  CHECK(arms_of("axes: {h: [[4], [4, 2]]}\nskip: [{h: [4, 2]}]\n") == Lines{"4"});
+}
+
+TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "[study]") {
+  const std::string axes = "axes: {a: [1, 2], b: [x, y]}\n";
+  CHECK(study(kHead + axes).baseline == 0);
+  CHECK(study(kHead + axes + "baseline: 2+x\n").baseline == 2);
+  CHECK(study(kHead + axes + "baseline: {b: y, a: 2}\n").baseline == 3);
+  CHECK(problems_after_head(axes + "baseline: {b: y}\n") ==
+        Lines{"s.yaml:5:11: error: baseline describes 2 arms, '1+y' and '2+y' among them; say more "
+              "of it"});
+  CHECK(problems_after_head(axes + "baseline: 2+z\n") ==
+        Lines{"s.yaml:5:11: error: baseline is '2+z', which is no arm; did you mean '2+x'?"});
+}
+
+TEST_CASE("seeds are a number of them, or a list", "[study]") {
+  CHECK(study("study: 1\nbase: {}\nseeds: 3\n").seeds == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(study("study: 1\nbase: {}\nseeds: [7, 0]\n").seeds == std::vector<std::uint64_t>{7, 0});
+  const auto wrong = [](const std::string& seeds) {
+    return problems_of("study: 1\nbase: {}\nseeds: " + seeds + "\n");
+  };
+  CHECK(wrong("0") == Lines{"s.yaml:3:8: error: seeds is 0, allowed is 1 to 10000"});
+  CHECK(wrong("[1, 1]") == Lines{"s.yaml:3:12: error: seeds has 1 twice; the same seed gives the "
+                                 "same run and no new evidence"});
+  CHECK(wrong("[1, -2, x]").size() == 2);
+  CHECK(wrong("{a: 1}").size() == 1);
+  CHECK(wrong("[]").size() == 1);
+}
+
+TEST_CASE("metrics know which way is better", "[study]") {
+  const Study given = study(kHead + "metrics: [test_loss, train_accuracy]\n");
+  REQUIRE(given.metrics.size() == 2);
+  CHECK_FALSE(given.metrics[0].higher_is_better);
+  CHECK(given.metrics[1].higher_is_better);
+  CHECK(problems_after_head("metrics: test_acuracy\n") ==
+        Lines{"s.yaml:4:10: error: metrics has 'test_acuracy', which no run measures; did you mean "
+              "'test_accuracy'?"});
+}
+
+TEST_CASE("every problem of a study is said at once, with its place and the nearest right name",
+          "[study]") {
+  CHECK(problems_of("study: 1\nbas: x\nseeds: 2\naxes: {optimizer: {kind: sgd}}\n") ==
+        Lines{"s.yaml:1:1: error: base is missing; it is the manifest that the arms vary: a file's "
+              "name, or the manifest itself",
+              "s.yaml:2:1: error: bas is unknown; did you mean 'base'?",
+              "s.yaml:4:19: error: axes.optimizer is one component, expected a list of values or "
+              "{NAME: VALUE, ...}"});
+  CHECK(problems_after_head("axes: {optimizer: [sgd, adam]}\nskip: [{optimizer: adm}, {optimiser: "
+                            "sgd}]\n") ==
+        Lines{"s.yaml:5:20: error: skip.0.optimizer is 'adm', which is not on this axis; did you "
+              "mean 'adam'?",
+              "s.yaml:5:27: error: skip.1.optimiser is not varied by this study; did you mean "
+              "'optimizer'?"});
+  CHECK(problems_after_head("axes: {a: [1, 1.0]}\n") ==
+        Lines{"s.yaml:4:15: error: axes.a has two values called '1'; take one away, or name them, "
+              "as in {NAME: VALUE, ...}"});
+  CHECK(problems_after_head("zip: [{a: [1, 2], b: [1]}]\n") ==
+        Lines{"s.yaml:4:22: error: zip.0.b has 1 value(s), a has 2; a group varies its keys "
+              "together"});
+  CHECK(problems_after_head("axes: {a: [1]}\nskip: [{a: 1}]\n") ==
+        Lines{"s.yaml:1:1: error: skip and only leave no arm of the grid"});
+}
+
+TEST_CASE("what would silently vary nothing is refused", "[study]") {
+  CHECK(problems_after_head("axes: {seed: [1, 2]}\n").size() == 1);
+  CHECK(problems_after_head("set: {privacy.calibrate: all}\n").size() == 1);
+  CHECK(problems_after_head("axes: {optimizer.beta: [0.5, 0.9], optimizer: [momentum]}\n") ==
+        Lines{"s.yaml:4:36: error: 'optimizer' replaces 'optimizer.beta', which is varied before "
+              "it; vary it first"});
+  CHECK(problems_after_head("axes: {a: [1]}\nzip: [{a: [2]}]\n").size() == 1);
+  CHECK(arms_of("axes: {optimizer: [momentum], optimizer.beta: [0.5, 0.9]}\n").size() == 2);
+}
+
+TEST_CASE("hostile study files are refused", "[study]") {
+  const char* wrong[] = {"",
+                         "[]",
+                         "study",
+                         "study: 2\n",
+                         "study: x\nbase: {}\nseeds: 1\n",
+                         "study: 1\nbase: 3\nseeds: 1\n",
+                         "study: 1\nbase: ''\nseeds: 1\n",
+                         "study: 1\nname: ../x\nbase: {}\nseeds: 1\n",
+                         "study: 1\nbase: {}\nseeds: 9999999999999999999999\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: [optimizer]\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {a: 3}\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {a: []}\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {'': [1]}\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {a..b: [1]}\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {a: [..]}\n",
+                         "study: 1\nbase: {}\nseeds: 1\naxes: {a: {../../x: 1}}\n",
+                         "study: 1\nbase: {}\nseeds: 1\narms: {../x: {}}\n",
+                         "study: 1\nbase: {}\nseeds: 1\narms: {x: 3}\n",
+                         "study: 1\nbase: {}\nseeds: 1\nzip: {a: [1]}\n",
+                         "study: 1\nbase: {}\nseeds: 1\nskip: {a: 1}\n",
+                         "study: 1\nbase: {}\nseeds: 1\nskip: [3]\n",
+                         "study: 1\nbase: {}\nseeds: 1\nequal_privacy: 1\n",
+                         "study: 1\nbase: {}\nseeds: 1\nset: [1]\n",
+                         "study: 1\nbase: {}\nseeds: 1\nmetrics: []\n",
+                         "study: 1\nbase: {}\nseeds: 1\nbaseline: 3\n",
+                         "study: 1\nbase: &x {}\nseeds: 1\n"};
+  for (const char* text : wrong) {
+    CAPTURE(text);
+    CHECK_FALSE(problems_of(text).empty());
+  }
+  std::string many = "[0";
+  for (int i = 1; i < 101; ++i) many += ", " + std::to_string(i);
+  many += "]";
+  // 101^8 arms must not be written out before they are counted.
+  std::string axes = "axes: {";
+  for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    axes += std::string(axes.back() == '{' ? "" : ", ") + key + ": " + many;
+  }
+  CHECK_FALSE(problems_after_head(axes + "}\n").empty());
+}
+
+TEST_CASE("a study cut off anywhere is read or refused, never a crash", "[study]") {
+  const std::string whole = kHead +
+                            "axes: {optimizer: [sgd, {kind: m, b: 1}]}\nzip: [{a: [1], b: "
+                            "[2]}]\nskip: [{a: 1, optimizer: m}]\nbaseline: {optimizer: sgd}\n";
+  REQUIRE(problems_of(whole).empty());
+  int refused = 0;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    try {
+      study(whole.substr(0, length));
+    } catch (const ConfigError&) {
+      ++refused;
+    } catch (const IoError&) {  // a base that is cut off to a file's name
+      ++refused;
+    }
+  }
+  CHECK(refused > 10);
+}

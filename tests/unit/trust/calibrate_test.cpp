@@ -1,0 +1,56 @@
+#include "privgrad/trust/calibrate.hpp"
+#include <cmath>
+#include <limits>
+
+#include "privgrad/error.hpp"
+#include "support.hpp"
+
+using privgrad::core::smallest_scale;
+
+TEST_CASE("the scale meets the target from below and is the smallest that does",
+          "[calibrate][privacy]") {
+  // epsilon = c / scale^2 has the closed form scale = sqrt(c / target).
+  for (const double c : {1e-9, 1.0, 7.3, 1e12}) {
+    for (const double target : {1e-6, 0.5, 4.0, 1e4}) {
+      const auto epsilon_at = [&](double scale) { return c / (scale * scale); };
+      const double scale = smallest_scale(epsilon_at, target);
+      CHECK(epsilon_at(scale) <= target);
+      CHECK_THAT(scale, WithinRel(std::sqrt(c / target), 1e-10));
+    }
+  }
+}
+
+TEST_CASE("steps, plateaus and infinities do not lead above the target", "[calibrate][privacy]") {
+  const auto staircase = [](double scale) { return std::ceil(10.0 / scale); };
+  CHECK(staircase(smallest_scale(staircase, 3.5)) <= 3.5);
+  const auto infinite_below = [](double scale) {
+    return scale < 3.0 ? std::numeric_limits<double>::infinity() : 1.0 / scale;
+  };
+  const double scale = smallest_scale(infinite_below, 2.0);
+  CHECK(infinite_below(scale) <= 2.0);
+  CHECK_THAT(scale, WithinRel(3.0, 1e-9));
+}
+
+TEST_CASE("a smooth accountant is asked a dozen times, not a hundred", "[calibrate]") {
+  int asked = 0;
+  const auto epsilon_at = [&](double scale) {
+    ++asked;
+    return 5.0 / scale + 3.0 / (scale * scale);
+  };
+  smallest_scale(epsilon_at, 0.7);
+  CHECK(asked <= 14);
+}
+
+TEST_CASE("the largest count meets the target and one more does not", "[calibrate][privacy]") {
+  using privgrad::core::largest_count;
+  for (const std::uint64_t expected : {0u, 1u, 2u, 3u, 314u, 1000000u}) {
+    const auto epsilon_at = [](std::uint64_t count) { return static_cast<double>(count) * 0.01; };
+    CHECK(largest_count(epsilon_at, static_cast<double>(expected) * 0.01) == expected);
+    CHECK(largest_count(epsilon_at, static_cast<double>(expected) * 0.01 + 0.005) == expected);
+  }
+  CHECK_THROWS_AS(largest_count([](std::uint64_t) { return 0.0; }, 1.0), privgrad::PrivacyError);
+}
+
+TEST_CASE("a target that no noise meets is refused", "[calibrate]") {
+  CHECK_THROWS_AS(smallest_scale([](double) { return 5.0; }, 4.0), privgrad::PrivacyError);
+}

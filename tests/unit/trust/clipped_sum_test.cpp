@@ -1,0 +1,153 @@
+#include "privgrad/trust/clipped_sum.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
+#include "fake_program.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// The exact sum, seen through the one door that shows it: a mechanism without noise and divisor 1.
+std::vector<float> values_of(Bounded sum) {
+  const auto aggregator = independent_noise(1.0);
+  SerialExecutor serial;
+  core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), serial);
+  const Released released = mechanism.release_without_noise(std::move(sum), 1.0);
+  return {released.values().begin(), released.values().end()};
+}
+
+Dataset make_data(std::size_t row_size, std::vector<float> features, std::vector<float> targets) {
+  return Dataset(ExampleShape{{row_size}, 0}, std::move(features), std::move(targets));
+}
+
+std::vector<std::uint32_t> all_rows(const Dataset& data) {
+  std::vector<std::uint32_t> rows(data.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip][privacy]") {
+  SerialExecutor serial;
+  const EchoProgram program(2);
+  const float nan_row = 1.0f, infinite_row = 2.0f, minus_infinite_row = 3.0f;
+  const Dataset data = make_data(2, {3, 4, 100, 100, 100, 100, 100, 100, 0.5, 0},
+                                 {0, nan_row, infinite_row, minus_infinite_row, 0});
+  const auto sum = values_of(clipped_sum(program, data, all_rows(data), 1.0, serial));
+  CHECK_THAT(sum[0], WithinRel(0.6 + 0.5, 1e-6));
+  CHECK_THAT(sum[1], WithinRel(0.8, 1e-6));
+}
+
+TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][privacy]") {
+  // Two contributions of 2e38 overflow, where one does not: no noise hides that. And of 1e-44
+  // little more than one unit of the smallest number is left.
+  SerialExecutor serial;
+  const EchoProgram program(1);
+  const Dataset data = make_data(1, {2e38f, 2e38f}, {0, 0});
+  for (const double bound : {3e38, 1e-44, 0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()}) {
+    CHECK_THROWS_AS(clipped_sum(program, data, all_rows(data), bound, serial), ConfigError);
+  }
+  for (const double bound : {core::kSmallestClipNorm, core::kLargestClipNorm}) {
+    const auto sum = values_of(clipped_sum(program, data, all_rows(data), bound, serial));
+    CHECK_THAT(sum[0], WithinRel(2.0 * bound, 1e-6));
+  }
+}
+
+TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
+  SerialExecutor serial;
+  // 600 rows of one parameter are ten chunks in eight lanes: two lanes use their memory again.
+  const Dataset data = make_data(1, std::vector<float>(600, 0.5f), std::vector<float>(600, 0.0f));
+  CHECK(values_of(clipped_sum(ForgetfulProgram(), data, all_rows(data), 1.0, serial))[0] ==
+        0.5f * 10);
+}
+
+TEST_CASE("the clipped sum of known rows", "[clip]") {
+  SerialExecutor serial;
+  const EchoProgram program(2);
+  // Norms 5, 0.5, 0: clipped to 1 they are (.6, .8), (.3, -.4), (0, 0).
+  const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0}, {0, 0, 0});
+  const Bounded bounded = clipped_sum(program, data, all_rows(data), 1.0, serial);
+  CHECK(bounded.l2_bound() == 1.0);
+  CHECK(bounded.unit() == PrivacyUnit::example);
+  const auto sum = values_of(clipped_sum(program, data, all_rows(data), 1.0, serial));
+  CHECK_THAT(sum[0], WithinRel(0.9, 1e-6));
+  CHECK_THAT(sum[1], WithinRel(0.4, 1e-6));
+}
+
+TEST_CASE("taking one example away changes the sum by at most the bound", "[clip][privacy]") {
+  core::RandomKey::from_seed(0);
+  SerialExecutor serial;
+  const EchoProgram program(40);
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  std::vector<float> features(200 * 40);
+  for (float& x : features) x = normal(random) * 10.0f;
+  const Dataset data = make_data(40, features, std::vector<float>(200, 0.0f));
+  auto rows = all_rows(data);
+  const auto with = values_of(clipped_sum(program, data, rows, 0.7, serial));
+  for (const std::size_t leaving : {0u, 17u, 199u}) {
+    auto others = rows;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(leaving));
+    const auto without = values_of(clipped_sum(program, data, others, 0.7, serial));
+    double squares = 0.0;
+    for (std::size_t i = 0; i < with.size(); ++i) squares += std::pow(with[i] - without[i], 2.0);
+    CHECK(std::sqrt(squares) <=
+          0.7 + 1e-4);  // the sums are shown as floats of size 30: rounding 2e-6 each
+    CHECK(std::sqrt(squares) >=
+          0.69);  // every one of these rows is clipped, so it moves the sum by 0.7
+  }
+}
+
+TEST_CASE("an empty batch is the zero vector", "[clip][privacy]") {
+  SerialExecutor serial;
+  const EchoProgram program(3);
+  const Dataset data = make_data(3, {1, 2, 3}, {0});
+  CHECK(values_of(clipped_sum(program, data, {}, 1.0, serial)) == std::vector<float>(3, 0.0f));
+}
+
+TEST_CASE("a sampler that repeats or invents rows is caught", "[clip][privacy]") {
+  SerialExecutor serial;
+  const EchoProgram program(1);
+  const Dataset data = make_data(1, {1, 2}, {0, 0});
+  const std::vector<std::uint32_t> twice{0, 1, 0}, beyond{2};
+  CHECK_THROWS_AS(clipped_sum(program, data, twice, 1.0, serial), PluginError);
+  CHECK_THROWS_AS(clipped_sum(program, data, beyond, 1.0, serial), PluginError);
+}
+
+TEST_CASE("the sum is the same, bit for bit, for any number of threads", "[clip]") {
+  const EchoProgram program(1000);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> features(1500 * 1000);
+  for (float& x : features) x = normal(random);
+  const Dataset data = make_data(1000, features, std::vector<float>(1500, 0.0f));
+  SerialExecutor serial;
+  const auto expected = values_of(clipped_sum(program, data, all_rows(data), 1.0, serial));
+  for (const int threads : {1, 2, 5}) {
+    const auto executor = core::make_executor(threads);
+    const auto sum = values_of(clipped_sum(program, data, all_rows(data), 1.0, *executor));
+    CHECK(std::memcmp(sum.data(), expected.data(), sum.size() * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("evaluation covers every row once", "[clip]") {
+  SerialExecutor serial;
+  const EchoProgram program(1);
+  const Dataset data = make_data(1, std::vector<float>(1000, 1.0f), std::vector<float>(1000, 0.0f));
+  const Evaluation sums = core::evaluate(program, data, serial);
+  CHECK(sums.loss == 1000.0);
+  CHECK(sums.correct == 1000);
+}

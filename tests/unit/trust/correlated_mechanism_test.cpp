@@ -1,0 +1,243 @@
+#include "privgrad/trust/correlated_mechanism.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "fake_accountant.hpp"
+#include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
+#include "fake_program.hpp"
+#include "house_plugins.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/normals.hpp"
+#include "release_matrices.hpp"
+
+using namespace privgrad;
+using core::Charge;
+using core::CorrelatedMechanism;
+using core::CorrelatedRecipes;
+using core::Ledger;
+using core::RandomKey;
+using core::Receipt;
+
+namespace {
+
+SerialExecutor serial;
+
+/// A bounded sum with these values, of norm at most `l2_bound`.
+Bounded sum_of(std::vector<float> values, double l2_bound) {
+  const std::size_t size = values.size();
+  const EchoProgram program(size);
+  const Dataset data(ExampleShape{{size}, 0}, std::move(values), {0.0f});
+  const std::vector<std::uint32_t> batch{0};
+  return clipped_sum(program, data, batch, l2_bound, serial);
+}
+
+/// Receipts for what the recipes ask for, as a run gets them.
+class Payments {
+ public:
+  explicit Payments(const CorrelatedRecipes& recipes, double factor = 1.0)
+      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
+                accountant_, "fake", {}) {
+    std::vector<Charge> charges;
+    for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
+      const Event noise = Event::gaussian(factor * recipes.own_multiplier(step));
+      charges.push_back({step, noise, noise});
+    }
+    receipts_ = ledger_.charge(charges);
+  }
+  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
+
+ private:
+  TempDir dir_;
+  CountingAccountant accountant_;
+  Ledger ledger_;
+  std::vector<Receipt> receipts_;
+};
+
+ComponentPtr<Aggregator> tree(std::uint64_t steps, Value::Object params, double multiplier) {
+  auto made = house().create<Aggregator>("tree", std::move(params));
+  const std::vector<double> sigma(steps, multiplier);
+  made->start({.steps = steps, .noise_multipliers = sigma});
+  return made;
+}
+
+Value::Object momentum_tree() {
+  return {{"momentum", Value(0.9), {}},
+          {"restart_every", Value(21), {}},
+          {"completion", Value(true), {}},
+          {"variance_reduction", Value(true), {}}};
+}
+
+/// What the steps of a run release for zero sums: the noise.
+std::vector<std::vector<float>> noise_of(const CorrelatedRecipes& recipes, std::size_t size,
+                                         RandomKey key, Executor& executor, double l2_bound) {
+  CorrelatedMechanism mechanism(recipes, key, executor);
+  Payments payments(recipes);
+  std::vector<std::vector<float>> all;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
+    const Released released = mechanism.release(sum_of(std::vector<float>(size, 0.0f), l2_bound),
+                                                payments.take(step), 4.0);
+    all.emplace_back(released.values().begin(), released.values().end());
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("correlated noise is its nodes' normals, in the combination of the recipes",
+          "[correlated][privacy]") {
+  // A node that is skipped, used again, faded wrongly or left in after its block: each would show.
+  constexpr std::uint64_t kSteps = 50;
+  constexpr std::size_t kSize = 2000;
+  constexpr double kBound = 3.0;
+  for (const bool momentum : {false, true}) {
+    const auto aggregator = tree(kSteps, momentum ? momentum_tree() : Value::Object{}, 1.7);
+    const auto matrices = release_matrices(*aggregator, kSteps);
+    const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+    const RandomKey key = RandomKey::from_seed(4);
+    const auto released = noise_of(*recipes, kSize, key, serial, kBound);
+    std::vector<std::vector<float>> normals(matrices.node.size(), std::vector<float>(kSize));
+    for (std::size_t j = 0; j < normals.size(); ++j)
+      core::fill_normals(key, matrices.node[j], 0, normals[j]);
+    const double scale = momentum ? 0.1 : 1.0;
+    for (std::size_t t = 0; t < kSteps; ++t) {
+      double worst = 0.0;
+      for (std::size_t i = 0; i < kSize; ++i) {
+        double z = 0.0;
+        for (std::size_t j = 0; j < normals.size(); ++j)
+          z += matrices.noise[t][j] * double(normals[j][i]);
+        worst = std::max(worst, std::fabs(released[t][i] - scale * kBound * z / 4.0));
+      }
+      // Some float32 roundings of values up to about 20.
+      CHECK(worst < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("a correlated release is the exact momentum and noise of the predicted covariance",
+          "[correlated][privacy]") {
+  constexpr std::uint64_t kSteps = 24;
+  constexpr std::size_t kSize = 20'000;
+  constexpr double kBound = 300.0, kDivisor = 10.0, kMultiplier = 0.05;
+  const auto aggregator = tree(kSteps, momentum_tree(), kMultiplier);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(11), serial);
+  Payments payments(*recipes);
+  std::vector<double> momentum(kSize, 0.0);  // m <- 0.9 m + 0.1 x, as the paper has it
+  Matrix noise(kSteps, std::vector<double>(kSize));
+  std::vector<double> stated;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    std::vector<float> x(kSize);
+    for (std::size_t i = 0; i < kSize; ++i)
+      x[i] = static_cast<float>(std::sin(0.1 * double(i) + double(t * t)));  // norm 100
+    const Released released = mechanism.release(sum_of(x, kBound), payments.take(t), kDivisor);
+    stated.push_back(released.noise_stddev());
+    for (std::size_t i = 0; i < kSize; ++i) {
+      momentum[i] = 0.9 * momentum[i] + 0.1 * static_cast<double>(x[i]) / kDivisor;
+      noise[t][i] = static_cast<double>(released.values()[i]) - momentum[i];
+    }
+  }
+  const double unit = 0.1 * kBound / kDivisor;  // scale * bound / divisor
+  const Matrix predicted = covariance(release_matrices(*aggregator, kSteps), kSteps);
+  for (std::size_t s = 0; s < kSteps; ++s) {
+    CHECK_THAT(stated[s], WithinRel(unit * std::sqrt(predicted[s][s]), 1e-12));
+    for (std::size_t t = 0; t <= s; ++t) {
+      double product = 0.0;
+      for (std::size_t i = 0; i < kSize; ++i) product += noise[s][i] * noise[t][i];
+      product /= double(kSize) * unit * unit;
+      const double variance = predicted[s][s] * predicted[t][t] + predicted[s][t] * predicted[s][t];
+      // 300 normal variables at 6 standard errors each: a false alarm in 10^6 seeds.
+      CHECK(std::fabs(product - predicted[s][t]) < 6.0 * std::sqrt(variance / double(kSize)));
+    }
+  }
+}
+
+TEST_CASE("correlated releases are the same on any number of threads", "[correlated]") {
+  constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
+  const auto recipes = CorrelatedRecipes::of(*tree(6, {}, 1.0), 6);
+  const auto alone = noise_of(*recipes, kSize, RandomKey::from_seed(1), serial, 1.0);
+  for (const int threads : {2, 4}) {
+    const auto executor = core::make_executor(threads);
+    CHECK(noise_of(*recipes, kSize, RandomKey::from_seed(1), *executor, 1.0) == alone);
+  }
+}
+
+TEST_CASE("correlated releases go step by step, each for its own payment, on one bound",
+          "[correlated][privacy]") {
+  const auto recipes = CorrelatedRecipes::of(*tree(5, {}, 1.0), 5);
+  const std::vector<float> zeros(3, 0.0f);
+  const auto fresh = [&] { return CorrelatedMechanism(*recipes, RandomKey::from_seed(1), serial); };
+  SECTION("a step is not released twice, nor another one skipped") {
+    auto mechanism = fresh();
+    Payments first(*recipes), second(*recipes);
+    mechanism.release(sum_of(zeros, 1.0), first.take(0), 1.0);
+    CHECK_THROWS_AS(mechanism.release(sum_of(zeros, 1.0), second.take(0), 1.0), PrivacyError);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 1.0), first.take(2), 1.0),
+                      ContainsSubstring("step 2 cannot be released, the next one is 1"));
+    mechanism.release(sum_of(zeros, 1.0), first.take(1), 1.0);
+  }
+  SECTION("a payment for other noise does not count") {
+    auto mechanism = fresh();
+    Payments more(*recipes, 2.0);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 1.0), more.take(0), 1.0),
+                      ContainsSubstring("paid for other noise"));
+  }
+  SECTION("the noise of earlier steps is for their bound and length") {
+    auto mechanism = fresh();
+    Payments payments(*recipes);
+    mechanism.release(sum_of(zeros, 1.0), payments.take(0), 1.0);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 2.0), payments.take(1), 1.0),
+                      ContainsSubstring("of bound 2, the first had 3 of bound 1"));
+    CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), payments.take(2), 1.0), PrivacyError);
+  }
+  SECTION("noise does not continue where there was none") {
+    auto mechanism = fresh();
+    Payments payments(*recipes);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    mechanism.release_without_noise(sum_of(zeros, 1.0), 1.0);
+    CHECK_THROWS_WITH(mechanism.release(sum_of(zeros, 1.0), payments.take(2), 1.0),
+                      ContainsSubstring("step 2 continues the noise of step 1, which was released "
+                                        "without"));
+  }
+  SECTION("the divisor is a number above 0") {
+    auto mechanism = fresh();
+    Payments payments(*recipes);
+    CHECK_THROWS_AS(mechanism.release(sum_of(zeros, 1.0), payments.take(0), 0.0), ConfigError);
+  }
+}
+
+TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
+  // 2^17 steps of the same x under momentum 0.999: the sum is (1 - 0.999^t) x, the noise that of at
+  // most 17 nodes.
+  constexpr std::uint64_t kSteps = std::uint64_t{1} << 17;
+  const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-3);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(1), serial);
+  double worst = 0.0;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    const Released released = mechanism.release_without_noise(sum_of({0.25f}, 1.0), 1.0);
+    const double exact = -0.25 * std::expm1(double(t + 1) * std::log(0.999));
+    worst = std::max(worst, std::fabs(double(released.values()[0]) - exact));
+  }
+  CHECK(worst < 3e-8);  // half a unit in the last place of a float near 0.25 is 1.5e-8
+}
+
+TEST_CASE("the sums in noisy releases do not drift either", "[correlated]") {
+  // As above, with noise too small to be seen in single precision.
+  constexpr std::uint64_t kSteps = 20'000;
+  const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-12);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(1), serial);
+  Payments payments(*recipes);
+  double worst = 0.0;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    const Released released = mechanism.release(sum_of({0.3f}, 1.0), payments.take(t), 1.0);
+    const double exact = -double(0.3f) * std::expm1(double(t + 1) * std::log(0.999));
+    worst = std::max(worst, std::fabs(double(released.values()[0]) - exact));
+  }
+  CHECK(worst < 3e-8);
+}

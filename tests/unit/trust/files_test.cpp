@@ -1,0 +1,77 @@
+#include "privgrad/trust/files.hpp"
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "privgrad/error.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+namespace fs = std::filesystem;
+
+TEST_CASE("a file is replaced as a whole or not at all", "[files]") {
+  const TempDir dir;
+  const fs::path file = dir.path() / "summary.json";
+  core::write_atomically(file, "old");
+  core::write_atomically(file, "new");
+  CHECK(read_file(file) == "new");
+  CHECK(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator{}) == 1);
+  CHECK_THROWS_AS(core::write_atomically(dir.path() / "absent" / "x", "text"), IoError);
+}
+
+/// A limit on the size of files stands in for the full disk: write() fails beyond it.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_CASE("a full disk leaves the old file and no half-written one", "[files]") {
+  const TempDir dir;
+  const fs::path file = dir.path() / "model";
+  core::write_atomically(file, "old");
+  {
+    const FullDisk full(4096);
+    CHECK_THROWS_AS(core::write_atomically(file, std::string(100'000, 'x')), IoError);
+  }
+  CHECK(read_file(file) == "old");
+  CHECK(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator{}) == 1);
+}
+
+TEST_CASE("a full disk leaves no half line at the end of an appended file", "[files]") {
+  const TempDir dir;
+  core::AppendOnlyFile file(dir.path() / "ledger");
+  file.append("first\n");
+  {
+    const FullDisk full(4096);
+    CHECK_THROWS_AS(file.append(std::string(100'000, 'x')), IoError);
+  }
+  CHECK(read_file(dir.path() / "ledger") == "first\n");
+  file.append("second\n");
+  CHECK(read_file(dir.path() / "ledger") == "first\nsecond\n");
+}
+
+TEST_CASE("a run never writes into what is there", "[files]") {
+  const TempDir dir;
+  core::make_run_directory(dir.path() / "a" / "b");
+  core::make_run_directory(dir.path() / "a" / "b");  // empty: fine
+  write_file(dir.path() / "a" / "b" / "x", "");
+  CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b"),
+                    ContainsSubstring("not empty"));
+  CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b" / "x"),
+                    ContainsSubstring("no directory"));
+}

@@ -1,0 +1,249 @@
+#include "privgrad/trust/linear_mechanism.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "house_plugins.hpp"
+#include "privgrad/accountant.hpp"
+#include "shared_files.hpp"
+
+using namespace privgrad;
+using core::LinearMechanism;
+using core::squared_sensitivity;
+using core::worst_squared_sensitivity;
+using Json = nlohmann::json;
+
+namespace {
+
+using Steps = std::vector<std::uint64_t>;
+
+double of_steps(const LinearMechanism& mechanism, const Steps& steps) {
+  return squared_sensitivity(mechanism, steps);
+}
+
+/// The worst example when each takes part once in every epoch of `batches`, always in the same
+/// batch.
+double in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
+  double worst = 0.0;
+  for (std::uint64_t first = 0; first < batches; ++first) {
+    Steps steps;
+    for (std::uint64_t step = first; step < mechanism.steps(); step += batches)
+      steps.push_back(step);
+    worst = std::max(worst, of_steps(mechanism, steps));
+  }
+  return worst;
+}
+
+std::uint64_t next_power_of_two(std::uint64_t n) {
+  std::uint64_t power = 1;
+  while (power < n) power *= 2;
+  return power;
+}
+
+/// c_i = binom(2i, i) / 4^i: the square root of the matrix of prefix sums.
+LinearMechanism square_root_of_prefix_sums(std::uint64_t n) {
+  std::vector<double> column{1.0};
+  for (std::uint64_t i = 1; i < n; ++i) {
+    const auto k = static_cast<double>(i);
+    column.push_back(column.back() * (2.0 * k - 1.0) / (2.0 * k));
+  }
+  return LinearMechanism::toeplitz(column);
+}
+
+double epsilon(const char* accountant, const Value::Object& params, double squared, double sigma,
+               double delta) {
+  const auto made = house().create<Accountant>(accountant, params);
+  made->start(Adjacency::zero_out);
+  made->compose(Event::gaussian(sigma / std::sqrt(squared)), 1);
+  return made->epsilon(delta).value;
+}
+
+void check_close(double got, double expected, double relative) {
+  INFO("got " << got << ", expected " << expected);
+  CHECK(std::fabs(got - expected) <= relative * std::fabs(expected));
+}
+
+}  // namespace
+
+TEST_CASE("a tree releases the blocks that are complete, and no others", "[linear]") {
+  // 8 + 4 + 2 + 1 blocks; with 7 steps the last of each size but the smallest is never finished.
+  CHECK(LinearMechanism::tree(8).rows() == 15);
+  CHECK(LinearMechanism::tree(7).rows() == 11);
+  CHECK(LinearMechanism::tree(8).column(0).size() == 4);
+  CHECK(LinearMechanism::tree(7).column(0).size() == 3);
+  CHECK(LinearMechanism::tree(7).column(6).size() == 1);
+  // Steps without data complete them.
+  CHECK(LinearMechanism::tree(7, 8).column(6).size() == 4);
+  CHECK(LinearMechanism::tree(0).rows() == 0);
+  CHECK_THROWS_AS(LinearMechanism::tree(8, 7), ConfigError);
+}
+
+TEST_CASE("sensitivity: what a unit's steps add up to in every row, by hand", "[linear]") {
+  const auto tree = LinearMechanism::tree(4);
+  CHECK(of_steps(tree, {}) == 0.0);
+  CHECK(of_steps(tree, {2}) == 3.0);            // a leaf, a pair, the root
+  CHECK(of_steps(tree, {0, 1}) == 10.0);        // two leaves, 2^2 in their pair, 2^2 in the root
+  CHECK(of_steps(tree, {0, 2}) == 8.0);         // two leaves, two pairs, 2^2 in the root
+  CHECK(of_steps(tree, {0, 1, 2, 3}) == 28.0);  // 4 + 2 * 4 + 16
+  // In trees of their own nothing adds up before it is squared.
+  CHECK(of_steps(LinearMechanism::in_sequence({tree, tree}), {0, 4}) == 6.0);
+  // Signs do not help: contributions can have them too.
+  const std::vector<double> column{1.0, -1.0};
+  CHECK(of_steps(LinearMechanism::toeplitz(column), {0, 1}) == 5.0);
+}
+
+TEST_CASE("sensitivity: no choice of contributions moves the release further", "[linear]") {
+  // Brute force over signs in one dimension, on a matrix with entries of both signs.
+  const std::vector<double> column{1.0, -0.5, 0.25, 2.0, -0.125};
+  const auto mechanism = LinearMechanism::toeplitz(column);
+  for (const Steps& steps : {Steps{0}, Steps{1, 3}, Steps{0, 1, 2, 3, 4}}) {
+    const double bound = of_steps(mechanism, steps);
+    double most = 0.0;
+    for (unsigned signs = 0; signs < (1U << steps.size()); ++signs) {
+      std::vector<double> change(mechanism.rows(), 0.0);
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        for (const auto& entry : mechanism.column(steps[i])) {
+          change[entry.row] += ((signs >> i) & 1U) != 0 ? entry.value : -entry.value;
+        }
+      }
+      double square = 0.0;
+      for (const double c : change) square += c * c;
+      most = std::max(most, square);
+    }
+    CHECK(most <= bound * (1.0 + 1e-15));
+  }
+}
+
+TEST_CASE("the worst way to take part keeps the distance, and uses all that is allowed",
+          "[linear]") {
+  const auto tree = LinearMechanism::tree(4);
+  CHECK(worst_squared_sensitivity(tree, 0, 0) == 0.0);
+  CHECK(worst_squared_sensitivity(tree, 1, 0) == 3.0);
+  CHECK(worst_squared_sensitivity(tree, 2, 0) == 10.0);
+  CHECK(worst_squared_sensitivity(tree, 2, 1) == 8.0);
+  CHECK(worst_squared_sensitivity(tree, 9, 0) == 28.0);
+  CHECK_THROWS_AS(worst_squared_sensitivity(LinearMechanism::tree(64), 64, 0), ConfigError);
+}
+
+// Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which holds
+// for one fixed order of N examples. With a fresh permutation per epoch an example can be the last
+// of one epoch and the first of the next: then a node changes by nearly twice as much.
+TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[linear]") {
+  constexpr double kA = 0.01;
+  constexpr std::uint64_t kExamples = 100;
+  std::vector<double> weights{kA};
+  while (weights.size() < 2 * kExamples) weights.push_back(weights.back() * (1.0 - kA));
+  const auto momentum = LinearMechanism::toeplitz(weights);
+  const auto most_in_a_row = [&](const Steps& steps) {
+    std::vector<double> change(momentum.rows(), 0.0);
+    for (const std::uint64_t step : steps) {
+      for (const auto& entry : momentum.column(step)) change[entry.row] += entry.value;
+    }
+    return *std::max_element(change.begin(), change.end());
+  };
+  const double printed = kA * (1.0 + std::pow(1.0 - kA, kExamples));
+  CHECK(most_in_a_row({0, kExamples}) <= printed * (1.0 + 1e-12));
+  CHECK(most_in_a_row({kExamples - 1, kExamples}) > 1.4 * printed);
+}
+
+// DP-FTRL (Kairouz et al. 2021): 100 batches an epoch, noise 46.3, delta 1e-5; the authors' code
+// gives these epsilons.
+TEST_CASE("the known epsilons of multi-epoch trees", "[linear]") {
+  const auto plain = in_fixed_order(LinearMechanism::tree(2000), 100);
+  check_close(epsilon("rdp", {}, plain, 46.3, 1e-5), 1.905, 2e-3);
+  const LinearMechanism restarted =
+      LinearMechanism::in_sequence(std::vector<LinearMechanism>(5, LinearMechanism::tree(2000)));
+  check_close(epsilon("rdp", {}, in_fixed_order(restarted, 100), 46.3, 1e-5), 4.705, 1e-3);
+  std::vector<LinearMechanism> completed(4, LinearMechanism::tree(2000, 2048));
+  completed.push_back(LinearMechanism::tree(2000));
+  const double with_completion = in_fixed_order(LinearMechanism::in_sequence(completed), 100);
+  check_close(epsilon("rdp", {}, with_completion, 46.3, 1e-5), 6.922, 1e-3);
+}
+
+// 50-digit arithmetic and exhaustive search, see golden_file().
+TEST_CASE("linear mechanisms: every golden value", "[linear][golden]") {
+  const std::filesystem::path file = golden_file();
+  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
+  std::ifstream in(file);
+  REQUIRE(in);
+  const Json golden = Json::parse(in);
+
+  const auto orders = [&](const std::string& kind) {
+    Value::List list;
+    if (kind == "dpftrl_tree") {
+      for (int i = 11; i < 2000; ++i) list.push_back(i / 10.0);
+    } else {
+      const char* name = kind == "tree_single_epoch" ? "dp_accounting_default" : "opacus_default";
+      for (const double order : golden.at("orders").at(name)) list.push_back(order);
+    }
+    return Value::Object{{"orders", Value(list), {}}};
+  };
+  const auto check_epsilons = [&](const Json& entry, double squared) {
+    const Json& given = entry.at("inputs");
+    const Json& expected = entry.at("expected");
+    CHECK(squared == expected.at("sens_sq"));
+    const double sigma = given.at("noise_multiplier");
+    const double delta = given.at("delta");
+    const double at_orders = epsilon("rdp", orders(entry.at("kind")), squared, sigma, delta);
+    check_close(at_orders, expected.at("eps_rdp"), 1e-9);
+    CHECK(epsilon("rdp", {}, squared, sigma, delta) <= at_orders * (1.0 + 1e-9));
+    check_close(epsilon("gdp", {}, squared, sigma, delta), expected.at("eps_exact_gaussian"), 1e-9);
+  };
+
+  int compared = 0;
+  for (const Json& entry : golden.at("entries")) {
+    const std::string kind = entry.at("kind");
+    const Json& given = entry.at("inputs");
+    const Json& expected = entry.at("expected");
+    INFO(entry.at("id").get<std::string>());
+    if (kind == "tree_single_epoch") {
+      check_epsilons(entry,
+                     worst_squared_sensitivity(LinearMechanism::tree(given.at("steps")), 1, 0));
+    } else if (kind == "tree_restart_every_epoch") {
+      std::vector<LinearMechanism> trees;
+      Steps first_of_each;
+      std::uint64_t begin = 0;
+      for (const std::uint64_t steps : given.at("steps_list")) {
+        trees.push_back(LinearMechanism::tree(steps));
+        first_of_each.push_back(begin);
+        begin += steps;
+      }
+      check_epsilons(entry, of_steps(LinearMechanism::in_sequence(trees), first_of_each));
+    } else if (kind == "dpftrl_tree") {
+      const std::uint64_t batches = given.at("batches_per_epoch");
+      const auto epochs = given.at("epochs_between_restarts").get<Steps>();
+      std::vector<LinearMechanism> trees;
+      for (std::size_t i = 0; i < epochs.size(); ++i) {
+        const bool completed = given.at("tree_completion") && i + 1 < epochs.size();
+        const std::uint64_t steps = epochs[i] * batches;
+        trees.push_back(LinearMechanism::tree(steps, completed ? next_power_of_two(steps) : steps));
+      }
+      check_epsilons(entry, in_fixed_order(LinearMechanism::in_sequence(trees), batches));
+    } else if (kind == "tree_no_restart_minsep") {
+      CHECK(worst_squared_sensitivity(LinearMechanism::tree(given.at("steps")),
+                                      given.at("max_participation"),
+                                      given.at("min_separation")) == expected.at("sens_sq"));
+    } else if (kind == "tree_matrix_sensitivity") {
+      const std::uint64_t n = given.at("n");
+      const auto tree = LinearMechanism::tree(n);
+      CHECK(tree.rows() == expected.at("nodes"));
+      CHECK(worst_squared_sensitivity(tree, 1, 0) == expected.at("sens_sq"));
+      const auto padded = LinearMechanism::tree(n, next_power_of_two(n));
+      check_close(std::sqrt(worst_squared_sensitivity(padded, 1, 0)), expected.at("sens_full_tree"),
+                  1e-14);
+    } else if (kind == "toeplitz_sqrt_sensitivity") {
+      const auto mechanism = square_root_of_prefix_sums(given.at("n"));
+      Steps steps;
+      for (std::uint64_t i = 0; i < given.at("k"); ++i)
+        steps.push_back(i * given.at("b").get<std::uint64_t>());
+      check_close(std::sqrt(of_steps(mechanism, {0})), expected.at("sens_single"), 1e-12);
+      check_close(std::sqrt(of_steps(mechanism, steps)), expected.at("sens_kb"), 1e-12);
+    } else {
+      continue;
+    }
+    ++compared;
+  }
+  CHECK(compared == 38);
+}

@@ -1,0 +1,239 @@
+#include "privgrad/trust/mechanism.hpp"
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "fake_accountant.hpp"
+#include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
+#include "fake_program.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/normals.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+using core::Charge;
+using core::Ledger;
+using core::Mechanism;
+using core::RandomKey;
+using core::Receipt;
+using core::release_events;
+
+namespace {
+
+SerialExecutor serial;
+constexpr auto kAdjacency = Adjacency::zero_out;
+
+/// A bounded sum of `size` zeros: what is released is then the noise.
+Bounded zeros(std::size_t size, double l2_bound) {
+  const EchoProgram program(size);
+  const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
+  return clipped_sum(program, data, {}, l2_bound, serial);
+}
+
+/// Receipts as a run gets them: from a ledger, for `steps` Gaussian releases.
+class Payments {
+ public:
+  Payments(std::uint64_t steps, double multiplier)
+      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
+                accountant_, "fake", {}) {
+    std::vector<Charge> charges;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      charges.push_back({step, Event::gaussian(multiplier), Event::gaussian(multiplier)});
+    }
+    receipts_ = ledger_.charge(charges);
+  }
+  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
+
+ private:
+  TempDir dir_;
+  CountingAccountant accountant_;
+  Ledger ledger_;
+  std::vector<Receipt> receipts_;
+};
+
+std::vector<float> values(const Released& released) {
+  return {released.values().begin(), released.values().end()};
+}
+
+}  // namespace
+
+TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechanism][privacy]") {
+  const auto aggregator = independent_noise(1.5);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
+  Payments payments(1, 1.5);
+  constexpr std::size_t kSize = 100'000;
+  const Released released = mechanism.release(zeros(kSize, 4.0), payments.take(0), 10.0);
+  const double expected = 1.5 * 4.0 / 10.0;
+  CHECK(released.noise_stddev() == expected);
+  double squares = 0.0;
+  for (const float x : released.values()) squares += static_cast<double>(x) * x;
+  // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
+  CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
+}
+
+TEST_CASE("the noise of a release is its nodes' normals, on any number of threads",
+          "[mechanism][privacy]") {
+  // Several parts of work, the last one and its last chunk of normals not full.
+  constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
+  const ScriptedAggregator aggregator([](std::uint64_t) {
+    return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
+  });
+  const RandomKey key = RandomKey::from_seed(10);
+  std::vector<float> first(kSize), second(kSize);
+  core::fill_normals(key, 70, 0, first);
+  core::fill_normals(key, 7, 0, second);
+  std::vector<float> expected(kSize);
+  for (std::size_t i = 0; i < kSize; ++i)
+    expected[i] = static_cast<float>(2.0 * (3.0 * first[i] + 4.0 * second[i]) / 10.0);
+  for (const int threads : {1, 2, 4}) {
+    const auto executor = core::make_executor(threads);
+    Mechanism mechanism(aggregator, key, *executor);
+    Payments payments(1, 5.0);
+    CHECK(values(mechanism.release(zeros(kSize, 2.0), payments.take(0), 10.0)) == expected);
+  }
+}
+
+TEST_CASE("float32 arithmetic never makes a release's noise smaller than what was paid for",
+          "[mechanism][privacy]") {
+  // The sum x and the noise are both scaled by about 1 / divisor; what counts is their proportion.
+  // Expected, from the definition: the smallest float s with s / inverse >= bound * multiplier, and
+  // one rounding, after noise is in, so that x is never rounded without it.
+  constexpr std::size_t kSize = 50;
+  const RandomKey key = RandomKey::from_seed(11);
+  std::vector<float> normals(kSize);
+  core::fill_normals(key, 0, 0, normals);
+  const EchoProgram program(kSize);
+  int rounded_up = 0;
+  for (int i = 1; i <= 40; ++i) {
+    const double multiplier = 0.7 + 0.013 * i;
+    const double bound = 3.0 / i;
+    const double divisor = 10.0 + 7.0 * i;
+    std::vector<float> example(kSize);
+    for (std::size_t j = 0; j < kSize; ++j)
+      example[j] = static_cast<float>(bound * std::sin(static_cast<double>(j)) / 8.0);
+    const Dataset data(ExampleShape{{kSize}, 0}, example, {0.0f});
+    const std::vector<std::uint32_t> batch{0};
+
+    const auto aggregator = independent_noise(multiplier);
+    Mechanism mechanism(aggregator, key, serial);
+    Payments payments(1, multiplier);
+    const auto released = values(mechanism.release(clipped_sum(program, data, batch, bound, serial),
+                                                   payments.take(0), divisor));
+
+    const auto inverse = static_cast<float>(1.0 / divisor);
+    const double exact = bound * multiplier * static_cast<double>(inverse);
+    auto stddev = static_cast<float>(exact);
+    if (static_cast<double>(stddev) < exact) {
+      stddev = std::nextafter(stddev, 1e30f);
+      ++rounded_up;
+    }
+    for (std::size_t j = 0; j < kSize; ++j) {
+      CHECK(released[j] == std::fma(example[j], inverse, stddev * normals[j]));
+    }
+  }
+  CHECK(rounded_up > 5);
+}
+
+TEST_CASE("noise too small for a normal float keeps its precision until it is added",
+          "[mechanism][privacy]") {
+  const auto aggregator = independent_noise(1e-16);
+  constexpr std::size_t kSize = 50;
+  const RandomKey key = RandomKey::from_seed(12);
+  std::vector<float> normals(kSize);
+  core::fill_normals(key, 0, 0, normals);
+  Mechanism mechanism(aggregator, key, serial);
+  Payments payments(1, 1e-16);
+  const auto released = values(mechanism.release(zeros(kSize, 1e-20), payments.take(0), 1e4));
+  for (std::size_t j = 0; j < kSize; ++j) {
+    CHECK(released[j] == static_cast<float>(1e-36 * static_cast<double>(normals[j]) * 1e-4));
+  }
+}
+
+TEST_CASE("two steps get independent noise", "[mechanism][privacy]") {
+  const auto aggregator = independent_noise(1.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(6), serial);
+  Payments payments(2, 1.0);
+  constexpr std::size_t kSize = 100'000;
+  const auto first = values(mechanism.release(zeros(kSize, 1.0), payments.take(0), 1.0));
+  const auto second = values(mechanism.release(zeros(kSize, 1.0), payments.take(1), 1.0));
+  double product = 0.0;
+  for (std::size_t i = 0; i < kSize; ++i) product += static_cast<double>(first[i]) * second[i];
+  CHECK(std::abs(product / kSize) < 6.0 / std::sqrt(static_cast<double>(kSize)));
+}
+
+TEST_CASE("a receipt pays for the noise it was made for, and no less", "[mechanism][privacy]") {
+  const auto less_noise = independent_noise(0.5);
+  Mechanism mechanism(less_noise, RandomKey::from_seed(7), serial);
+  Payments paid_for_more_noise(1, 1.0);
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), paid_for_more_noise.take(0), 1.0),
+                    ContainsSubstring("paid for other noise"));
+}
+
+TEST_CASE("a step's noise is never used for a second release", "[mechanism][privacy]") {
+  // With the same noise on two sums, their difference would be released exactly.
+  const auto aggregator = independent_noise(1.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(8), serial);
+  Payments first(2, 1.0), second(2, 1.0);
+  mechanism.release(zeros(3, 1.0), first.take(0), 1.0);
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), second.take(0), 1.0),
+                    ContainsSubstring("released before"));
+  mechanism.release(zeros(3, 1.0), first.take(1), 1.0);
+}
+
+TEST_CASE("an aggregator that names an old node after planning is caught at the release",
+          "[mechanism][privacy]") {
+  bool planned = false;
+  const ScriptedAggregator impure([&planned](std::uint64_t step) {
+    return ReleaseRecipe{
+        .keep = 0, .earlier = {}, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
+  });
+  CHECK(release_events(impure, 2, kAdjacency).size() == 2);
+  planned = true;
+  Mechanism mechanism(impure, RandomKey::from_seed(9), serial);
+  Payments payments(2, 1.0);
+  mechanism.release(zeros(3, 1.0), payments.take(0), 1.0);
+  CHECK_THROWS_WITH(mechanism.release(zeros(3, 1.0), payments.take(1), 1.0),
+                    ContainsSubstring("noise node 0 again"));
+}
+
+TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
+  SECTION("independent noise: one Gaussian a step") {
+    const auto events = release_events(independent_noise(2.0), 3, kAdjacency);
+    CHECK(events == std::vector<Event>(3, Event::gaussian(2.0)));
+  }
+  SECTION("several fresh nodes add up in squares") {
+    const ScriptedAggregator two([](std::uint64_t step) {
+      return ReleaseRecipe{
+          .keep = 0, .earlier = {}, .noise = {{2 * step, 3.0}, {2 * step + 1, 4.0}}};
+    });
+    CHECK(release_events(two, 2, kAdjacency).front() == Event::gaussian(5.0));
+  }
+}
+
+TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
+  // Each of them is fine but for one thing, so that no other check can refuse it first.
+  const auto refused = [](const std::string& why,
+                          std::function<void(std::uint64_t, ReleaseRecipe&)> spoil) {
+    const ScriptedAggregator aggregator([spoil](std::uint64_t step) {
+      ReleaseRecipe recipe{.keep = 0, .earlier = {}, .noise = {{.node = step, .multiplier = 1.0}}};
+      spoil(step, recipe);
+      return recipe;
+    });
+    CHECK_THROWS_AS(release_events(aggregator, 3, kAdjacency), PrivacyError);
+    CHECK_THROWS_WITH(release_events(aggregator, 3, kAdjacency), ContainsSubstring(why));
+  };
+  refused("noise node 0 again", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].node = 0; });
+  refused("data of earlier steps",
+          [](std::uint64_t step, ReleaseRecipe& r) { r.keep = step == 2 ? 0.5 : 0.0; });
+  refused("noise of earlier steps", [](std::uint64_t step, ReleaseRecipe& r) {
+    if (step == 2) r.earlier = {{.step = 1, .share = 0.5}};
+  });
+  refused("is scaled", [](std::uint64_t step, ReleaseRecipe& r) { r.scale = step == 2 ? 0.5 : 1; });
+  refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise.clear(); });
+  refused("protects nothing", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = 0.0; });
+  refused("protects nothing",
+          [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = std::nan(""); });
+}
