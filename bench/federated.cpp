@@ -88,7 +88,7 @@ struct Setting {
   Setting(const Catalog& catalog, bool federated, const std::filesystem::path& folder)
       : manifest(core::parse_manifest(manifest_text(federated, folder), "bench.yaml", {}, catalog)),
         plan(core::make_plan(manifest)),
-        data(plan.data->read(Split::train)) {}
+        data(plan.setting->data->read(Split::train)) {}
 
   core::Manifest manifest;
   core::Plan plan;

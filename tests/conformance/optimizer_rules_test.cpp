@@ -12,7 +12,7 @@ using privgrad::testing::Verdict;
 namespace {
 
 /// Heavy ball, which has a state to save.
-class Right : public Optimizer, public Checkpointable {
+class Right : public Optimizer, public Checkpointable, public LinearDescent {
  public:
   explicit Right(const Params&) {}
   void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
@@ -24,6 +24,7 @@ class Right : public Optimizer, public Checkpointable {
       parameters[i] -= static_cast<float>(context.learning_rate) * velocity_[i];
     }
   }
+  Coefficients coefficients(std::uint64_t) const override { return {.keep = 0.5}; }
   std::span<const float> state() const override { return velocity_; }
   void restore(std::span<const float> state) override {
     if (state.size() != velocity_.size()) throw ConfigError("wrong length");
@@ -136,6 +137,10 @@ struct ChecksWhileWriting final : Right {
     }
   }
 };
+struct MisstatesItsRule final : Right {
+  using Right::Right;
+  Coefficients coefficients(std::uint64_t) const override { return {.keep = 0.25}; }
+};
 struct StateBeforeStart final : Right {
   explicit StateBeforeStart(const Params& params) : Right(params) { velocity_ = {1.0f}; }
 };
@@ -199,6 +204,8 @@ TEST_CASE("each rule of optimizers can fail") {
        {"refuses_non_finite_gradients", "not ConfigError", findings<RefusesOddly>()},
        {"refuses_non_finite_gradients", "at place 8 but changed the parameters",
         findings<ChecksWhileWriting>()},
+       {"moves_as_its_linear_rule_says", "by its coefficients it would be",
+        findings<MisstatesItsRule>()},
        {"state_is_empty_before_start", "before start()", findings<StateBeforeStart>()},
        {"resumes_as_if_uninterrupted", "restored after 1 step", findings<ForgetsSome>()},
        {"refuses_a_state_of_the_wrong_length", "18 values, where 17 are right",

@@ -12,8 +12,10 @@
 #include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/manifest/utility_bound.hpp"
 #include "privgrad/pipeline/adaptive_noise.hpp"
+#include "privgrad/pipeline/components.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -71,6 +73,7 @@ struct Ended {
   Json schedules() const { return Json::parse(read_file(experiment.run_dir() / "schedules.json")); }
   std::uint64_t charged_steps() const { return result.statement.at("charged_steps"); }
   double spent() const { return result.summary.at("epsilon_spent"); }
+  const core::Plan& plan() { return experiment.plan(); }
 
   /// Lines of the ledger that are no steps.
   std::size_t checks_in_ledger() const {
@@ -106,6 +109,14 @@ std::string refusal(const Overrides& overrides) {
   }
   FAIL("the plan was made");
   return {};
+}
+
+/// What the schedule of a run would do, asked after it.
+double next_noise(Ended& run) {
+  const core::ComponentUse& use = run.plan().manifest->noise_multiplier;
+  const auto schedule = use.make<Schedule>();
+  schedule->start({.steps = run.plan().steps(), .slot = "noise_multiplier"});
+  return dynamic_cast<const AdaptiveSchedule&>(*schedule).next(run.noise.back(), run.measured);
 }
 
 }  // namespace
@@ -171,11 +182,9 @@ TEST_CASE("adaptive noise: no run spends more than its budget, whatever it relea
         std::pow(std::sqrt(std::log(1e5) + run.spent()) - std::sqrt(std::log(1e5)), 2.0);
     const bool check_was_due =
         run.result.steps % 5 == 0 && run.measured_at.back() != run.result.steps;
-    const double sigma =
-        check_was_due ? 30.0
-        : run.result.steps % 5 == 0
-            ? run.experiment.plan().noise_adapts->rule->next(run.noise.back(), run.measured)
-            : run.noise.back();
+    const double sigma = check_was_due               ? 30.0
+                         : run.result.steps % 5 == 0 ? next_noise(run)
+                                                     : run.noise.back();
     CHECK(epsilon_of(rho + 1.0 / (2.0 * sigma * sigma)) > 2.0);
   }
   CHECK(exhausted > 10);
@@ -281,7 +290,9 @@ double released_change(const std::vector<LossPair>& losses) {
   for (const LossPair& pair : losses) features.insert(features.end(), pair.begin(), pair.end());
   const Dataset data({{2}, 0}, features, std::vector<float>(losses.size(), 0.0f));
   SerialExecutor executor;
-  core::AdaptiveNoise noise(experiment.plan(), data, core::RandomKey::from_seed(1), executor);
+  core::Components made = core::start_components(experiment.plan());
+  core::AdaptiveNoise noise(experiment.plan(), *made.aggregator, data,
+                            core::RandomKey::from_seed(1), executor);
   CountingAccountant accountant;
   accountant.start(Adjacency::replace_one);
   TempDir dir;
@@ -411,7 +422,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
 TEST_CASE("adaptive noise: a run that is cut off leaves no noise that it did not use",
           "[adaptive_noise]") {
   Experiment experiment(kBase);
-  core::Plan& plan = experiment.plan();
+  const core::Plan& plan = experiment.plan();
   std::atomic<bool> stop = true;
   const auto result = core::run(plan, {.directory = experiment.run_dir(),
                                        .lock = "",
@@ -539,16 +550,25 @@ TEST_CASE("adaptive noise: without noise there is nothing to adapt, check or pay
 
 namespace {
 
-/// Says whatever a test wants.
-class AnyNoise final : public AdaptiveSchedule {
+/// Begins with 20, checks after every 5 steps, and then says whatever a test wants.
+class AnyNoise final : public Schedule, public AdaptiveSchedule {
  public:
-  explicit AnyNoise(double next) : next_(next) {}
-  Measurement measurement() const override { return {}; }
-  double next(double, std::span<const double>) const override { return next_; }
-
- private:
-  double next_;
+  explicit AnyNoise(const Params&) {}
+  void start(const Horizon&) override {}
+  double value(std::uint64_t) const override { return 20.0; }
+  bool is_shape() const override { return false; }
+  Measurement measurement() const override {
+    return {.what = Measured::loss_change, .every = 5, .loss_bound = 2.0, .noise_multiplier = 30.0};
+  }
+  double next(double, std::span<const double>) const override { return wanted; }
+  inline static double wanted = 0.0;
 };
+
+Experiment with_noise(double wanted) {
+  static const Catalog catalog = house_with({offer<Schedule, AnyNoise>("any_noise")});
+  AnyNoise::wanted = wanted;
+  return Experiment(kBase, {"schedules.noise_multiplier=any_noise"}, catalog);
+}
 
 }  // namespace
 
@@ -556,16 +576,12 @@ TEST_CASE("adaptive noise: a schedule that asks for no noise ends the run before
           "[adaptive_noise][privacy]") {
   for (const double next : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     INFO(next);
-    Experiment experiment(kBase);
-    const AnyNoise rule(next);
-    experiment.plan().noise_adapts->rule = &rule;
+    Experiment experiment = with_noise(next);
     CHECK_THROWS_AS(experiment.run(), PluginError);
     CHECK(experiment.ledger().releases.size() == 6);  // five steps and the check
   }
   // Whatever else it asks for is paid for, or not made.
-  Experiment greedy(kBase);
-  const AnyNoise rule(1e-3);
-  greedy.plan().noise_adapts->rule = &rule;
+  Experiment greedy = with_noise(1e-3);
   const auto result = greedy.run();
   CHECK(result.steps == 5);
   CHECK(result.status == core::RunStatus::budget_exhausted);

@@ -69,8 +69,8 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
         CHECK(arm.manifest->federated->rounds == row.rounds);
         REQUIRE(federated.clients.size() == 10);
         for (const core::ClientPlan& client : federated.clients) {
-          CHECK(client.plan.dataset_size == 5000);
-          CHECK(client.plan.batch_size.front() == 75.0);
+          CHECK(client.plan->dataset_size == 5000);
+          CHECK(client.plan->batch_size.front() == 75.0);
         }
         CHECK(arm.epsilon().value <= row.epsilon);
         if (tau == 0 && !table.has_rounds_enough) {

@@ -85,7 +85,7 @@ TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[r
         kBase, {"model={kind: linear, initialisation: zeros}", "schedules.learning_rate=0",
                 "sampler=full_batch", "privacy.adjacency=zero_out", "steps=300",
                 "clipping={kind: adaptive, quantile: " + quantile + "}", noise});
-    const auto rows = experiment.plan().data->read(Split::train);
+    const auto rows = experiment.plan().setting->data->read(Split::train);
     const double found = experiment.run().summary.at("clip_norm").get<double>();
     CHECK(last_measurement(experiment).at("clip_norm") == found);
     std::vector<float> features(rows.row_size() * rows.rows()), targets(rows.rows());

@@ -64,7 +64,7 @@ TEST_CASE("a convolutional network is trained from a manifest, under every clipp
   write_images(experiment.dir());
   // conv 9 x 4 + 4; norm 4 + 4; conv 36 x 4 + 4; 8 -> 8 -> 4 -> 2 -> 1 pixels, so dense 4 x 2 + 2.
   CHECK(experiment.plan().parameters == 40 + 8 + 148 + 10);
-  CHECK(experiment.plan().groups.size() == 4);
+  CHECK(experiment.plan().setting->groups.size() == 4);
   const auto result = experiment.run();
   INFO(clipping);
   CHECK(result.status == core::RunStatus::completed);

@@ -89,15 +89,15 @@ TEST_CASE("example fashion-mnist: a data set by its name, its first ten steps",
     PRIVGRAD_SKIP("fashion-mnist is not in PRIVGRAD_DATA_DIR");
   }
   Example example("fashion-mnist", {"steps=10"});
-  CHECK(example.plan().info.train_rows == 60000);
-  CHECK(example.plan().info.shape.classes == 10);
+  CHECK(example.plan().setting->info.train_rows == 60000);
+  CHECK(example.plan().setting->info.shape.classes == 10);
   CHECK(example.run().epsilon.value <= 3.0);
 }
 
 TEST_CASE("example mnist-mlp: all of MNIST, its first ten steps", "[examples][data]") {
   if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
   Example example("mnist-mlp", {"steps=10"});
-  CHECK(example.plan().info.train_rows == 60000);
+  CHECK(example.plan().setting->info.train_rows == 60000);
   CHECK(example.plan().batch_size.front() == 2000.0);
   const auto result = example.run();
   CHECK(result.epsilon.value <= 3.0);

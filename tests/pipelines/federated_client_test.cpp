@@ -39,7 +39,9 @@ core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Data
   return std::move(*sent);
 }
 
-Dataset training_data(Experiment& experiment) { return experiment.plan().data->read(Split::train); }
+Dataset training_data(Experiment& experiment) {
+  return experiment.plan().setting->data->read(Split::train);
+}
 
 std::vector<float> start_of(Experiment& experiment) {
   std::vector<float> model(experiment.plan().parameters);

@@ -76,7 +76,7 @@ Outcome run_with(const std::string& sampler, const std::string& aggregator) {
   const core::Manifest manifest =
       core::parse_manifest(kBase, dir.path() / "manifest.yaml",
                            {"sampler=" + sampler, "aggregator=" + aggregator}, wanderers());
-  core::Plan plan = core::make_plan(manifest);
+  const core::Plan plan = core::make_plan(manifest);
   Outcome outcome;
   try {
     core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});

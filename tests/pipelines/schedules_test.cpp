@@ -25,7 +25,7 @@ steps: 50
 
 using Overrides = std::vector<std::string>;
 
-core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
+const core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
 
 /// What the accountant says of exactly these steps, composed here and not by the plan.
 double epsilon_of(const core::Plan& plan, double rows) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/studies/choice_cost.hpp"
@@ -388,7 +389,7 @@ std::map<std::string, Seen> listen(const std::string& axes, std::uint64_t seed) 
     const core::Manifest manifest =
         core::parse_manifest(core::to_yaml(arm.manifest->resolved), "/nowhere/m.yaml",
                              {"seed=" + std::to_string(seed)}, listening());
-    core::Plan plan = core::make_plan(manifest);
+    const core::Plan plan = core::make_plan(manifest);
     const TempDir dir;
     core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
   }

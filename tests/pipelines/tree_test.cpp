@@ -177,7 +177,8 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
 
   SECTION("of independent releases it speaks as before") {
     Experiment other(kBase, {"aggregator=gaussian"});
-    const auto independent = core::privacy_statement(other.plan(), core::spending_of(other.plan()));
+    const auto independent =
+        core::privacy_statement(other.plan(), core::outcome_of_all(other.plan()));
     CHECK_FALSE(independent.at("mechanism").contains("correlated"));
     CHECK_THAT(independent.at("sampling").at("means").get<std::string>(),
                ContainsSubstring("costliest release"));

@@ -9,25 +9,28 @@
 #include "house_plugins.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/ledger.hpp"
 
 /// A manifest, its plan, and its run, in a directory of their own.
 class Experiment {
  public:
-  explicit Experiment(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  /// \param catalog  outlives this.
+  explicit Experiment(const std::string& yaml, const std::vector<std::string>& overrides = {},
+                      const privgrad::Catalog& catalog = house())
+      : catalog_(catalog), overrides_(overrides) {
     write_file(dir_.path() / "manifest.yaml", yaml);
-    overrides_ = overrides;
   }
 
   /// For data files beside the manifest.
   const std::filesystem::path& dir() const { return dir_.path(); }
   std::filesystem::path run_dir() const { return dir_.path() / "run"; }
 
-  privgrad::core::Plan& plan() {
+  const privgrad::core::Plan& plan() {
     if (!plan_) {
       manifest_ = std::make_unique<privgrad::core::Manifest>(
-          privgrad::core::load_manifest(dir_.path() / "manifest.yaml", overrides_, house()));
+          privgrad::core::load_manifest(dir_.path() / "manifest.yaml", overrides_, catalog_));
       plan_ = privgrad::core::make_plan(*manifest_);
     }
     return *plan_;
@@ -54,6 +57,7 @@ class Experiment {
 
  private:
   TempDir dir_;
+  const privgrad::Catalog& catalog_;
   std::vector<std::string> overrides_;
   std::unique_ptr<privgrad::core::Manifest> manifest_;
   std::optional<privgrad::core::Plan> plan_;

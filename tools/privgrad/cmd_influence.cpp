@@ -91,7 +91,7 @@ Value parsed_auxiliary(const std::string& text) {
 /// or a linear response. What the transforms would make of the private rows they stand for already;
 /// those that only set a scale are kept, and are fitted on the public rows.
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
-  const ExampleShape& shape = plan.network.input;
+  const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {
     throw UsageError("the auxiliary data that can be made are vectors, but " +
                      manifest.model.component->factory.info.name + " takes examples of " +
@@ -213,7 +213,7 @@ int by_hessian(const Call& call, const Arguments& arguments, const core::Manifes
   const core::Manifest changed =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), catalog,
                           data_changes(call, arguments, manifest, plan));
-  core::Plan on_data = core::make_plan(changed);
+  const core::Plan on_data = core::make_plan(changed);
   const std::vector<double> influence =
       core::quadratic_influence(core::quadratic_descent_of(on_data));
   std::vector<InfluenceEstimate> estimates;

@@ -11,6 +11,7 @@
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
+#include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/report/noise_error.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
@@ -93,8 +94,9 @@ std::vector<double> summed_independent_noise(const core::Plan& plan, double mome
 }
 
 std::vector<double> correlated_noise(const core::Plan& plan) {
-  if (plan.differences != nullptr) {
-    std::vector<double> stddev = plan.differences->combined_noise();
+  const core::Components made = core::start_components(plan);
+  if (made.differences != nullptr) {
+    std::vector<double> stddev = made.differences->combined_noise();
     for (std::uint64_t step = 0; step < plan.steps(); ++step)
       stddev[step] *= plan.clip_norm[step] / plan.batch_size[step];
     return stddev;

@@ -5,7 +5,8 @@
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 
 namespace privgrad::tool {
 namespace {

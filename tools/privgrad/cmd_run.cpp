@@ -37,7 +37,7 @@ void check_utf8(const std::string& directory) {
   }
 }
 
-core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
+core::RunResult train(const core::Plan& plan, core::RunOptions options, bool quiet) {
   const core::Manifest& manifest = *plan.manifest;
   ProgressDisplay display(manifest.noise_off ? std::nullopt : manifest.target_epsilon, quiet);
   options.on_progress = [&](const core::Progress& progress) { display.show(progress); };
@@ -46,7 +46,7 @@ core::RunResult train(core::Plan& plan, core::RunOptions options, bool quiet) {
   return core::run(plan, options);
 }
 
-core::RunResult train_in_directory(core::Plan& plan, core::RunOptions options,
+core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions options,
                                    const Arguments& arguments) {
   const bool quiet = arguments.has("quiet");
   if (arguments.has("out")) {
@@ -73,6 +73,8 @@ int conclude(const core::Plan& plan, const core::RunResult& result) {
       complain("error",
                "interrupted after " + reached + "; the run directory holds the model so far");
       return 1;
+    case core::RunStatus::unfinished:  // never returned by a run
+      break;
     case core::RunStatus::diverged:
       complain("error", "diverged after " + reached +
                             ": the parameters are no longer finite; lower schedules.learning_rate");
@@ -90,7 +92,7 @@ int run(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
-  core::Plan plan = core::make_plan(manifest);
+  const core::Plan plan = core::make_plan(manifest);
   options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);

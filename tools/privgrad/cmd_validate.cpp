@@ -1,9 +1,17 @@
 #include "command.hpp"
 #include "manifest_call.hpp"
 #include "plugins.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
+#include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/transform.hpp"
 
 namespace privgrad::tool {
 namespace {

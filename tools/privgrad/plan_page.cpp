@@ -78,11 +78,11 @@ std::string schedules_section(const core::Plan& plan) {
                short_number(values.back(), 5), sparkline(values, kCurveWidth, speaks_utf8())});
   };
   add(plan.noise_adapts ? "first noise multiplier" : "noise multiplier", plan.noise_multiplier);
-  if (plan.adaptive != nullptr) {
+  if (plan.clip_norm_adapts()) {
     add("  of the gradients", plan.gradient_noise_multiplier());
     add("  of the count (examples)", plan.count_noise);
   }
-  add(plan.adaptive != nullptr ? "first clip norm" : "clip norm", plan.clip_norm);
+  add(plan.clip_norm_adapts() ? "first clip norm" : "clip norm", plan.clip_norm);
   add("learning rate", plan.learning_rate);
   add("expected batch size", plan.batch_size);
   return section("schedules", table) + adaptive_text(plan) + influence_text(plan);
@@ -123,7 +123,7 @@ std::string federated_section(const core::Plan& plan) {
   facts.add({"rounds", std::to_string(wish.rounds)});
   facts.add({"aggregation", std::string(to_text(wish.aggregation))});
   std::string iterations = "chosen as the run goes";
-  if (federated.adaptive == nullptr) {
+  if (!federated.is_adaptive()) {
     const auto& all = federated.local_iterations;
     const auto [low, high] = std::minmax_element(all.begin(), all.end());
     iterations =
@@ -143,9 +143,9 @@ std::string federated_section(const core::Plan& plan) {
   clients.add({"client", "examples", "steps", "epsilon", has_labels ? "labels" : ""});
   for (std::size_t i = 0; i < std::min(federated.clients.size(), kMostClients); ++i) {
     const core::ClientPlan& client = federated.clients[i];
-    clients.add({std::to_string(i), std::to_string(client.plan.dataset_size),
-                 std::to_string(client.plan.affordable_steps),
-                 federated.at_server() ? "-" : short_bound(client.plan.epsilon().value),
+    clients.add({std::to_string(i), std::to_string(client.plan->dataset_size),
+                 std::to_string(client.plan->affordable_steps),
+                 federated.at_server ? "-" : short_bound(client.plan->epsilon().value),
                  labels_text(client.labels)});
   }
   std::string text = section("federated", facts) + "\n" + clients.text(kIndent);
@@ -156,8 +156,7 @@ std::string federated_section(const core::Plan& plan) {
 
 /// What the drawn order costs its examples.
 std::string participation_text(const core::Plan& plan) {
-  const core::RhoOfExamples rho =
-      plan.correlated->rho(plan.order(), plan.dataset_size, plan.manifest->adjacency);
+  const core::RhoOfExamples rho = plan.rho_of_examples();
   std::string steps = std::to_string(rho.fewest_steps);
   if (rho.most_steps > rho.fewest_steps) steps += " to " + std::to_string(rho.most_steps);
   return "in " + steps + " of the steps; rho at most " + short_bound(rho.most) + ", median " +

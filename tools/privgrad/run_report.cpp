@@ -76,7 +76,7 @@ std::string run_report(const core::Plan& plan, const core::RunResult& result) {
                                  ? ", budget " + format_number(*manifest.target_epsilon)
                                  : "")});
   if (plan.noise_adapts) {
-    facts.add({"spent", "epsilon " + short_bound(plan.noise_adapts->made->spent_epsilon) +
+    facts.add({"spent", "epsilon " + short_bound(result.noise->spent_epsilon) +
                             ": no guarantee, the noise followed what was released"});
   }
   facts.add({"delta", format_number(manifest.target_delta)});

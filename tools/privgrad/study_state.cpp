@@ -8,7 +8,7 @@
 
 #include "manifest_call.hpp"
 #include "privgrad/host/lock_file.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {

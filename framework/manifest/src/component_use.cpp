@@ -1,6 +1,6 @@
-#include <utility>
-
 #include "privgrad/manifest/component_use.hpp"
+
+#include <utility>
 
 #include "privgrad/trust/certified_accountant.hpp"
 

@@ -723,6 +723,20 @@ std::string Manifest::position_of(std::string_view dotted_key) const {
   return whole == positions.end() ? std::string() : whole->second;
 }
 
+std::string error_text(const Manifest& manifest, std::string_view key, std::string_view what) {
+  std::string text = manifest.position_of(key);
+  return text.append(": error: ").append(key).append(": ").append(what);
+}
+
+ManifestError error_at(const Manifest& manifest, std::string_view key, std::string_view what) {
+  return ManifestError({error_text(manifest, key, what)});
+}
+
+PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
+                              std::string_view what) {
+  return PrivacyError(error_text(manifest, key, what));
+}
+
 std::string read_yaml_file(const fs::path& file) {
   std::error_code error;
   if (fs::is_directory(file, error)) throw IoError(file.string() + ": is a directory, not a file");

@@ -5,21 +5,27 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/components.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
 
-AdaptiveNoise::AdaptiveNoise(const Plan& plan, const Dataset& train, const RandomKey& key,
-                             Executor& executor)
+AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
+                             const RandomKey& key, Executor& executor)
     : plan_(plan),
       adapts_(*plan.noise_adapts),
+      schedule_(plan.manifest->noise_multiplier.make<Schedule>()),
+      rule_(dynamic_cast<const AdaptiveSchedule*>(schedule_.get())),
+      aggregator_(aggregator),
       train_(train),
       executor_(executor),
       check_noise_(adapts_.measurement.noise_multiplier),
       check_mechanism_(check_noise_, key.derive("noise/checks"), executor),
       multipliers_(plan.noise_multiplier),
-      current_(plan.noise_multiplier.front()) {}
+      current_(plan.noise_multiplier.front()) {
+  schedule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
+}
 
 bool AdaptiveNoise::choose(std::uint64_t step, const Program& program, const Dataset& test,
                            Ledger& ledger) {
@@ -32,7 +38,7 @@ bool AdaptiveNoise::choose(std::uint64_t step, const Program& program, const Dat
   if (!measured) return false;
   record_.measured_at.push_back(step);
   record_.measured.push_back(*measured);
-  change_to(adapts_.rule->next(current_, record_.measured), step);
+  change_to(rule_->next(current_, record_.measured), step);
   return true;
 }
 
@@ -87,17 +93,12 @@ void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
   current_ = multiplier;
   std::fill(multipliers_.begin() + static_cast<std::ptrdiff_t>(step), multipliers_.end(),
             multiplier);
-  manifest.aggregator.with_position([&] {
-    plan_.aggregator->start({.steps = plan_.steps(),
-                             .noise_multipliers = multipliers_,
-                             .clip_norms = plan_.clip_norm,
-                             .learning_rates = plan_.learning_rate,
-                             .facts = plan_.facts});
-  });
+  start_aggregator(manifest, aggregator_, plan_.facts, multipliers_, plan_.clip_norm,
+                   plan_.learning_rate);
 }
 
 std::optional<Receipt> AdaptiveNoise::pay(std::uint64_t step, Ledger& ledger) {
-  const Event release = release_event(*plan_.aggregator, step, plan_.manifest->adjacency);
+  const Event release = release_event(aggregator_, step, plan_.manifest->adjacency);
   const Charge charge{step, release, release};
   std::vector<Receipt> receipts = ledger.charge({&charge, 1});
   if (receipts.empty()) return std::nullopt;

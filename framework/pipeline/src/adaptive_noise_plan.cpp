@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
+#include "guard.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/schedule.hpp"
 #include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 #include "privgrad/value.hpp"
+#include "step_plan.hpp"
 
 namespace privgrad::core {
 
@@ -48,7 +53,7 @@ void refuse_accountants(const Manifest& manifest, const std::string& name) {
   const auto accountant = make_accountant(manifest.accountant);
   manifest.accountant.with_position([&] {
     if (dynamic_cast<const ComposesAdaptively*>(accountant.get()) != nullptr) return;
-    throw PrivacyError(manifest.accountant.component->factory.info.name +
+    throw PrivacyError(manifest.accountant.name() +
                        " is no privacy filter, so that it cannot guard noise which " + name +
                        " chooses from earlier releases; use accountant zcdp");
   });
@@ -59,8 +64,8 @@ void refuse_accountants(const Manifest& manifest, const std::string& name) {
   });
 }
 
-void check_measurement(const Measurement& measurement, const Manifest& manifest, const Plan& plan,
-                       const std::string& name) {
+void check_measurement(const Measurement& measurement, const Manifest& manifest,
+                       const Setting& setting, const std::string& name) {
   const auto is_positive = [](double value) { return std::isfinite(value) && value > 0.0; };
   if (measurement.every == 0) throw PluginError(name + " asks for a measurement every 0 steps");
   if (measurement.what == Measured::loss_change) {
@@ -72,7 +77,7 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
                       format_number(measurement.noise_multiplier) +
                       ", expected finite numbers above 0");
   }
-  if (plan.info.test_rows == 0) {
+  if (setting.info.test_rows == 0) {
     throw ConfigError(name +
                       " follows the test examples, and there are none; use descent_check, "
                       "which follows the training examples at a price");
@@ -82,54 +87,71 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
                        " follows the test examples exactly, which nothing is charged for: if they "
                        "are public, say so (data.test_is_public: true); if not, use descent_check");
   }
-  if (measurement.what == Measured::validation_accuracy && plan.network.input.classes == 0) {
+  if (measurement.what == Measured::validation_accuracy && setting.network.input.classes == 0) {
     throw ConfigError(name +
                       " follows the accuracy, but the data has no classes; use metric: loss");
   }
 }
 
+/// The zcdp event that costs as much as the budget. A run that the filter lets through is rho-zCDP
+/// with this rho: no sum of rhos that is larger meets the target.
+Event event_of_budget(const Manifest& manifest) {
+  const auto fits = [&](double rho) {
+    const Event event = Event::zcdp(rho);
+    return guard_answer(manifest, {{0, event, event}}).value <= *manifest.target_epsilon;
+  };
+  double above = 1.0;
+  while (fits(above)) above *= 2.0;
+  double rho = 0.0;
+  for (double middle = 0.5 * above; rho < middle && middle < above;
+       middle = rho + 0.5 * (above - rho)) {
+    (fits(middle) ? rho : above) = middle;
+  }
+  return Event::zcdp(rho);
+}
+
 }  // namespace
 
-std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest, const Plan& plan) {
+std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
+                                                     const Setting& setting, std::uint64_t steps) {
   const ComponentUse& use = manifest.noise_multiplier;
-  if (use.component == nullptr || manifest.noise_off) return std::nullopt;
+  if (!use.is_given() || manifest.noise_off) return std::nullopt;
+  const auto schedule = use.make<Schedule>();
+  const auto* rule = dynamic_cast<const AdaptiveSchedule*>(schedule.get());
+  if (rule == nullptr) return std::nullopt;
   AdaptiveNoisePlan adapts;
-  adapts.schedule = use.make<Schedule>();
-  adapts.rule = dynamic_cast<const AdaptiveSchedule*>(adapts.schedule.get());
-  if (adapts.rule == nullptr) return std::nullopt;
-  const std::string& name = use.component->factory.info.name;
   use.with_position([&] {
-    refuse_setting(manifest, name);
-    adapts.schedule->start({.steps = plan.steps(), .slot = "noise_multiplier"});
-    adapts.measurement = adapts.rule->measurement();
-    check_measurement(adapts.measurement, manifest, plan, name);
-    for (std::uint64_t step = 1; step < plan.steps(); ++step) {
-      if (adapts.schedule->value(step) == adapts.schedule->value(0)) continue;
-      throw PluginError(name + " adapts the noise, and plans another one for step " +
+    refuse_setting(manifest, use.name());
+    schedule->start({.steps = steps, .slot = "noise_multiplier"});
+    adapts.measurement = rule->measurement();
+    check_measurement(adapts.measurement, manifest, setting, use.name());
+    for (std::uint64_t step = 1; step < steps; ++step) {
+      if (schedule->value(step) == schedule->value(0)) continue;
+      throw PluginError(use.name() + " adapts the noise, and plans another one for step " +
                         std::to_string(step) + " than for the first");
     }
   });
-  refuse_accountants(manifest, name);
+  refuse_accountants(manifest, use.name());
   return adapts;
 }
 
-void check_adaptive_noise(const Manifest& manifest, const Plan& plan) {
-  const std::string& name = manifest.noise_multiplier.component->factory.info.name;
-  if (plan.adaptive != nullptr) {
+void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps) {
+  const std::string& name = manifest.noise_multiplier.name();
+  if (steps.clip_norm_adapts) {
     manifest.clipping.with_position([&] {
       throw ConfigError("releases a count that is planned for noise known beforehand, but " + name +
                         " chooses it as the run goes; use a clipping that keeps the clip norm");
     });
   }
-  if (plan.correlated || plan.grid_levels != 0) {
+  if (steps.correlated || steps.grid_levels != 0) {
     manifest.aggregator.with_position([&] {
       throw ConfigError(
-          (plan.correlated ? "carries noise on from step to step" : "adds noise on a grid") +
+          (steps.correlated ? "carries noise on from step to step" : "adds noise on a grid") +
           std::string(", which is planned for noise known beforehand, but ") + name +
           " chooses it as the run goes; use aggregator gaussian");
     });
   }
-  const bool in_full = std::all_of(plan.charges.begin(), plan.charges.end(),
+  const bool in_full = std::all_of(steps.charges.begin(), steps.charges.end(),
                                    [](const Charge& one) { return one.cost == one.release; });
   if (in_full) return;
   manifest.sampler.with_position([&] {
@@ -137,6 +159,21 @@ void check_adaptive_noise(const Manifest& manifest, const Plan& plan) {
                        " chooses it as the run goes, so that each step is to be charged in full; "
                        "use full_batch, or amplification: false if the sampler has it");
   });
+}
+
+PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers) {
+  AdaptiveNoisePlan& adapts = *numbers.noise_adapts;
+  adapts.of_checks = guard_answer(manifest, numbers.beside);
+  PrivacyAnswer& epsilon = numbers.accountants.front().epsilon;
+  adapts.unchanged = std::exchange(
+      epsilon, {.value = *manifest.target_epsilon,
+                .bound = BoundKind::upper,
+                .lower = {},
+                .note = "the budget, which the noise is chosen within; if it never changed, " +
+                        std::to_string(numbers.affordable_steps) + " steps would spend " +
+                        short_bound(epsilon.value)});
+  numbers.event = event_of_budget(manifest);
+  return numbers;
 }
 
 }  // namespace privgrad::core

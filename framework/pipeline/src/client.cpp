@@ -36,11 +36,14 @@ Client::Client(std::size_t number, const FederatedPlan& federated, const Federat
     : federated_(federated),
       wish_(wish),
       client_(federated.clients[number]),
-      plan_(client_.plan),
+      plan_(*client_.plan),
       data_(data),
       executor_(executor),
       trainer_(plan_, data, client_.rows, key_of(number, run_key), executor) {
-  if (client_.estimate_sampler == nullptr) return;
+  if (!federated.estimates || wish.estimates == EstimateMode::from_models) return;
+  estimate_sampler_ =
+      start_estimate_sampler(*plan_.manifest, plan_.dataset_size, federated.estimate_batch_size);
+  estimate_divisor_ = estimate_sampler_->expected_batch_size(0);
   const RandomKey key = key_of(number, run_key);
   estimate_noise_ = std::make_unique<IndependentNoise>(federated.estimate_noise);
   estimate_mechanism_.emplace(*estimate_noise_, key.derive("estimates"), executor);
@@ -96,8 +99,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
 
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
-  client_.estimate_sampler->sample(estimates_made_, client_.rows.size(), *estimate_random_,
-                                   estimate_batch_);
+  estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
+                            estimate_batch_);
   for (std::uint32_t& row : estimate_batch_) {
     if (row >= client_.rows.size()) {
       throw PluginError("the sampler broke its contract: row " + std::to_string(row) +
@@ -144,9 +147,9 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
   Bounded sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
   const Released released =
       receipts.empty()
-          ? estimate_mechanism_->release_without_noise(std::move(sum), client_.estimate_divisor)
+          ? estimate_mechanism_->release_without_noise(std::move(sum), estimate_divisor_)
           : estimate_mechanism_->release(std::move(sum), std::move(receipts.front()),
-                                         client_.estimate_divisor);
+                                         estimate_divisor_);
   round.loss_changes = {static_cast<double>(released.values()[0]),
                         static_cast<double>(released.values()[1])};
 }
@@ -156,7 +159,7 @@ Released Client::exact_gradient(std::vector<float> model, Workbench& bench) {
   const LongestStay rule;
   Bounded sum = clipped_sum(
       *bench.program, data_, estimate_batch_,
-      {.rule = rule, .groups = plan_.groups, .clip_norm = kNoClipping, .count_share = 0.0},
+      {.rule = rule, .groups = plan_.setting->groups, .clip_norm = kNoClipping, .count_share = 0.0},
       executor_, plan_.manifest->microbatch_size, &bench.memory);
   return estimate_mechanism_->release_without_noise(std::move(sum),
                                                     static_cast<double>(estimate_batch_.size()));

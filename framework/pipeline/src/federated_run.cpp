@@ -11,6 +11,7 @@
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "run_output.hpp"
@@ -37,7 +38,7 @@ struct Round {
 
 class FederatedRun {
  public:
-  FederatedRun(Plan& plan, const RunOptions& options)
+  FederatedRun(const Plan& plan, const RunOptions& options)
       : plan_(plan),
         manifest_(*plan.manifest),
         federated_(*plan.federated),
@@ -47,10 +48,15 @@ class FederatedRun {
         executor_(make_executor(options.threads)),
         key_(run_key(manifest_)),
         pool_(plan, *executor_),
-        estimator_(wish_.estimates, plan.parameters) {}
+        chooser_(start_local_iterations(wish_)),
+        estimator_(wish_.estimates, plan.parameters) {
+    if (!federated_.at_server) participation_ = start_participation(manifest_);
+    if (chooser_.rule != nullptr)
+      chooser_.rule->start_rounds(wish_.rounds, federated_.affordable_steps);
+  }
 
   RunResult run() {
-    data_ = read_data(plan_);
+    data_ = read_data(manifest_, *plan_.setting);
     bench_ = make_workbench(plan_, *executor_);
     model_ = initial_parameters(plan_, key_);
     bench_.load(model_);
@@ -58,7 +64,7 @@ class FederatedRun {
       clients_.push_back(
           std::make_unique<Client>(i, federated_, wish_, data_.train, key_, *executor_));
     }
-    if (federated_.at_server()) start_server();
+    if (federated_.at_server) start_server();
     output_.open();
     rounds_file_.emplace(options_.directory / "rounds.jsonl");
     write_clients();
@@ -88,6 +94,7 @@ class FederatedRun {
   // ---- the loop
 
   void train() {
+    result_.status = RunStatus::completed;
     result_.epsilon = charged();
     mishaps_.dropped.resize(clients_.size());
     mishaps_.slow.resize(clients_.size());
@@ -98,7 +105,7 @@ class FederatedRun {
       }
       Round round{.number = number, .estimates = {}};
       draw_mishaps(number);
-      const bool goes_on = federated_.at_server() ? server_round(round) : client_round(round);
+      const bool goes_on = federated_.at_server ? server_round(round) : client_round(round);
       if (!goes_on) break;
       rounds_ = number + 1;
       finish_round(round);
@@ -184,7 +191,7 @@ class FederatedRun {
 
   /// What a client can make less than this, it makes.
   std::uint64_t local_iterations(std::uint64_t round) {
-    if (federated_.adaptive == nullptr) return federated_.local_iterations[round];
+    if (!federated_.is_adaptive()) return federated_.local_iterations[round];
     FederatedProgress progress;
     progress.round = round;
     progress.rounds_left = wish_.rounds - round;
@@ -207,7 +214,7 @@ class FederatedRun {
     progress.divergence = estimates_.divergence;
     progress.convexity = estimates_.convexity;
     progress.heterogeneity = estimates_.heterogeneity;
-    const std::uint64_t steps = federated_.adaptive->next(progress);
+    const std::uint64_t steps = chooser_.rule->next(progress);
     if (steps == 0) {
       throw PluginError(wish_.local_iterations.component->full_name() +
                         ": gave 0 local iterations, expected at least 1");
@@ -219,8 +226,8 @@ class FederatedRun {
   /// The clients of a round that have steps left, ascending.
   std::vector<std::uint32_t> members_of(std::uint64_t round) {
     std::vector<std::uint32_t> drawn, members;
-    federated_.participation->sample(round, clients_.size(),
-                                     *make_random_source(key_.derive("participation")), drawn);
+    participation_->sample(round, clients_.size(),
+                           *make_random_source(key_.derive("participation")), drawn);
     std::sort(drawn.begin(), drawn.end());
     for (const std::uint32_t client : drawn) {
       if (client >= clients_.size() || (!members.empty() && members.back() == client)) {
@@ -270,15 +277,15 @@ class FederatedRun {
     if (manifest_.noise_off) return;
     Json facts = output_.ledger_facts();
     facts["rounds"] = wish_.rounds;
-    if (federated_.at_server()) {
+    if (federated_.at_server) {
       server_->open_ledger(options_.directory / "ledger.jsonl", facts);
       return;
     }
     std::filesystem::create_directory(options_.directory / "ledgers");
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       facts["client"] = i;
-      facts["dataset_size"] = federated_.clients[i].plan.dataset_size;
-      facts["planned_steps"] = federated_.clients[i].plan.steps();
+      facts["dataset_size"] = federated_.clients[i].plan->dataset_size;
+      facts["planned_steps"] = federated_.clients[i].plan->steps();
       clients_[i]->open_ledger(ledger_file(i), facts);
     }
   }
@@ -300,11 +307,11 @@ class FederatedRun {
   }
 
   /// The client whose ledger that is.
-  const Plan* plan_of(const Ledger* ledger) const {
+  std::optional<std::size_t> client_of(const Ledger* ledger) const {
     for (std::size_t i = 0; i < clients_.size(); ++i) {
-      if (clients_[i]->ledger() == ledger) return &federated_.clients[i].plan;
+      if (clients_[i]->ledger() == ledger) return i;
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   std::uint64_t estimates_of(const Ledger* ledger) const {
@@ -312,20 +319,6 @@ class FederatedRun {
       if (client->ledger() == ledger) return client->estimates_made();
     }
     return 0;
-  }
-
-  /// What is stated is what one client was charged for: its sampling and its releases, not those of
-  /// another one that was planned to cost more and took part less.
-  void state(const Plan& client) {
-    plan_.charges = client.charges;
-    plan_.beside = client.beside;
-    plan_.event = client.event;
-    plan_.accountants = client.accountants;
-    plan_.affordable_steps = client.affordable_steps;
-    plan_.noise_multiplier = client.noise_multiplier;
-    plan_.clip_norm = client.clip_norm;
-    plan_.learning_rate = client.learning_rate;
-    plan_.batch_size = client.batch_size;
   }
 
   PrivacyAnswer charged() const {
@@ -344,7 +337,7 @@ class FederatedRun {
     result_.steps = 0;
     for (const auto& client : clients_)
       result_.steps = std::max(result_.steps, client->steps_done());
-    if (federated_.at_server()) result_.steps = rounds_;
+    if (federated_.at_server) result_.steps = rounds_;
     Json line{{"round", round.number + 1},
               {"local_iterations", round.local_iterations},
               {"steps", result_.steps},
@@ -391,19 +384,19 @@ class FederatedRun {
   void write_clients() const {
     Json list = Json::array();
     for (std::size_t i = 0; i < clients_.size(); ++i) {
-      const ClientPlan& plan = federated_.clients[i];
+      const ClientPlan& client = federated_.clients[i];
       Json json{{"client", i},
-                {"dataset_size", plan.plan.dataset_size},
-                {"affordable_steps", plan.plan.affordable_steps}};
+                {"dataset_size", client.plan->dataset_size},
+                {"affordable_steps", client.plan->affordable_steps}};
       if (shows_participation()) {
         json["steps"] = clients_[i]->steps_done();
         json["estimates"] = clients_[i]->estimates_made();
       }
-      if (!plan.labels.empty()) json["labels"] = plan.labels;
-      if (!federated_.at_server()) {
+      if (!client.labels.empty()) json["labels"] = client.labels;
+      if (!federated_.at_server) {
         json["weight"] = federated_.weights[i];
         const Ledger* ledger = clients_[i]->ledger();
-        json["epsilon"] = json_number(plan.plan.epsilon().value);
+        json["epsilon"] = json_number(client.plan->epsilon().value);
         json["charged_epsilon"] =
             ledger == nullptr ? Json(nullptr) : json_number(ledger->spent().value);
       }
@@ -416,23 +409,21 @@ class FederatedRun {
   void close() {
     const std::string status(to_text(result_.status));
     const Ledger* fullest = fullest_ledger();
-    ChargedSteps steps;
+    ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {
-      steps.charged = fullest->releases() - estimates_of(fullest);
-      steps.accounted = is_accounted_in_full() ? plan_.affordable_steps : steps.charged;
+      paid.charged = fullest->releases() - estimates_of(fullest);
+      paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
     }
-    if (!server_ && fullest != nullptr && !is_accounted_in_full()) state(*plan_of(fullest));
+    if (!server_ && fullest != nullptr && !is_accounted_in_full())
+      result_.client = client_of(fullest);
     if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_);
     for (const auto& client : clients_) client->close_ledger(status);
     write_clients();
     const double spent = charged().value;
     result_.epsilon = proved();
-    Json facts{{"clients", clients_.size()},
-               {"rounds", rounds_},
-               {"planned_rounds", wish_.rounds},
-               {"aggregation", to_text(wish_.aggregation)},
-               {"partition", wish_.partition.component->factory.info.name},
-               {"most_local_iterations", most_iterations_},
+    Json facts{{"clients", clients_.size()},           {"rounds", rounds_},
+               {"planned_rounds", wish_.rounds},       {"aggregation", to_text(wish_.aggregation)},
+               {"partition", wish_.partition.name()},  {"most_local_iterations", most_iterations_},
                {"charged_epsilon", json_number(spent)}};
     if (shows_participation()) {
       facts.update({{"dropped", dropped_in_all_},
@@ -440,13 +431,14 @@ class FederatedRun {
                     {"bytes_down", bytes_down_},
                     {"bytes_up", bytes_up_}});
     }
-    output_.close(result_, steps, model_,
-                  {{"clip_norm", plan_.clip_norm.front()}, {"federated", std::move(facts)}});
+    output_.close(
+        result_, model_,
+        {{"clip_norm", result_.stated(plan_).clip_norm.front()}, {"federated", std::move(facts)}});
   }
 
-  Plan& plan_;
+  const Plan& plan_;
   const Manifest& manifest_;
-  FederatedPlan& federated_;
+  const FederatedPlan& federated_;
   const Federated& wish_;
   const RunOptions& options_;
   RunOutput output_;
@@ -463,6 +455,8 @@ class FederatedRun {
   ClientProgram* client_program_ = nullptr;  // of server_bench_
   std::optional<Trainer> server_;
 
+  ComponentPtr<Sampler> participation_;  // of fed_avg
+  LocalIterationsRule chooser_;
   LossEstimator estimator_;
   LossEstimates estimates_;  // of the last round
   Mishaps mishaps_;
@@ -477,7 +471,7 @@ class FederatedRun {
 
 }  // namespace
 
-RunResult federated_run(Plan& plan, const RunOptions& options) {
+RunResult federated_run(const Plan& plan, const RunOptions& options) {
   return FederatedRun(plan, options).run();
 }
 

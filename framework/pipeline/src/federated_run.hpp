@@ -6,6 +6,6 @@ namespace privgrad::core {
 
 /// run() for a plan with clients. Beside what a central run leaves: rounds.jsonl, clients.json, and
 /// a ledger for each client under ledgers/ (dp_fed_avg: the server's ledger.jsonl).
-RunResult federated_run(Plan& plan, const RunOptions& options);
+RunResult federated_run(const Plan& plan, const RunOptions& options);
 
 }  // namespace privgrad::core

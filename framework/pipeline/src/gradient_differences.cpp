@@ -6,12 +6,14 @@
 
 namespace privgrad::core {
 
-GradientDifferences::GradientDifferences(const Plan& plan, Executor& executor)
+GradientDifferences::GradientDifferences(const Plan& plan, UsesGradientDifferences& rule,
+                                         Executor& executor)
     : plan_(plan),
+      rule_(rule),
       executor_(executor),
       anchor_(make_program(plan, backend_, executor)),
       last_anchor_(make_program(plan, backend_, executor)) {
-  if (!plan.manifest->noise_off) combined_noise_ = plan.differences->combined_noise();
+  if (!plan.manifest->noise_off) combined_noise_ = rule.combined_noise();
 }
 
 std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
@@ -19,7 +21,7 @@ std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
                                                const Program& program, const Dataset& data,
                                                std::span<const std::uint32_t> batch,
                                                const Clip& clip) {
-  const std::uint64_t epoch = plan_.differences->epoch_steps();
+  const std::uint64_t epoch = rule_.epoch_steps();
   const bool is_anchor = step % epoch == 0;
   if (is_anchor) {
     std::swap(anchor_, last_anchor_);
@@ -42,7 +44,7 @@ std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
 Released GradientDifferences::combine(std::uint64_t step, std::span<const Released> parts,
                                       double clip_norm, double divisor, bool noised) {
   const double stddev = noised ? combined_noise_[step] * clip_norm / divisor : 0.0;
-  return combined(*plan_.differences, step, parts, stddev);
+  return combined(rule_, step, parts, stddev);
 }
 
 }  // namespace privgrad::core

@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "federated_run.hpp"
-#include "privgrad/influence.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -20,7 +19,7 @@ using Json = nlohmann::json;
 
 class Training {
  public:
-  Training(Plan& plan, const RunOptions& options)
+  Training(const Plan& plan, const RunOptions& options)
       : plan_(plan),
         manifest_(*plan.manifest),
         options_(options),
@@ -30,7 +29,7 @@ class Training {
         trainer_(plan, data_.train, std::nullopt, key_, *executor_) {}
 
   RunResult run() {
-    data_ = read_data(plan_);
+    data_ = read_data(manifest_, *plan_.setting);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, key_));
     output_.open();
@@ -52,6 +51,7 @@ class Training {
   }
 
   void train() {
+    result_.status = RunStatus::completed;
     const std::uint64_t chosen = step_of_output();
     std::vector<float> output;
     result_.epsilon = ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
@@ -93,7 +93,7 @@ class Training {
   void report_progress() {
     Json more{{"clip_norm", trainer_.clip_norm()}};
     // Released with the gradients, and charged; nobody else knows how much was clipped.
-    if (plan_.adaptive != nullptr)
+    if (plan_.clip_norm_adapts())
       more["clipped_fraction"] = optional_json(trainer_.clipped_fraction());
     if (const AdaptiveNoise* noise = trainer_.adaptive_noise())
       more["noise_multiplier"] = noise->noise_multiplier();
@@ -109,36 +109,32 @@ class Training {
     if (ledger() != nullptr) ledger()->close(std::string(to_text(result_.status)), result_.steps);
     Json more{{"clip_norm", trainer_.clip_norm()},
               {"output", has_random_iterate_ ? "random_iterate" : "last"}};
-    ChargedSteps steps;
-    if (ledger() != nullptr) steps.charged = steps.accounted = ledger()->releases();
+    ChargedSteps& paid = result_.paid;
+    if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
     if (plan_.noise_adapts) {
-      steps.charged = steps.accounted = record_noise();
-      more["epsilon_spent"] = plan_.noise_adapts->made->spent_epsilon;
-      more["adaptive_noise"] = to_json(*plan_.noise_adapts);
+      record_noise();
+      more["epsilon_spent"] = result_.noise->spent_epsilon;
+      more["adaptive_noise"] = to_json(*plan_.noise_adapts, &*result_.noise);
     } else if (result_.status == RunStatus::diverged && ledger() != nullptr) {
       // Releases decided that this was the last step: what is proved is about all of them.
-      steps.accounted = plan_.affordable_steps;
+      paid.accounted = plan_.affordable_steps;
       result_.epsilon = of_all_steps(plan_);
     }
-    output_.close(result_, steps, bench_.parameters, more);
+    output_.close(result_, bench_.parameters, more);
   }
 
-  /// Of noise that adapts: the plan becomes what was made of it, and the guarantee is the budget.
-  /// \returns how many steps were paid for.
-  std::uint64_t record_noise() {
+  /// Of noise that adapts: the guarantee is the budget, whatever was spent within it.
+  void record_noise() {
     NoiseRecord record = trainer_.adaptive_noise()->record();
     record.spent_epsilon = ledger()->spent().value;
-    plan_.noise_multiplier = record.noise_multiplier;
-    plan_.charges = record.steps;
-    plan_.beside = record.checks;
-    plan_.noise_adapts->made = std::move(record);
+    result_.paid.charged = result_.paid.accounted = record.steps.size();
+    result_.noise = std::move(record);
     result_.epsilon = plan_.epsilon();
-    return plan_.charges.size();
   }
 
   Ledger* ledger() { return trainer_.ledger(); }
 
-  Plan& plan_;
+  const Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;
   RunOutput output_;
@@ -152,19 +148,6 @@ class Training {
   RunResult result_;
 };
 
-/// What the noise does at the end, by the influence that it was made from: as the plan has it, the
-/// least that its budget allows, and what uniform noise of that budget would do.
-Json influence_json(const Plan& plan) {
-  const double budget = budget_of_noise(plan.noise_multiplier);
-  const std::vector<double> uniform(plan.influence.size(),
-                                    std::sqrt(static_cast<double>(plan.influence.size()) / budget));
-  return {{"values", plan.influence},
-          {"budget", budget},
-          {"weighted_noise", weighted_noise(plan.influence, plan.noise_multiplier)},
-          {"least", least_weighted_noise(plan.influence, budget)},
-          {"uniform", weighted_noise(plan.influence, uniform)}};
-}
-
 }  // namespace
 
 nlohmann::json to_json(const Metrics& metrics) {
@@ -176,88 +159,9 @@ nlohmann::json to_json(const Metrics& metrics) {
   return json;
 }
 
-nlohmann::json to_json(const AdaptiveNoisePlan& adapts) {
-  const Measurement& measurement = adapts.measurement;
-  Json json{{"measured", to_text(measurement.what)},
-            {"every", measurement.every},
-            {"unchanged_epsilon", json_number(adapts.unchanged.value)}};
-  if (adapts.is_charged()) {
-    json["loss_bound"] = measurement.loss_bound;
-    json["check_noise_multiplier"] = measurement.noise_multiplier;
-    json["checks_epsilon"] = json_number(adapts.of_checks.value);
-  }
-  if (!adapts.made) return json;
-  json["spent_epsilon"] = json_number(adapts.made->spent_epsilon);
-  json["measurements"] = {{"step", adapts.made->measured_at}, {"value", Json::array()}};
-  for (const double value : adapts.made->measured)
-    json["measurements"]["value"].push_back(json_number(value));
-  return json;
-}
-
-std::string_view to_text(RunStatus status) {
-  switch (status) {
-    case RunStatus::completed:
-      return "completed";
-    case RunStatus::budget_exhausted:
-      return "budget_exhausted";
-    case RunStatus::interrupted:
-      return "interrupted";
-    case RunStatus::diverged:
-      return "diverged";
-  }
-  return "?";
-}
-
-RunResult run(Plan& plan, const RunOptions& options) {
+RunResult run(const Plan& plan, const RunOptions& options) {
   if (plan.federated) return federated_run(plan, options);
   return Training(plan, options).run();
-}
-
-nlohmann::json to_json(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  Json accountants = Json::object();
-  for (const AccountantReport& report : plan.accountants) {
-    accountants[report.name] = {{"epsilon", json_number(report.epsilon.value)},
-                                {"lower", optional_json(report.epsilon.lower)},
-                                {"bound", to_text(report.epsilon.bound)},
-                                {"note", report.epsilon.note}};
-  }
-  Json json{{"name", manifest.name},
-            {"steps", plan.steps()},
-            {"affordable_steps", plan.affordable_steps},
-            {"noise_multiplier", plan.noise_multiplier},
-            {"clip_norm", plan.clip_norm},
-            {"learning_rate", plan.learning_rate},
-            {"epsilon", json_number(plan.epsilon().value)},
-            {"delta", manifest.target_delta},
-            {"adjacency", to_text(manifest.adjacency)},
-            {"accountant", plan.accountants.front().name},
-            {"accountants", std::move(accountants)},
-            {"parameters", plan.parameters},
-            {"dataset_size", plan.dataset_size},
-            {"batch_size", plan.batch_size},
-            {"unaccounted", unaccounted_names(plan)},
-            {"mode", mode_name(manifest)},
-            {"reproducible", manifest.seed.has_value()},
-            {"event", to_json(plan.event)}};
-  if (!plan.auto_values.empty()) {
-    json["auto"] = Json::object();
-    for (const PlannedAuto& chosen : plan.auto_values)
-      json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
-  }
-  if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
-  if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
-  if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);
-  if (plan.correlated && !manifest.noise_off) {
-    json["participation"] =
-        to_json(plan.correlated->rho(plan.order(), plan.dataset_size, manifest.adjacency));
-  }
-  if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
-  if (plan.adaptive != nullptr) {
-    json["count_noise"] = plan.count_noise;
-    json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();
-  }
-  return json;
 }
 
 }  // namespace privgrad::core

@@ -8,6 +8,7 @@
 
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -41,8 +42,8 @@ std::pair<double, double> work(const Plan& plan) {
     return {sum(plan.batch_size, plan.steps()), static_cast<double>(plan.steps())};
   double examples = 0.0, steps = 0.0;
   for (const ClientPlan& client : plan.federated->clients) {
-    examples += sum(client.plan.batch_size, client.plan.affordable_steps);
-    steps += static_cast<double>(client.plan.affordable_steps);
+    examples += sum(client.plan->batch_size, client.plan->affordable_steps);
+    steps += static_cast<double>(client.plan->affordable_steps);
   }
   return {examples, steps};
 }
@@ -51,28 +52,23 @@ std::pair<double, double> work(const Plan& plan) {
 
 double estimated_seconds(const Plan& plan) {
   const auto executor = make_executor(1);
-  std::unique_ptr<Program> program;
   ComponentPtr<Backend> backend;
-  if (auto* own = dynamic_cast<SelfExecuting*>(plan.model.get())) {
-    program = own->make_program(plan.network, *executor);
-  } else {
-    backend = plan.manifest->backend.make<Backend>();
-    program = backend->compile(plan.network, *executor);
-  }
+  const std::unique_ptr<Program> program = make_program(plan, backend, *executor);
+  const Components made = make_components(*plan.manifest, plan.setting->groups);
   std::vector<float> parameters(plan.parameters);
   const auto source = make_random_source(RandomKey::from_seed(0));
-  plan.model->initialise(plan.network, *source->stream(0), parameters);
+  plan.setting->model->initialise(plan.setting->network, *source->stream(0), parameters);
   program->load_parameters(parameters);
 
   const auto [examples, steps] = work(plan);
   const double mean_batch = std::max(1.0, examples / steps);
   const std::size_t rows = std::min(kMostRows, static_cast<std::size_t>(std::ceil(mean_batch)));
-  const Dataset data = invented(plan.network.input, rows);
+  const Dataset data = invented(plan.setting->network.input, rows);
   std::vector<std::uint32_t> batch(rows);
   std::iota(batch.begin(), batch.end(), 0u);
   SumMemory memory;
-  const Clip clip{.rule = *plan.clipping,
-                  .groups = plan.groups,
+  const Clip clip{.rule = *made.clipping,
+                  .groups = plan.setting->groups,
                   .clip_norm = plan.clip_norm.front(),
                   .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
   const auto step = [&] { clipped_sum(*program, data, batch, clip, *executor, 0, &memory); };
@@ -85,7 +81,7 @@ double estimated_seconds(const Plan& plan) {
       std::ceil(static_cast<double>(plan.manifest->federated ? plan.manifest->federated->rounds
                                                              : plan.steps()) /
                 static_cast<double>(plan.evaluate_every())) *
-      static_cast<double>(plan.info.train_rows + plan.info.test_rows);
+      static_cast<double>(plan.setting->info.train_rows + plan.setting->info.test_rows);
   return per_row * examples + per_measured_row * measured +
          kSecondsPerParameter * static_cast<double>(plan.parameters) * steps;
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
@@ -19,54 +20,21 @@ std::string version() {
 
 }  // namespace
 
-std::vector<std::string> unaccounted_names(const Plan& plan) {
-  std::vector<std::string> names;
-  for (const Unaccounted& item : plan.unaccounted) names.push_back(item.what);
-  return names;
-}
-
-std::string_view mode_name(const Manifest& manifest) {
-  return manifest.mode == Mode::release ? "release" : "research";
-}
-
-Json optional_json(const std::optional<double>& value) {
-  return value ? json_number(*value) : Json(nullptr);
-}
-
-RunData read_data(const Plan& plan) {
-  const auto& use = plan.manifest->data;
-  RunData data;
-  data.train = use.with_position([&] { return plan.data->read(Split::train); });
-  if (plan.info.test_rows > 0)
-    data.test = use.with_position([&] { return plan.data->read(Split::test); });
-  if (data.train.rows() != plan.info.train_rows) {
-    throw IoError("the training data changed between the plan and the run: " +
-                  std::to_string(data.train.rows()) + " examples, planned " +
-                  std::to_string(plan.info.train_rows));
-  }
-  for (std::size_t i = 0; i < plan.transforms.size(); ++i) {
-    plan.manifest->transforms[i].with_position([&] {
-      plan.transforms[i]->fit(data.train);
-      plan.transforms[i]->apply(data.train);
-      if (data.test.rows() > 0) plan.transforms[i]->apply(data.test);
-    });
-  }
-  return data;
-}
-
 void RunOutput::open() {
   const Manifest& manifest = *plan_.manifest;
   make_run_directory(options_.directory);
   write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
-  write_schedules();
+  const Outcome so_far = outcome_of_all(plan_);
+  write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
-  write_statement(privacy_statement(plan_, spending_of(plan_)));
+  write_statement(privacy_statement(plan_, so_far));
   metrics_file_.emplace(options_.directory / "metrics.jsonl");
 }
 
-void RunOutput::write_schedules() const {
-  write_atomically(options_.directory / "schedules.json", schedule_record(plan_).dump() + "\n");
+void RunOutput::write_schedules(const Outcome& outcome) const {
+  write_atomically(options_.directory / "schedules.json",
+                   schedule_record(plan_, outcome).dump() + "\n");
 }
 
 Json RunOutput::ledger_facts() const {
@@ -121,20 +89,16 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
   const Evaluation sums = evaluate(*bench.program, data, executor);
   const auto rows = static_cast<double>(data.rows());
   loss = sums.loss / rows;
-  if (plan_.network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
+  if (plan_.setting->network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
 }
 
-void RunOutput::close(RunResult& result, const ChargedSteps& steps,
-                      const std::vector<float>& parameters, const Json& more) {
+void RunOutput::close(RunResult& result, const std::vector<float>& parameters, const Json& more) {
   result.metrics = last_metrics_;
-  result.statement = privacy_statement(plan_, {.status = std::string(to_text(result.status)),
-                                               .steps = result.steps,
-                                               .paid = steps,
-                                               .epsilon = result.epsilon});
+  result.statement = privacy_statement(plan_, result);
   write_statement(result.statement);
-  if (plan_.noise_adapts) write_schedules();
+  if (plan_.noise_adapts) write_schedules(result);
   write_atomically(options_.directory / "model.safetensors",
-                   to_safetensors(plan_.network, parameters, model_metadata(result)));
+                   to_safetensors(plan_.setting->network, parameters, model_metadata(result)));
   result.summary = summary(result);
   result.summary.update(more);
   write_atomically(options_.directory / "summary.json", result.summary.dump(2) + "\n");
@@ -171,10 +135,10 @@ Json RunOutput::summary(const RunResult& result) const {
           {"accountant", plan_.accountants.front().name},
           {"adjacency", to_text(manifest.adjacency)},
           {"unit", to_text(plan_.unit)},
-          {"sampler", manifest.sampler.component->factory.info.name},
-          {"clipping", manifest.clipping.component->factory.info.name},
+          {"sampler", manifest.sampler.name()},
+          {"clipping", manifest.clipping.name()},
           {"output", "last"},
-          {"aggregator", manifest.aggregator.component->factory.info.name},
+          {"aggregator", manifest.aggregator.name()},
           {"parameters", plan_.parameters},
           {"metrics", to_json(result.metrics)},
           {"unaccounted", unaccounted_names(plan_)},

@@ -15,22 +15,6 @@
 
 namespace privgrad::core {
 
-/// \returns "research" or "release".
-std::string_view mode_name(const Manifest& manifest);
-
-/// The names of what no accountant was charged for.
-std::vector<std::string> unaccounted_names(const Plan& plan);
-
-nlohmann::json optional_json(const std::optional<double>& value);
-
-/// Training and test examples, as the model sees them.
-struct RunData {
-  Dataset train, test;
-};
-
-/// \throws IoError if there are not as many examples as planned.
-RunData read_data(const Plan& plan);
-
 /// The files that every run leaves, and its display.
 class RunOutput {
  public:
@@ -52,12 +36,11 @@ class RunOutput {
 
   /// Writes statement, model and summary, and puts them into the result.
   /// \param more  members of the summary.
-  void close(RunResult& result, const ChargedSteps& steps, const std::vector<float>& parameters,
-             const nlohmann::json& more);
+  void close(RunResult& result, const std::vector<float>& parameters, const nlohmann::json& more);
 
  private:
   void write_statement(const nlohmann::json& statement) const;
-  void write_schedules() const;
+  void write_schedules(const Outcome& outcome) const;
   Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
   void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;

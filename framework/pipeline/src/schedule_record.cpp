@@ -63,19 +63,20 @@ bool has_prediction(const Plan& plan) {
          !plan.noise_adapts && !plan.correlated && !plan.manifest->noise_off;
 }
 
-Json schedule_record(const Plan& plan) {
-  Json slots{{"noise_multiplier", record(plan.noise_multiplier)},
+Json schedule_record(const Plan& plan, const Outcome& outcome) {
+  const PlanNumbers stated = outcome.stated(plan);
+  Json slots{{"noise_multiplier", record(stated.noise_multiplier)},
              {"clip_norm", record(plan.clip_norm)},
              {"learning_rate", record(plan.learning_rate)},
              {"batch_size", record(plan.batch_size)}};
-  if (plan.adaptive != nullptr) {
+  if (plan.clip_norm_adapts()) {
     // The clip norms that were used follow from what was released: metrics.jsonl has them.
     slots.erase("clip_norm");
     slots["count_noise"] = record(plan.count_noise);
     slots["gradient_noise_multiplier"] = record(plan.gradient_noise_multiplier());
   }
   // Noise that adapts is known when the run has ended.
-  if (plan.noise_adapts && !plan.noise_adapts->made) slots.erase("noise_multiplier");
+  if (plan.noise_adapts && !outcome.noise) slots.erase("noise_multiplier");
   Json json{{"schedules", 1},
             {"steps", plan.steps()},
             {"affordable_steps", plan.affordable_steps},

@@ -53,19 +53,19 @@ Json range(std::span<const double> values) {
   return {{"smallest", *low}, {"largest", *high}};
 }
 
-Json sampling(const Plan& plan, std::uint64_t steps) {
+Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   const Component& sampler = *plan.manifest->sampler.component;
   return {{"sampler", sampler.full_name()},
           {"means", plan.sampling_words()},
-          {"expected_batch_size", range(std::span(plan.batch_size).first(steps))}};
+          {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
 }
 
 /// The charges of correlated releases as the one Gaussian that they compose to: what the charged
 /// steps cost the example that they cost most (CorrelatedPlan::charges()).
-Event correlated_event(const Plan& plan, std::uint64_t steps) {
+Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   double squared_sensitivity = 0.0;
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
-    const auto* part = std::get_if<GaussianEvent>(&plan.charges[i].cost.kind());
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
+    const auto* part = std::get_if<GaussianEvent>(&stated.charges[i].cost.kind());
     if (part == nullptr) continue;
     squared_sensitivity += 1.0 / (part->noise_multiplier * part->noise_multiplier);
   }
@@ -80,28 +80,27 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
     for (std::uint64_t step = part.first_step; step < steps; ++step)
       own.push_back(part.recipes.own_multiplier(step - part.first_step));
   }
-  const RhoOfExamples rho =
-      plan.correlated->rho(plan.order(), plan.dataset_size, plan.manifest->adjacency);
+  const RhoOfExamples rho = plan.rho_of_examples();
   return {{"own_noise_multiplier", range(own)},
           {"planned_steps_of_an_example",
            {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
-          {"gradient_differences", plan.differences != nullptr},
+          {"gradient_differences", plan.correlated->parts.size() > 1},
           {"amplification", "none"}};
 }
 
 /// What the charged steps were charged as, in the vocabulary of the accountants.
-std::string charged_as(const Plan& plan, std::uint64_t steps) {
+std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
-  if (plan.correlated) return describe(correlated_event(plan, steps));
-  for (const Charge& charge : plan.beside) costs.push_back(charge.cost);
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, plan.charges.size()); ++i) {
-    costs.push_back(plan.charges[i].cost);
+  if (plan.correlated) return describe(correlated_event(stated, steps));
+  for (const Charge& charge : stated.beside) costs.push_back(charge.cost);
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
+    costs.push_back(stated.charges[i].cost);
   }
   return describe(compose_runs(costs));
 }
 
 /// What noise that adapts has followed, and what the ledger adds up to, once the run has ended.
-Json adaptive_noise(const Plan& plan) {
+Json adaptive_noise(const Plan& plan, const Outcome& outcome) {
   const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
   Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
             {"measured", to_text(adapts.measurement.what)},
@@ -112,33 +111,34 @@ Json adaptive_noise(const Plan& plan) {
     json["loss_bound"] = adapts.measurement.loss_bound;
     json["check_noise_multiplier"] = adapts.measurement.noise_multiplier;
   }
-  if (adapts.made) {
-    json["spent_epsilon"] = json_number(adapts.made->spent_epsilon);
-    json["charged_checks"] = adapts.made->checks.size();
+  if (outcome.noise) {
+    json["spent_epsilon"] = json_number(outcome.noise->spent_epsilon);
+    json["charged_checks"] = outcome.noise->checks.size();
   }
   return json;
 }
 
-Json mechanism(const Plan& plan, std::uint64_t steps) {
+Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stated,
+               std::uint64_t steps) {
   const Manifest& manifest = *plan.manifest;
   Json json{{"aggregator", manifest.aggregator.component->full_name()},
             {"clipping", manifest.clipping.component->full_name()},
-            {"noise_multiplier", range(std::span(plan.noise_multiplier).first(steps))},
-            {"adaptive_clip_norm", plan.adaptive != nullptr},
-            {"charged_as", charged_as(plan, steps)}};
+            {"noise_multiplier", range(std::span(stated.noise_multiplier).first(steps))},
+            {"adaptive_clip_norm", plan.clip_norm_adapts()},
+            {"charged_as", charged_as(plan, stated, steps)}};
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
   if (plan.noise_adapts) {
-    json["adaptive_noise"] = adaptive_noise(plan);
+    json["adaptive_noise"] = adaptive_noise(plan, outcome);
     // Before the run has ended, that of the first step is known, and nothing about charges.
-    if (!plan.noise_adapts->made) {
-      json["noise_multiplier"] = range(std::span(plan.noise_multiplier).first(1));
+    if (!outcome.noise) {
+      json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
       json["charged_as"] = "each step by its own noise";
     }
   }
-  if (plan.adaptive == nullptr) {
-    json["clip_norm"] = range(std::span(plan.clip_norm).first(steps));
+  if (!plan.clip_norm_adapts()) {
+    json["clip_norm"] = range(std::span(stated.clip_norm).first(steps));
   } else {
-    json["first_clip_norm"] = plan.clip_norm.front();
+    json["first_clip_norm"] = stated.clip_norm.front();
   }
   return json;
 }
@@ -151,12 +151,12 @@ Json answer(const PrivacyAnswer& epsilon) {
 }
 
 /// The others were asked about the steps that the budget pays for, before the run.
-Json also(const Plan& plan) {
+Json also(const PlanNumbers& stated) {
   Json list = Json::array();
-  for (const AccountantReport& report : std::span(plan.accountants).subspan(1)) {
+  for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
     Json json = answer(report.epsilon);
     json["accountant"] = report.name;
-    json["steps"] = plan.affordable_steps;
+    json["steps"] = stated.affordable_steps;
     list.push_back(std::move(json));
   }
   return list;
@@ -172,24 +172,24 @@ Json unaccounted(const Plan& plan) {
 }
 
 /// Who takes part in a federated run, and who adds the noise.
-Json federated(const Plan& plan) {
+Json federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
   return {{"clients", wish.clients},
           {"rounds", wish.rounds},
           {"aggregation", to_text(wish.aggregation)},
-          {"noise_is_added_by", plan.federated->at_server() ? "server" : "clients"},
+          {"noise_is_added_by", plan.federated->at_server ? "server" : "clients"},
           {"partition", wish.partition.component->full_name()},
           {"participation", wish.participation.component->full_name()},
           {"local_iterations", wish.local_iterations.component->full_name()},
-          {"adaptive", plan.federated->adaptive != nullptr},
+          {"adaptive", plan.federated->is_adaptive()},
           {"estimates", plan.federated->estimates ? Json(to_text(wish.estimates)) : Json("none")},
-          {"charged_estimates", plan.beside.size()}};
+          {"charged_estimates", stated.beside.size()}};
 }
 
 /// What kind of numbers the noise is made of: an attack on low-order digits needs the second kind.
-std::string_view arithmetic(const Plan& plan) {
-  if (plan.charges.empty()) return "no_noise";
-  return plan.grid_levels != 0 ? "integer_grid" : "floating_point";
+std::string_view arithmetic(const PlanNumbers& stated) {
+  if (stated.charges.empty()) return "no_noise";
+  return stated.grid_levels != 0 ? "integer_grid" : "floating_point";
 }
 
 Json plugins(const Plan& plan) {
@@ -209,56 +209,48 @@ Json plugins(const Plan& plan) {
   };
   add_all(*plan.manifest);
   // The plan's manifest is what the server does; clients have samplers and optimizers of their own.
-  if (plan.federated && plan.federated->at_server()) add_all(plan.federated->local_manifest);
+  if (plan.federated && plan.federated->at_server) add_all(plan.federated->local_manifest);
   return list;
 }
 
 }  // namespace
 
-Spending spending_of(const Plan& plan) {
-  // Steps with noise that adapts may turn out to cost less than the first ones.
-  const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
-  return {.status = std::string(kUnfinished),
-          .steps = 0,
-          .paid = {.charged = steps, .accounted = steps},
-          .epsilon = plan.epsilon()};
-}
-
-Json privacy_statement(const Plan& plan, const Spending& spending) {
+Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   const Manifest& manifest = *plan.manifest;
-  const std::uint64_t steps = manifest.noise_off ? spending.steps : spending.paid.accounted;
-  Json json = answer(spending.epsilon);
+  const PlanNumbers stated = outcome.stated(plan);
+  const std::uint64_t steps = manifest.noise_off ? outcome.steps : outcome.paid.accounted;
+  Json json = answer(outcome.epsilon);
   json["statement"] = 1;
   json["name"] = manifest.name;
-  json["status"] = spending.status;
-  json["steps"] = spending.steps;
-  json["charged_steps"] = manifest.noise_off ? 0 : spending.paid.charged;
-  json["accounted_steps"] = manifest.noise_off ? 0 : spending.paid.accounted;
+  json["status"] = to_text(outcome.status);
+  json["steps"] = outcome.steps;
+  json["charged_steps"] = manifest.noise_off ? 0 : outcome.paid.charged;
+  json["accounted_steps"] = manifest.noise_off ? 0 : outcome.paid.accounted;
   json["planned_steps"] = plan.steps();
   json["noise"] = !manifest.noise_off;
   json["delta"] = manifest.target_delta;
   json["target_epsilon"] =
       manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
-  json["accountant"] = plan.accountants.front().name;
-  json["also"] = also(plan);
+  json["accountant"] = stated.accountants.front().name;
+  json["also"] = also(stated);
   json["setting"] = plan.federated ? "federated" : "central";
-  if (plan.federated) json["federated"] = federated(plan);
+  if (plan.federated) json["federated"] = federated(plan, stated);
   json["unit"] = to_text(plan.unit);
   json["adjacency"] = to_text(manifest.adjacency);
   json["adjacency_means"] = adjacency_means(manifest.adjacency, plan.unit);
   json["dataset_size"] = plan.dataset_size;
   json["dataset_size_is"] = size_pedigree(plan);
-  json["sampling"] = sampling(plan, steps);
-  json["mechanism"] = mechanism(plan, steps);
+  json["sampling"] = sampling(plan, stated, steps);
+  json["mechanism"] = mechanism(plan, outcome, stated, steps);
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
   json["unaccounted"] = unaccounted(plan);
-  json["test_rows"] = plan.info.test_rows == 0  ? "none"
-                      : manifest.test_is_public ? "declared_public"
-                                                : "private";
+  json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
+                      : manifest.test_is_public         ? "declared_public"
+                                                        : "private";
   json["randomness"] = manifest.seed ? "seed" : "operating_system";
   json["reproducible"] = manifest.seed.has_value();
-  json["arithmetic"] = arithmetic(plan);
+  json["arithmetic"] = arithmetic(stated);
   json["mode"] = manifest.mode == Mode::release ? "release" : "research";
   json["versions"] = {
       {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(

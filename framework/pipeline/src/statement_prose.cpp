@@ -367,7 +367,7 @@ std::string statement_stain(const Json& statement) {
            joined(shown) + " in its files and on its page are exact values of private rows, and " +
            "nothing was charged for them. ";
   }
-  if (statement.at("status") == kUnfinished) {
+  if (statement.at("status") == to_text(RunStatus::unfinished)) {
     all +=
         "This run has not come to its end: it is still going on, or it was cut off. What it has "
         "spent is in its ledger, and is at most what is said here, which is for all steps that "
@@ -400,7 +400,7 @@ std::string short_statement(const Json& statement) {
   if (!statement.at("noise").get<bool>()) return "not private: no noise was added";
   std::string line;
   if (statement.at("reproducible").get<bool>()) line += "not for release (seeded noise): ";
-  if (statement.at("status") == kUnfinished) line += "unfinished, at most ";
+  if (statement.at("status") == to_text(RunStatus::unfinished)) line += "unfinished, at most ";
   line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
   line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
           text(statement, "accountant") + "), per " + text(statement, "unit") + " under " +

@@ -31,12 +31,12 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
                                       Executor& executor) {
   const Manifest& manifest = *plan.manifest;
   std::unique_ptr<Program> program;
-  if (auto* own = dynamic_cast<SelfExecuting*>(plan.model.get())) {
-    program = own->make_program(plan.network, executor);
+  if (auto* own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get())) {
+    program = own->make_program(plan.setting->network, executor);
   } else {
     if (backend == nullptr) backend = manifest.backend.make<Backend>();
-    program =
-        manifest.backend.with_position([&] { return backend->compile(plan.network, executor); });
+    program = manifest.backend.with_position(
+        [&] { return backend->compile(plan.setting->network, executor); });
   }
   if (program->parameter_count() != plan.parameters) {
     throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
@@ -56,7 +56,7 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
   const auto source = make_random_source(key.derive("model"));
   const auto random = source->stream(0);
   plan.manifest->model.with_position(
-      [&] { plan.model->initialise(plan.network, *random, parameters); });
+      [&] { plan.setting->model->initialise(plan.setting->network, *random, parameters); });
   return parameters;
 }
 
@@ -68,21 +68,22 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       data_(data),
       rows_(rows),
       executor_(executor),
+      made_(start_components(plan)),
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
-      mechanism_(*plan.aggregator, key.derive("noise"), executor),
+      mechanism_(*made_.aggregator, key.derive("noise"), executor),
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated) correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor);
-  if (plan.differences != nullptr) differences_.emplace(plan, executor);
-  if (plan.noise_adapts) adaptive_noise_.emplace(plan, data, key, executor);
-  plan_.optimizer->start(plan_.parameters);
+  if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
+  if (plan.noise_adapts) adaptive_noise_.emplace(plan, *made_.aggregator, data, key, executor);
+  made_.optimizer->start(plan_.parameters);
 }
 
 void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
   accountant_ = make_accountant(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
   ledger_.emplace(
-      file, Budget{manifest_.target_epsilon, manifest_.target_delta, charges_are_bounds(plan_)},
+      file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
       *accountant_, manifest_.accountant.component->full_name(), facts);
 }
 
@@ -111,8 +112,8 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
 }
 
 void Trainer::begin_round(std::span<const float> model) {
-  plan_.optimizer->start(plan_.parameters);
-  if (auto* anchored = dynamic_cast<Anchored*>(plan_.optimizer.get())) anchored->anchor(model);
+  made_.optimizer->start(plan_.parameters);
+  if (auto* anchored = dynamic_cast<Anchored*>(made_.optimizer.get())) anchored->anchor(model);
 }
 
 void Trainer::forget_clip_norm() { clip_norm_ = plan_.clip_norm.front(); }
@@ -122,7 +123,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
   bench.previous = bench.parameters;
-  plan_.optimizer->step(bench.parameters, gradient,
+  made_.optimizer->step(bench.parameters, gradient,
                         {.step = step, .learning_rate = plan_.learning_rate[step]});
   const bool finite = all_finite(bench.parameters);
   if (!finite) bench.parameters = bench.previous;
@@ -132,8 +133,8 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 
 void Trainer::draw_batch(std::uint64_t step) {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
-  plan_.sampler->sample(step, rows, *sampler_random_, batch_);
-  if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, plan_.order())) {
+  made_.sampler->sample(step, rows, *sampler_random_, batch_);
+  if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, *made_.order)) {
     throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
   }
@@ -148,11 +149,11 @@ void Trainer::draw_batch(std::uint64_t step) {
 }
 
 Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
-  const bool adaptive = plan_.adaptive != nullptr;
+  const bool adaptive = plan_.clip_norm_adapts();
   if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
   const double share = adaptive ? plan_.count_share[step] : 0.0;
-  const Clip clip{.rule = *plan_.clipping,
-                  .groups = plan_.groups,
+  const Clip clip{.rule = *made_.clipping,
+                  .groups = plan_.setting->groups,
                   .clip_norm = clip_norm_,
                   .count_share = share};
   if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
@@ -169,7 +170,7 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
 
 /// From released values only, so the next clip norm costs nothing more.
 void Trainer::adapt_clip_norm(double unclipped) {
-  const double next = plan_.adaptive->next_clip_norm(clip_norm_, unclipped);
+  const double next = made_.adaptive_clip_norm->next_clip_norm(clip_norm_, unclipped);
   if (!std::isfinite(next) || next <= 0.0) {
     throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
                       format_number(next) + ", expected a finite number above 0");

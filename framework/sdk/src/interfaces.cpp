@@ -39,6 +39,7 @@ Executor::~Executor() = default;
 FusedClipping::~FusedClipping() = default;
 FusedClipping::Pass::~Pass() = default;
 Model::~Model() = default;
+LinearDescent::~LinearDescent() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Partition::~Partition() = default;

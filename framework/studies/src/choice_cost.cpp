@@ -88,7 +88,7 @@ ChoiceCost fixed_grid_cost(const std::vector<const Plan*>& candidates, std::uint
   return proved(candidates, [&] {
     const Manifest& first = *candidates.front()->manifest;
     const auto accountant = after(first.accountant, first.adjacency, candidates, repeats);
-    return checked(accountant->epsilon(delta), first.accountant.component->factory.info.name);
+    return checked(accountant->epsilon(delta), first.accountant.name());
   });
 }
 
@@ -107,7 +107,7 @@ ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, RunCou
                               double expected_runs, double delta) {
   return proved(candidates, [&] {
     const Manifest& first = *candidates.front()->manifest;
-    const std::string& name = first.accountant.component->factory.info.name;
+    const std::string& name = first.accountant.name();
     std::vector<ComponentPtr<Accountant>> accountants;
     for (const Plan* plan : candidates) {
       accountants.push_back(after(first.accountant, first.adjacency, {plan}, 1));

@@ -19,21 +19,12 @@ std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) 
   double by_theta = 1.0;
   double by_velocity = 0.0;
   for (std::size_t t = steps; t-- > 0;) {
-    double beta = 0.0;
-    double take = 1.0;
-    double rate = descent.learning_rate[t];
-    if (descent.momentum) {
-      beta = descent.momentum->beta;
-      if (descent.momentum->bias_corrected) {
-        take = 1.0 - beta;
-        rate /= 1.0 - std::pow(beta, static_cast<double>(t + 1));
-      }
-    }
-    // v' = beta v + take (lambda theta + noise), theta' = theta - rate v'.
-    const double by_new_velocity = by_velocity - rate * by_theta;
-    effect[t] = take * by_new_velocity;
-    by_theta += take * eigenvalue * by_new_velocity;
-    by_velocity = beta * by_new_velocity;
+    const LinearDescent::Coefficients& now = descent.optimizer[t];
+    // v' = keep v + take (lambda theta + noise), theta' = theta - learning_rate rate v'.
+    const double by_new_velocity = by_velocity - descent.learning_rate[t] * now.rate * by_theta;
+    effect[t] = now.take * by_new_velocity;
+    by_theta += now.take * eigenvalue * by_new_velocity;
+    by_velocity = now.keep * by_new_velocity;
   }
   return effect;
 }
@@ -63,7 +54,7 @@ void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q)
 [[noreturn]] void refuse(const std::string& what) {
   throw ConfigError(
       "the Hessian is constant, and its eigenvalues say it all, for one dense layer "
-      "with squared loss under sgd or momentum; " +
+      "with squared loss under gradient descent, with or without momentum; " +
       what + "; use --method retraining");
 }
 
@@ -74,12 +65,15 @@ const Dense& dense_layer_of(const Network& network) {
   return std::get<Dense>(network.layers.front());
 }
 
-std::optional<QuadraticDescent::Momentum> momentum_of(const ComponentUse& optimizer) {
-  const std::string& name = optimizer.component->factory.info.name;
-  if (name == "sgd") return std::nullopt;
-  if (name != "momentum") refuse("this optimizer is " + name);
-  return QuadraticDescent::Momentum{.beta = optimizer.params.real("beta"),
-                                    .bias_corrected = optimizer.params.text("variant") == "hong"};
+std::vector<LinearDescent::Coefficients> linear_rule_of(const ComponentUse& use,
+                                                        std::uint64_t steps) {
+  const auto optimizer = use.make<Optimizer>();
+  const auto* rule = dynamic_cast<const LinearDescent*>(optimizer.get());
+  if (rule == nullptr) refuse("this optimizer is " + use.name());
+  std::vector<LinearDescent::Coefficients> coefficients;
+  for (std::uint64_t step = 0; step < steps; ++step)
+    coefficients.push_back(rule->coefficients(step));
+  return coefficients;
 }
 
 /// (1/N) sum_i z_i z_i^T with z_i = (x_i, 1): the Hessian of the mean of 1/2 (w x + b - y)^2.
@@ -142,22 +136,16 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
   throw NumericError("the eigenvalues of a Hessian do not converge");
 }
 
-QuadraticDescent quadratic_descent_of(Plan& plan) {
+QuadraticDescent quadratic_descent_of(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   QuadraticDescent descent;
-  descent.outputs = static_cast<double>(dense_layer_of(plan.network).units);
-  descent.momentum = momentum_of(manifest.optimizer);
+  descent.outputs = static_cast<double>(dense_layer_of(plan.setting->network).units);
+  descent.optimizer = linear_rule_of(manifest.optimizer, plan.steps());
   descent.learning_rate = plan.learning_rate;
   for (std::size_t t = 0; t < plan.steps(); ++t) {
     descent.noise_unit.push_back(plan.clip_norm[t] / plan.batch_size[t]);
   }
-  Dataset train = manifest.data.with_position([&] { return plan.data->read(Split::train); });
-  for (std::size_t i = 0; i < plan.transforms.size(); ++i) {
-    manifest.transforms[i].with_position([&] {
-      plan.transforms[i]->fit(train);
-      plan.transforms[i]->apply(train);
-    });
-  }
+  const Dataset train = read_data(manifest, *plan.setting).train;
   descent.eigenvalues = symmetric_eigenvalues(second_moments(train), train.row_size() + 1);
   for (double& value : descent.eigenvalues) value = std::max(0.0, value);
   return descent;

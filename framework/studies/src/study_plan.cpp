@@ -185,7 +185,7 @@ void check_guarantee(const Plan& plan) {
 void check_metrics(const Plan& plan, const Study& study) {
   for (const StudyMetric& metric : study.metrics) {
     const bool needs_test = metric.name.starts_with("test_");
-    if (needs_test && plan.info.test_rows == 0) {
+    if (needs_test && plan.setting->info.test_rows == 0) {
       throw ManifestError({plan.manifest->data.position +
                            ": error: data: there are no test "
                            "examples, but the study asks for " +
@@ -196,7 +196,7 @@ void check_metrics(const Plan& plan, const Study& study) {
                            ": error: gradient_norm: is not measured, but the study asks for it; "
                            "set gradient_norm: true"});
     }
-    if (metric.name.ends_with("accuracy") && plan.network.input.classes == 0) {
+    if (metric.name.ends_with("accuracy") && plan.setting->network.input.classes == 0) {
       throw ManifestError({plan.manifest->data.position +
                            ": error: data: has no classes, but the "
                            "study asks for " +

@@ -15,7 +15,9 @@ namespace {
 /// heavy_ball:  v <- beta v + g;             w <- w - learning_rate * v.
 ///
 /// State: v and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
-class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointable {
+class Momentum final : public privgrad::Optimizer,
+                       public privgrad::Checkpointable,
+                       public privgrad::LinearDescent {
  public:
   explicit Momentum(const privgrad::Params& params)
       : beta_(params.real("beta")), bias_corrected_(params.text("variant") == "hong") {}
@@ -28,11 +30,8 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
     check(parameters, gradient, context.learning_rate);
-    const double t = static_cast<double>(count() + 1);
-    // 1 - beta^t, without cancellation for beta near 1.
-    const double weight_sum = bias_corrected_ ? -std::expm1(t * std::log(beta_)) : 1.0;
     const double take = bias_corrected_ ? 1.0 - beta_ : 1.0;
-    const double rate = context.learning_rate / weight_sum;
+    const double rate = context.learning_rate / weight_sum(count());
 
     float* w = parameters.data();
     float* v = state_.data();
@@ -44,6 +43,11 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
       }
     });
     set_count(count() + 1);
+  }
+
+  Coefficients coefficients(std::uint64_t step) const override {
+    return {
+        .keep = beta_, .take = bias_corrected_ ? 1.0 - beta_ : 1.0, .rate = 1.0 / weight_sum(step)};
   }
 
   std::span<const float> state() const override { return state_; }
@@ -68,6 +72,13 @@ class Momentum final : public privgrad::Optimizer, public privgrad::Checkpointab
  private:
   static constexpr std::size_t kCounterSize = 2;
   static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;  // exact in float32
+
+  /// What the weights of the gradients in v add up to after so many steps and one more: 1 - beta^t,
+  /// without cancellation for beta near 1.
+  double weight_sum(std::uint64_t steps) const {
+    const double t = static_cast<double>(steps + 1);
+    return bias_corrected_ ? -std::expm1(t * std::log(beta_)) : 1.0;
+  }
 
   std::uint64_t count() const {
     return static_cast<std::uint64_t>(state_[size_]) +

@@ -9,7 +9,7 @@
 namespace {
 
 /// w <- w - learning_rate * g.
-class Sgd final : public privgrad::Optimizer {
+class Sgd final : public privgrad::Optimizer, public privgrad::LinearDescent {
  public:
   explicit Sgd(const privgrad::Params&) {}
 
@@ -25,6 +25,8 @@ class Sgd final : public privgrad::Optimizer {
       for (std::size_t i = 0; i < size; ++i) w[i] -= rate * g[i];
     });
   }
+
+  Coefficients coefficients(std::uint64_t) const override { return {}; }
 
  private:
   void check(std::span<const float> parameters, const privgrad::Released& gradient,

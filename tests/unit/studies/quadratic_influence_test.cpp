@@ -9,6 +9,7 @@ using namespace privgrad::core;
 namespace {
 
 using Doubles = std::vector<double>;
+using Rules = std::vector<privgrad::LinearDescent::Coefficients>;
 
 /// The last iterate of the descent along one axis from 0, with one unit of noise in step `noisy`.
 double simulated(const QuadraticDescent& descent, double eigenvalue, std::size_t noisy) {
@@ -16,16 +17,8 @@ double simulated(const QuadraticDescent& descent, double eigenvalue, std::size_t
   double velocity = 0.0;
   for (std::size_t t = 0; t < descent.learning_rate.size(); ++t) {
     const double gradient = eigenvalue * theta + (t == noisy ? 1.0 : 0.0);
-    double rate = descent.learning_rate[t];
-    if (!descent.momentum) {
-      velocity = gradient;
-    } else if (descent.momentum->bias_corrected) {
-      velocity = descent.momentum->beta * velocity + (1.0 - descent.momentum->beta) * gradient;
-      rate /= 1.0 - std::pow(descent.momentum->beta, static_cast<double>(t + 1));
-    } else {
-      velocity = descent.momentum->beta * velocity + gradient;
-    }
-    theta -= rate * velocity;
+    velocity = descent.optimizer[t].keep * velocity + descent.optimizer[t].take * gradient;
+    theta -= descent.learning_rate[t] * descent.optimizer[t].rate * velocity;
   }
   return theta;
 }
@@ -37,7 +30,8 @@ TEST_CASE("quadratic influence: a step of plain descent forgets by (1 - eta lamb
   const QuadraticDescent descent{.eigenvalues = {0.5, 3.0},
                                  .outputs = 2.0,
                                  .learning_rate = Doubles(20, 0.1),
-                                 .noise_unit = Doubles(20, 0.04)};
+                                 .noise_unit = Doubles(20, 0.04),
+                                 .optimizer = Rules(20)};
   const Doubles influence = quadratic_influence(descent);
   for (std::size_t t = 0; t < 20; ++t) {
     double expected = 0.0;
@@ -54,10 +48,16 @@ TEST_CASE("quadratic influence: what a unit of noise does to the last iterate, s
   QuadraticDescent descent{.eigenvalues = {0.7, 2.0},
                            .outputs = 1.0,
                            .learning_rate = {0.3, 0.2, 0.1, 0.3, 0.2, 0.4},
-                           .noise_unit = {1.0, 0.5, 1.0, 2.0, 1.0, 1.0}};
-  for (const int kind : {0, 1, 2}) {
-    INFO("kind " << kind);
-    if (kind > 0) descent.momentum = {.beta = 0.9, .bias_corrected = kind == 1};
+                           .noise_unit = {1.0, 0.5, 1.0, 2.0, 1.0, 1.0},
+                           .optimizer = {}};
+  Rules bias_corrected;
+  for (int t = 0; t < 6; ++t)
+    bias_corrected.push_back(
+        {.keep = 0.9, .take = 0.1, .rate = 1.0 / (1.0 - std::pow(0.9, t + 1))});
+  const Rules heavy_ball(6, {.keep = 0.9, .take = 1.0, .rate = 1.0});
+  for (const Rules& optimizer : {Rules(6), bias_corrected, heavy_ball}) {
+    INFO("keep " << optimizer.front().keep << ", take " << optimizer.front().take);
+    descent.optimizer = optimizer;
     const Doubles influence = quadratic_influence(descent);
     for (std::size_t t = 0; t < 6; ++t) {
       double expected = 0.0;

@@ -26,6 +26,8 @@ struct PrivacyAnswer {
   BoundKind bound = BoundKind::estimate;
   std::optional<double> lower;  ///< A proven lower bound on the true value, if the method has one.
   std::string note;  ///< E.g. the optimal order, or a warning; "" if there is nothing to say.
+
+  bool operator==(const PrivacyAnswer&) const = default;
 };
 
 /// Computes how much privacy a sequence of events has spent.

@@ -31,6 +31,8 @@ struct Measurement {
   /// 0. An example's change is at most loss_bound in size, so that each measurement is a Gaussian
   /// release of this noise multiplier.
   double noise_multiplier = 0.0;
+
+  bool operator==(const Measurement&) const = default;
 };
 
 /// Optional ability of a schedule, found with dynamic_cast: it lowers (or raises) the noise

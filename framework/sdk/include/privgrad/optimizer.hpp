@@ -59,6 +59,24 @@ class PRIVGRAD_API Checkpointable {
   virtual void restore(std::span<const float> state) = 0;
 };
 
+/// Optional ability, found with dynamic_cast: each step is a fixed linear rule, so that what the
+/// noise of one step does to the model at the end can be computed:
+///
+///     v <- keep v + take g,   w <- w - learning_rate * rate * v,   v = 0 at the start.
+///
+/// Plain gradient descent has keep 0, take 1, rate 1.
+class PRIVGRAD_API LinearDescent {
+ public:
+  struct Coefficients {
+    double keep = 0.0, take = 1.0, rate = 1.0;
+  };
+
+  virtual ~LinearDescent();
+
+  /// \param step  0-based. \returns finite numbers, the same on every call.
+  virtual Coefficients coefficients(std::uint64_t step) const = 0;
+};
+
 /// Optional property, found with dynamic_cast: step() takes the sum of all gradients so far for its
 /// `gradient`. The core refuses aggregators that release something else.
 class PRIVGRAD_API OfPrefixSums {

@@ -19,6 +19,8 @@ struct RunFacts {
   double batch_size = 0.0;
   std::optional<double> target_epsilon;  ///< Without it the noise is given.
   double target_delta = 0.0;             ///< In (0, 1).
+
+  bool operator==(const RunFacts&) const = default;
 };
 
 /// A value that was given as `auto`, and what it became.

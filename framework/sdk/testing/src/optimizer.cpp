@@ -117,6 +117,33 @@ void check_checkpoints(Checker& checker) {
   });
 }
 
+void check_linear_descent(Checker& checker) {
+  checker.rule("moves_as_its_linear_rule_says", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    const auto& rule = dynamic_cast<const LinearDescent&>(*optimizer);
+    optimizer->start(kSize);
+    Training training(checker, *optimizer);
+    const std::vector<float> initial = training.parameters();
+    std::vector<double> expected(initial.begin(), initial.end()), velocity(kSize, 0.0);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const std::vector<float> gradient = normal_values(50 + step, kSize);
+      const LinearDescent::Coefficients now = rule.coefficients(step);
+      for (std::size_t i = 0; i < kSize; ++i) {
+        velocity[i] = now.keep * velocity[i] + now.take * static_cast<double>(gradient[i]);
+        expected[i] -= 0.1 * now.rate * velocity[i];
+      }
+      training.give(gradient, step);
+    }
+    for (std::size_t i = 0; i < kSize; ++i) {
+      // Eight steps in float32 on numbers of order 1 are off by some 1e-7 each.
+      require(std::fabs(static_cast<double>(training.parameters()[i]) - expected[i]) <= 1e-5,
+              "after 8 steps a parameter is " +
+                  format_number(static_cast<double>(training.parameters()[i])) +
+                  ", by its coefficients it would be " + format_number(expected[i]));
+    }
+  });
+}
+
 /// An optimizer that cannot be saved is fine as long as it has nothing to save.
 void check_memoryless(Checker& checker) {
   checker.rule("resumes_as_if_uninterrupted", [&] {
@@ -212,6 +239,8 @@ void check_optimizer(Checker& checker) {
   } else {
     check_memoryless(checker);
   }
+  if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
+    check_linear_descent(checker);
   check_range_ends(checker, [&](const Params& params) {
     const auto optimizer = checker.make<Optimizer>(params);
     optimizer->start(kSize);

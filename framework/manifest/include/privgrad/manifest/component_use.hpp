@@ -30,6 +30,11 @@ struct ComponentUse {
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
 
+  /// Whether there is one: a manifest may leave some out.
+  bool is_given() const noexcept { return component != nullptr; }
+  /// The component's own name: "momentum".
+  const std::string& name() const { return component->factory.info.name; }
+
   /// Makes it. An error that the constructor throws is rethrown with position and where in front.
   template <class Interface>
   ComponentPtr<Interface> make() const {

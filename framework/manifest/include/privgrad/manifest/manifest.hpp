@@ -86,6 +86,13 @@ struct Manifest {
   std::map<std::string, std::string, std::less<>> positions;
 };
 
+/// "POSITION: error: KEY: WHAT", of a key of the manifest.
+std::string error_text(const Manifest& manifest, std::string_view key, std::string_view what);
+/// The same, to be thrown: for what the manifest says, and for what is refused for privacy.
+ManifestError error_at(const Manifest& manifest, std::string_view key, std::string_view what);
+PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
+                              std::string_view what);
+
 /// A change to a manifest that another file asks for.
 struct ManifestChange {
   std::string key;   ///< Dotted, as for `--set`.

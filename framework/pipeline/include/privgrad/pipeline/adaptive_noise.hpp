@@ -7,7 +7,9 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
+#include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/schedule.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -29,7 +31,9 @@ namespace privgrad::core {
 class AdaptiveNoise {
  public:
   /// \param plan  with noise that adapts. \param train  the private rows. \param key  of the run.
-  AdaptiveNoise(const Plan& plan, const Dataset& train, const RandomKey& key, Executor& executor);
+  /// \param aggregator  of the run, started; told whenever the noise changes.
+  AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
+                const RandomKey& key, Executor& executor);
   AdaptiveNoise(const AdaptiveNoise&) = delete;
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
@@ -55,6 +59,9 @@ class AdaptiveNoise {
 
   const Plan& plan_;
   const AdaptiveNoisePlan& adapts_;
+  ComponentPtr<Schedule> schedule_;
+  const AdaptiveSchedule* rule_;  // the schedule's ability
+  Aggregator& aggregator_;
   const Dataset& train_;
   Executor& executor_;
   IndependentNoise check_noise_;

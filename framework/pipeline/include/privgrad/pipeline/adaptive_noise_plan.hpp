@@ -6,23 +6,14 @@
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/adaptive_schedule.hpp"
-#include "privgrad/catalog.hpp"
-#include "privgrad/schedule.hpp"
 #include "privgrad/trust/ledger.hpp"
 
 namespace privgrad::core {
 
 struct Manifest;
-struct Plan;
-
-/// What became of noise that adapts.
-struct NoiseRecord {
-  std::vector<double> noise_multiplier;    ///< Of each step that was paid for.
-  std::vector<Charge> steps, checks;       ///< That were paid for.
-  std::vector<std::uint64_t> measured_at;  ///< How many steps had been made.
-  std::vector<double> measured;            ///< As the schedule saw it.
-  double spent_epsilon = 0.0;              ///< What the ledger adds up to; no guarantee.
-};
+struct PlanNumbers;
+struct Setting;
+struct StepPlan;
 
 /// Noise that adapts, as far as it is known beforehand.
 ///
@@ -31,12 +22,11 @@ struct NoiseRecord {
 /// what does not fit ends the run. What the ledger adds up to is no guarantee, since it depends on
 /// what was released.
 struct AdaptiveNoisePlan {
-  ComponentPtr<Schedule> schedule;
-  const AdaptiveSchedule* rule = nullptr;  ///< The schedule's ability.
   Measurement measurement;
-  PrivacyAnswer unchanged;          ///< What the affordable steps cost if the noise never changes.
-  PrivacyAnswer of_checks;          ///< What the charged measurements that go with them cost alone.
-  std::optional<NoiseRecord> made;  ///< Of a run that has ended.
+  PrivacyAnswer unchanged;  ///< What the affordable steps cost if the noise never changes.
+  PrivacyAnswer of_checks;  ///< What the charged measurements that go with them cost alone.
+
+  bool operator==(const AdaptiveNoisePlan&) const = default;
 
   bool is_charged() const { return measurement.what == Measured::loss_change; }
   /// Measurements that are charged before the last of so many steps is made.
@@ -50,12 +40,17 @@ struct AdaptiveNoisePlan {
 };
 
 /// The adaptive noise that a manifest asks for; nothing if its noise is fixed beforehand, or off.
-/// \param plan  so far: data and network.
 /// \throws ManifestError, PrivacyError with the place, for what it does not fit together with.
-std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest, const Plan& plan);
+std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
+                                                     const Setting& setting, std::uint64_t steps);
 
-/// What can be seen only once the plan has its charges: that each step is charged as a release of
+/// What can be seen only once the steps have their charges: that each is charged as a release of
 /// its own. \throws as plan_adaptive_noise().
-void check_adaptive_noise(const Manifest& manifest, const Plan& plan);
+void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
+
+/// The budget is what is known beforehand: what is spent in the end depends on what is released.
+/// \param numbers  so far: what steps of unchanging noise cost.
+/// \returns the same, with the budget for their epsilon and an event that costs as much.
+PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers);
 
 }  // namespace privgrad::core

@@ -86,6 +86,9 @@ class Client {
   const Dataset& data_;
   Executor& executor_;
   Trainer trainer_;
+  // Of estimates on this client's examples: who draws their batches, the divisor of their sums.
+  ComponentPtr<Sampler> estimate_sampler_;
+  double estimate_divisor_ = 0.0;
   std::unique_ptr<Aggregator> estimate_noise_;
   std::optional<Mechanism> estimate_mechanism_;
   std::unique_ptr<RandomSource> estimate_random_;

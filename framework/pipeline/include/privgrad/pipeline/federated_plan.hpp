@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "privgrad/federated.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -14,13 +16,10 @@ namespace privgrad::core {
 
 /// One client of a federated run.
 struct ClientPlan {
-  Plan plan;                          ///< Its steps and what they cost; without data and model.
+  /// Its steps and what they cost; clients with as many examples share one.
+  std::shared_ptr<const Plan> plan;
   std::vector<std::uint32_t> rows;    ///< Its training examples, ascending; not empty.
   std::vector<std::uint64_t> labels;  ///< How many of them are of each class; empty: not counted.
-  /// Of the estimates of an adaptive number of local iterations: who draws their batches, and the
-  /// divisor of their sums. Null if there are none, or from released models only.
-  ComponentPtr<Sampler> estimate_sampler;
-  double estimate_divisor = 0.0;
 };
 
 /// The part of a plan that only federated runs have.
@@ -46,14 +45,14 @@ struct FederatedPlan {
   Manifest manifest;        ///< Of dp_fed_avg: what the server does, in the words of a central run.
   Manifest local_manifest;  ///< Likewise: what clients do, without noise.
   std::vector<ClientPlan> clients;
-  std::vector<double> weights;          ///< Of the models, public, > 0, with a sum of 1.
-  ComponentPtr<Sampler> participation;  ///< Null with dp_fed_avg, whose sampler it is.
-  /// Local steps of each round; empty: chosen as the run goes, by `adaptive`.
+  std::vector<double> weights;  ///< Of the models, public, > 0, with a sum of 1.
+  bool at_server = false;       ///< dp_fed_avg: the server adds the noise, and clients are units.
+  /// Local steps of each round; empty: chosen as the run goes.
   std::vector<std::uint64_t> local_iterations;
-  ComponentPtr<Schedule> schedule;  ///< Who `adaptive` is.
-  AdaptiveLocalIterations* adaptive = nullptr;
-  bool estimates = false;       ///< Whether they are made.
+  bool estimates = false;       ///< Whether those who choose them need any, so that they are made.
   double estimate_noise = 0.0;  ///< Their noise multiplier; 0: none is added.
+  /// What the sampler of the estimates is told; empty: it decides itself.
+  std::vector<double> estimate_batch_size;
   /// Local steps that every client's budget pays for.
   std::uint64_t affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
@@ -61,15 +60,30 @@ struct FederatedPlan {
   /// sampling), so neither who does nor how many may be shown.
   bool participation_is_secret = false;
 
-  bool at_server() const { return participation == nullptr; }
+  /// Whether releases choose the local iterations (AdaptiveLocalIterations).
+  bool is_adaptive() const { return local_iterations.empty(); }
 };
 
 /// Of the server of dp_fed_avg: not the run's own, which is that of the first client, whose batches
 /// would then decide who takes part.
 RandomKey server_key(const RandomKey& run_key);
 
+/// The sampler of a client's estimates, started. \param size  public, of the client's data.
+ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint64_t size,
+                                             const std::vector<double>& batch_size);
+
+/// Who takes part in which round of fed_avg: a sampler of clients, started.
+ComponentPtr<Sampler> start_participation(const Manifest& manifest);
+
+/// Who chooses the local iterations of adaptive federated runs, started.
+struct LocalIterationsRule {
+  ComponentPtr<Schedule> schedule;
+  AdaptiveLocalIterations* rule = nullptr;  ///< The schedule's ability; null: it lacks it.
+};
+LocalIterationsRule start_local_iterations(const Federated& wish);
+
 /// As make_plan(), for a manifest with `federated`. Reads the training data, to share them out.
-Plan make_federated_plan(const Manifest& manifest);
+Plan make_federated_plan(const Manifest& manifest, std::shared_ptr<const Setting> setting);
 
 /// What `privgrad plan --json` says under "federated".
 nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest);

@@ -21,8 +21,8 @@ namespace privgrad::core {
 /// Threads: calls never overlap.
 class GradientDifferences {
  public:
-  /// \param plan  with differences, and outlives this. \param executor  as well.
-  GradientDifferences(const Plan& plan, Executor& executor);
+  /// \param plan  correlated. \param rule  the started aggregator's ability. All outlive this.
+  GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// \param step  each once, in order. \param parameters  the step's iterate, which `program`
   /// holds.
@@ -36,6 +36,7 @@ class GradientDifferences {
 
  private:
   const Plan& plan_;
+  UsesGradientDifferences& rule_;
   Executor& executor_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> anchor_, last_anchor_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
@@ -37,16 +38,8 @@ struct RunOptions {
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.
 };
 
-enum class RunStatus { completed = 1, budget_exhausted, interrupted, diverged };
-
-std::string_view to_text(RunStatus status);
-
-struct RunResult {
-  RunStatus status = RunStatus::completed;
-  std::uint64_t steps = 0;
-  /// Of everything the ledger was charged for; infinite without noise. If the noise adapts, the
-  /// budget: what was spent within it is no guarantee (summary: epsilon_spent).
-  PrivacyAnswer epsilon;
+/// The outcome, and what was measured and written.
+struct RunResult : Outcome {
   Metrics metrics;           ///< Of the final model.
   double seconds = 0.0;      ///< Of the training loop, without reading the data.
   nlohmann::json statement;  ///< As in statement.json.
@@ -61,12 +54,6 @@ struct RunResult {
 /// computed and released. A step that cannot be paid for ends the run before the data is touched,
 /// with the model so far. \throws IoError, NumericError, PluginError, PrivacyError; a run that
 /// throws leaves its ledger.
-RunResult run(Plan& plan, const RunOptions& options);
-
-/// What the noise follows, what that costs, and, after the run, all that was measured.
-nlohmann::json to_json(const AdaptiveNoisePlan& adapts);
-
-/// The resolved plan as `privgrad plan --json` prints it.
-nlohmann::json to_json(const Plan& plan);
+RunResult run(const Plan& plan, const RunOptions& options);
 
 }  // namespace privgrad::core

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
+#include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
@@ -23,7 +24,8 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 /// after so many steps, over that before the first, and what excess is measured from:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
-nlohmann::json schedule_record(const Plan& plan);
+/// \param outcome  the noise that was chosen is known when a run has ended.
+nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
 
 /// Whether the manifest says enough of the loss (`utility`) for Theorem 4.1, and the noise of the
 /// steps is independent and known beforehand.

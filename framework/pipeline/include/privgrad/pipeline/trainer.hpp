@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "privgrad/pipeline/adaptive_noise.hpp"
+#include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/gradient_differences.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
@@ -53,8 +54,8 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
  public:
-  /// \param plan  the owner's: its components are this trainer's alone. Outlives the trainer, as do
-  ///   the others.
+  /// \param plan  the owner's, for which the trainer makes components of its own. Outlives the
+  ///   trainer, as do the others.
   /// \param data  holds the owner's rows. \param rows  which they are; nothing: all of them.
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
@@ -119,6 +120,7 @@ class Trainer {
   const Dataset& data_;
   std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all
   Executor& executor_;
+  Components made_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
+#include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
@@ -15,12 +15,8 @@ struct QuadraticDescent {
   std::vector<double> learning_rate;  ///< One per step.
   std::vector<double> noise_unit;     ///< One per step: what a noise multiplier of 1 adds to a
                                       ///< coordinate of the mean gradient, clip norm / batch size.
-  /// Of momentum, else nothing: v <- beta v + take g, theta <- theta - rate v / (bias correction).
-  struct Momentum {
-    double beta = 0.0;
-    bool bias_corrected = true;  ///< take = 1 - beta, and the step is v / (1 - beta^t).
-  };
-  std::optional<Momentum> momentum = {};
+  /// The optimizer's rule; one per step.
+  std::vector<LinearDescent::Coefficients> optimizer;
 };
 
 /// The influence of each step's noise on the expected loss at the end, exactly: with a_t the effect
@@ -34,8 +30,9 @@ std::vector<double> quadratic_influence(const QuadraticDescent& descent);
 std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_t size);
 
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
-/// under sgd or momentum. Reads the training rows: as private as they are.
+/// under an optimizer that is linear (LinearDescent). Reads the training rows: as private as they
+/// are.
 /// \throws ConfigError if it is not, saying what is.
-QuadraticDescent quadratic_descent_of(Plan& plan);
+QuadraticDescent quadratic_descent_of(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -47,6 +47,8 @@ struct Charge {
   Event release;       ///< The step's noise on its own batch.
   Event cost;          ///< What that costs the data set: the sampler's charge.
   std::string what{};  ///< "" for a training step; else goes into its line.
+
+  bool operator==(const Charge&) const = default;
 };
 
 /// The account book of one run on one private data set: a privacy filter with a memory on disk.

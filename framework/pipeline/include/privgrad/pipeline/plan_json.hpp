@@ -1,0 +1,29 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/pipeline/outcome.hpp"
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// The plan as `privgrad plan --json` prints it.
+nlohmann::json to_json(const Plan& plan);
+
+/// What the noise follows, what that costs, and all that was measured.
+/// \param made  null: the run has not ended.
+nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
+
+/// \returns "research" or "release".
+std::string_view mode_name(const Manifest& manifest);
+
+/// The names of what no accountant was charged for.
+std::vector<std::string> unaccounted_names(const Plan& plan);
+
+nlohmann::json optional_json(const std::optional<double>& value);
+
+}  // namespace privgrad::core

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/sampler.hpp"
+#include "privgrad/trust/ledger.hpp"
+
+namespace privgrad::core {
+
+/// What is paid for beside so many steps, before them.
+using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
+
+/// What the manifest's sampler charges for these releases, one charge for each.
+/// \param what  the charges' name; "" for steps.
+/// \throws PluginError if it gives another number of them.
+std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
+                                    std::span<const Event> releases, const std::string& what = {});
+
+/// What an accountant says of the charges, composed one by one in this order: the very additions
+/// that the ledger will make, so that a run cannot differ from its plan by a rounding.
+/// \throws PrivacyError if it refuses one of them.
+PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
+                        std::span<const Charge> beside, std::span<const Charge> charges);
+
+/// What the manifest's accountant, which guards the budget, proves of them.
+/// \throws PrivacyError if it refuses one, or if its answer is an estimate.
+PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
+                           std::span<const Charge> charges);
+PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
+
+}  // namespace privgrad::core

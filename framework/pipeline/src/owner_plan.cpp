@@ -1,0 +1,121 @@
+#include "owner_plan.hpp"
+
+#include <utility>
+
+#include "adaptive_clipping_plan.hpp"
+#include "budget_plan.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "step_count.hpp"
+#include "step_plan.hpp"
+#include "step_schedules.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// What is paid for beside the steps: measurements of noise that adapts, or the owner's.
+BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
+                             const OwnerSetting& owner) {
+  if (noise_adapts) {
+    return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
+  }
+  return [beside = owner.beside](std::uint64_t) { return beside; };
+}
+
+/// The ledger adds up in the order in which releases come to be made: with releases beside the
+/// steps it may differ from the plan by roundings.
+std::optional<double> target_of(const Manifest& manifest, bool has_charges_beside) {
+  std::optional<double> target = manifest.target_epsilon;
+  if (target && has_charges_beside) *target *= 1.0 - 1e-9;
+  return target;
+}
+
+void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
+                      const std::vector<double>& clip_norms) {
+  const auto check = [&] {
+    for (const double clip_norm : clip_norms) check_clip_norm(clip_norm);
+  };
+  if (owner.clip_norm) return check();
+  manifest.clip_norm.with_position(check);
+}
+
+/// \param count  its auto_values get that of the learning rate, if it is `auto`.
+std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSetting& owner,
+                                       const Optimizer& optimizer, StepCount& count) {
+  const std::uint64_t steps = count.facts.steps;
+  if (owner.learning_rate) return std::vector<double>(steps, *owner.learning_rate);
+  if (!manifest.auto_learning_rate) return learning_rates(manifest, steps);
+  count.auto_values.push_back(chosen_learning_rate(manifest, count.facts, optimizer));
+  return std::vector<double>(steps, count.auto_values.back().value);
+}
+
+}  // namespace
+
+Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
+                const OwnerSetting& owner) {
+  const RandomKey key = owner.key ? *owner.key : run_key(manifest);
+  const Components made = make_components(manifest, setting->groups);
+
+  // ---- how many steps, and by which schedules
+  StepCount count = plan_step_count(manifest, *setting, owner, made);
+  const std::uint64_t steps = count.facts.steps;
+  const auto noise_adapts = plan_adaptive_noise(manifest, *setting, steps);
+  StepSchedules schedules = plan_schedules(manifest, owner, steps, noise_adapts.has_value());
+  std::vector<double> learning_rate = plan_learning_rate(manifest, owner, *made.optimizer, count);
+  check_adaptive_clipping(manifest, schedules, made);
+
+  // ---- what they cost, with how much noise
+  const BesideCharges beside = charges_beside(noise_adapts, owner);
+  const std::optional<double> target = target_of(manifest, !beside(steps).empty());
+  const StepSetting step_setting{manifest, count.facts, learning_rate, made, key};
+  StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
+                                          : plan_noise(step_setting, schedules, target, beside);
+  if (noise_adapts) check_adaptive_noise(manifest, step_plan);
+
+  // ---- what the budget pays for
+  const bool are_bounds = owner.is_accounted_in_full ||
+                          (step_plan.correlated && !step_plan.correlated->cost.is_attained);
+  BudgetPlan budget = manifest.noise_off
+                          ? no_budget(manifest, steps)
+                          : plan_budget(manifest, step_plan.charges, target, beside, are_bounds);
+  check_clip_norms(manifest, owner, step_plan.values.clip_norm);
+  for (PlannedAuto& value : auto_values_of(manifest, made))
+    count.auto_values.push_back(std::move(value));
+  CountRelease released_count = plan_count(manifest, step_plan, made);
+
+  PlanNumbers numbers{.unit = PrivacyUnit::example,
+                      .dataset_size = owner.dataset_size,
+                      .parameters = setting->parameters,
+                      .planned_steps = steps,
+                      .facts = std::move(count.facts),
+                      .auto_values = std::move(count.auto_values),
+                      .noise_multiplier = std::move(step_plan.values.noise_multiplier),
+                      .clip_norm = std::move(step_plan.values.clip_norm),
+                      .learning_rate = std::move(learning_rate),
+                      .batch_size = std::move(step_plan.batch_size),
+                      .sampler_batch_size = std::move(step_plan.values.batch_size),
+                      .noise_adapts = noise_adapts,
+                      .noise_is_rescaled = schedules.noise_is_rescaled,
+                      .noise_factor = schedules.noise_is_rescaled ? step_plan.scale : 1.0,
+                      .influence = schedules.noise_is_std ? std::vector<double>{}
+                                                          : std::move(schedules.noise.influence),
+                      .influence_is_unaccounted = schedules.noise.is_unaccounted,
+                      .count_noise = std::move(released_count.noise),
+                      .count_share = std::move(released_count.share),
+                      .grid_levels = step_plan.grid_levels,
+                      .charges = std::move(step_plan.charges),
+                      .beside = std::move(budget.beside),
+                      .affordable_steps = budget.affordable_steps,
+                      .is_accounted_in_full = owner.is_accounted_in_full,
+                      .charges_are_bounds = are_bounds,
+                      .accountants = std::move(budget.accountants),
+                      .event = std::move(budget.event)};
+  if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
+  return {std::move(numbers),
+          &manifest,
+          std::move(setting),
+          std::move(step_plan.correlated),
+          nullptr,
+          {}};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,91 @@
+#include "step_count.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+PlannedAuto chosen_steps(const Manifest& manifest, const RunFacts& facts,
+                         const Aggregator& aggregator) {
+  constexpr double kMost = 1e8;
+  try {
+    const auto* chooser = dynamic_cast<const AutoSteps*>(&aggregator);
+    if (chooser == nullptr) {
+      throw ConfigError("is auto, but no theorem says how many steps aggregator " +
+                        manifest.aggregator.name() +
+                        " is best used for; give a number, or utility: {kappa, alpha} (privgrad "
+                        "bound --help)");
+    }
+    const AutoValue chosen = chooser->auto_steps(facts);
+    if (!(chosen.value >= 1.0 && chosen.value <= kMost)) {
+      throw ConfigError("is auto, which is " + format_number(chosen.value) + " (" + chosen.reason +
+                        "), allowed is [1, 1e+08]; give a number");
+    }
+    return {"steps", chosen.value, chosen.reason};
+  } catch (const ConfigError& problem) {
+    throw error_at(manifest, "steps", problem.what());
+  }
+}
+
+}  // namespace
+
+StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
+                          const OwnerSetting& owner, const Components& made) {
+  StepCount count;
+  RunFacts& facts = count.facts;
+  facts = {.steps = owner.steps,
+           .dataset_size = owner.dataset_size,
+           .parameters = setting.parameters,
+           .target_epsilon = manifest.target_epsilon,
+           .target_delta = manifest.target_delta};
+  const bool chooses_steps = owner.steps == 0;
+  if (!manifest.batch_size.is_given()) {
+    // The sampler's own, which do not depend on how many steps there are.
+    RunFacts some_steps = facts;
+    some_steps.steps = std::max<std::uint64_t>(1, owner.steps);
+    facts.batch_size = start_sampler(manifest, *made.sampler, some_steps, {}).front();
+  } else if (chooses_steps || manifest.auto_learning_rate) {
+    throw ManifestError({manifest.batch_size.position +
+                         ": error: schedules.batch_size: changes the batches, for which no "
+                         "theorem says an auto value; give the sampler's batch_size instead"});
+  }
+  if (chooses_steps) {
+    count.auto_values.push_back(chosen_steps(manifest, facts, *made.aggregator));
+    facts.steps = static_cast<std::uint64_t>(count.auto_values.back().value);
+  }
+  return count;
+}
+
+PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts,
+                                 const Optimizer& optimizer) {
+  return manifest.learning_rate.with_position([&] {
+    const auto* chooser = dynamic_cast<const AutoLearningRate*>(&optimizer);
+    if (chooser == nullptr) {
+      throw ConfigError("is auto, but no theorem says the learning rate of optimizer " +
+                        manifest.optimizer.name() + "; give a number");
+    }
+    const AutoValue chosen = chooser->auto_learning_rate(facts);
+    return PlannedAuto{"schedules.learning_rate", chosen.value, chosen.reason};
+  });
+}
+
+std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started) {
+  std::vector<PlannedAuto> values;
+  const auto add = [&](const ComponentUse& use, const auto* component) {
+    const auto* chooser = dynamic_cast<const AutoValues*>(component);
+    if (chooser == nullptr) return;
+    for (AutoValue& chosen : chooser->auto_values()) {
+      values.push_back({use.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
+    }
+  };
+  add(manifest.aggregator, started.aggregator.get());
+  add(manifest.optimizer, started.optimizer.get());
+  return values;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,100 @@
+#include "step_plan.hpp"
+
+#include <string>
+#include <utility>
+
+#include "correlated_steps.hpp"
+#include "grid_plan.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/trust/calibrate.hpp"
+#include "privgrad/trust/mechanism.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Gives steps of some values their charges, by starting the components for them.
+class StepCharger {
+ public:
+  explicit StepCharger(const StepSetting& setting)
+      : setting_(setting), correlated_(make_random_source(setting.key.derive("sampler"))) {}
+
+  StepPlan charged(StepValues values) {
+    StepPlan plan = started(std::move(values));
+    plan.charges = plan.correlated ? plan.correlated->charges() : independent_charges();
+    return plan;
+  }
+
+  /// Sampler and aggregator are started, and nothing is charged.
+  StepPlan started(StepValues values) {
+    const Manifest& manifest = setting_.manifest;
+    StepPlan plan;
+    plan.values = std::move(values);
+    plan.batch_size =
+        start_sampler(manifest, *setting_.made.sampler, setting_.facts, plan.values.batch_size);
+    start_aggregator(manifest, *setting_.made.aggregator, setting_.facts,
+                     plan.values.noise_multiplier, plan.values.clip_norm, setting_.learning_rate);
+    plan.clip_norm_adapts = setting_.made.adaptive_clip_norm != nullptr;
+    plan.correlated = plan_correlated_steps(setting_, plan, correlated_);
+    return plan;
+  }
+
+ private:
+  std::vector<Charge> independent_charges() const {
+    const std::vector<Event> releases = setting_.manifest.aggregator.with_position([&] {
+      return release_events(*setting_.made.aggregator, setting_.facts.steps,
+                            setting_.manifest.adjacency);
+    });
+    return sampled_charges(setting_.manifest, *setting_.made.sampler, releases);
+  }
+
+  const StepSetting& setting_;
+  CorrelatedPlanner correlated_;
+};
+
+double calibrated_scale(const StepSetting& setting, const StepSchedules& schedules,
+                        std::optional<double> target, const BesideCharges& beside,
+                        StepCharger& charger) {
+  const ComponentUse* open = schedules.open(setting.manifest);
+  if (open == nullptr) return 1.0;
+  return open->with_position([&] {
+    if (!target && schedules.noise_is_rescaled) {
+      throw ConfigError(
+          "is to be scaled (privacy.calibrate: all), but there is no privacy.target_epsilon");
+    }
+    if (!target) {
+      throw ConfigError(
+          "gives a shape without a scale: set privacy.target_epsilon, or give it its initial "
+          "value");
+    }
+    const std::vector<Charge> before = beside(setting.facts.steps);
+    return smallest_scale(
+        [&](double candidate) {
+          const StepPlan plan = charger.charged(schedules.at(candidate));
+          return guard_answer(setting.manifest, before, plan.charges).value;
+        },
+        *target);
+  });
+}
+
+}  // namespace
+
+StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
+                    std::optional<double> target, const BesideCharges& beside) {
+  StepCharger charger(setting);
+  const double scale = calibrated_scale(setting, schedules, target, beside, charger);
+  StepPlan plan = charger.charged(schedules.at(scale));
+  plan.scale = scale;
+  plan.grid_levels = plan_grid(setting);
+  return plan;
+}
+
+StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
+  StepValues values = schedules.at(1.0);
+  // The rules that add up data still apply; the noise in the recipes is not made.
+  values.noise_multiplier.assign(setting.facts.steps, 1.0);
+  StepPlan plan = StepCharger(setting).started(std::move(values));
+  plan.values.noise_multiplier.assign(setting.facts.steps, 0.0);
+  return plan;
+}
+
+}  // namespace privgrad::core

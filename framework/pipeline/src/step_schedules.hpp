@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "owner_plan.hpp"
+
+namespace privgrad::core {
+
+/// One hyper-parameter over time, as the manifest's schedule gives it.
+struct ScheduleValues {
+  std::vector<double> at;
+  bool is_shape = false;            ///< Its scale is open: to be found by a target.
+  std::vector<double> influence{};  ///< Of FromInfluence, else empty.
+  bool is_unaccounted = false;      ///< Of FromInfluence.
+};
+
+/// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.
+ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
+                               std::uint64_t steps, bool above_zero);
+
+/// What steps are made with; one per step.
+struct StepValues {
+  std::vector<double> noise_multiplier, clip_norm;
+  std::vector<double> batch_size;  ///< What the sampler is told; empty: it decides itself.
+};
+
+/// The schedules that cost privacy, as the manifest gives them. At most one is a shape: one number
+/// is found by one target.
+struct StepSchedules {
+  ScheduleValues noise, clip_norm, batch_size;
+  bool noise_is_std = false;       ///< `noise` is schedules.noise_std, over the clip norm.
+  bool noise_is_rescaled = false;  ///< `noise` became a shape by privacy.calibrate: all.
+  std::uint64_t dataset_size = 0;  ///< No batch is larger.
+
+  /// The schedule in the manifest whose scale is open; null: none is.
+  const ComponentUse* open(const Manifest& manifest) const;
+  /// With that scale filled in. A larger scale costs less.
+  StepValues at(double scale) const;
+};
+
+/// \param noise_adapts  then its values are where it begins, and privacy.calibrate: all has none
+/// to scale.
+/// \throws ManifestError for a value that is not allowed, and for shapes that no target is for.
+StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
+                             std::uint64_t steps, bool noise_adapts);
+
+/// Those of the manifest, which have no shape: what a learning rate is costs nothing.
+std::vector<double> learning_rates(const Manifest& manifest, std::uint64_t steps);
+
+}  // namespace privgrad::core

@@ -1,0 +1,180 @@
+#include "unaccounted.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/normals.hpp"
+
+namespace privgrad::core {
+namespace {
+
+double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
+
+/// The probability that a standard normal number is further from 0 than x.
+double beyond(double x) { return std::erfc(x / std::numbers::sqrt2); }
+
+/// At most how much delta the proofs leave out because the noise has no draws beyond
+/// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
+/// or that a contribution of full length moves one there. In a step with several releases, of
+/// each; and of each release beside the steps.
+double lost_tails(const Plan& plan) {
+  if (plan.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
+  const double sensitivity = sensitivity_of_unit_bound(plan.manifest->adjacency);
+  double lost = 0.0;
+  // No release of the linear mechanism moves further, in units of its noise, than all together.
+  const double root = plan.correlated ? std::sqrt(plan.correlated->cost.worst_after.back()) : 0;
+  // Noise that adapts may become as small as the budget pays for in one step.
+  const double least =
+      plan.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan.event)) : 0.0;
+  if (plan.noise_adapts) {
+    lost += static_cast<double>(plan.noise_adapts->checks_before(plan.steps())) *
+            (beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / least));
+  }
+  const auto releases = plan.correlated ? static_cast<double>(plan.correlated->parts.size()) : 1.0;
+  for (double multiplier : plan.noise_multiplier) {
+    if (multiplier == 0.0) continue;  // noise is off, and listed
+    if (plan.noise_adapts) multiplier = least;
+    if (plan.correlated) multiplier = 1.0 / root;
+    lost += releases * (static_cast<double>(plan.parameters) * beyond(kLargestNormal) +
+                        beyond(kLargestNormal - sensitivity / multiplier));
+  }
+  if (plan.noise_adapts) return lost;   // its checks are counted
+  constexpr double kCoordinates = 2.0;  // of an estimate
+  for (const Charge& charge : plan.beside) {
+    const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
+    lost +=
+        kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);
+  }
+  return lost;
+}
+
+/// Of the owner of data whom it concerns most.
+double most_lost_tails(const Plan& plan) {
+  double lost = lost_tails(plan);
+  if (plan.federated && !plan.federated->at_server) {
+    for (const ClientPlan& client : plan.federated->clients)
+      lost = std::max(lost, lost_tails(*client.plan));
+  }
+  return lost;
+}
+
+class Lister {
+ public:
+  explicit Lister(const Plan& plan) : manifest_(*plan.manifest), plan_(plan) {}
+
+  std::vector<Unaccounted> list() {
+    if (manifest_.noise_off)
+      add("everything: noise is off", manifest_.position_of("privacy.noise"));
+    list_facts_of_data();
+    if (plan_.influence_is_unaccounted) {
+      const ComponentUse& noise =
+          manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
+      add("influence of steps, behind the noise schedule", noise.position);
+    }
+    list_choice_of_rows();
+    list_transforms();
+    if (most_lost_tails(plan_) > 1e-3 * manifest_.target_delta) {
+      add("tails of the noise, which ends at 11.6 standard deviations",
+          manifest_.position_of("privacy.target_delta"));
+    }
+    list_metrics();
+    return std::move(list_);
+  }
+
+ private:
+  void add(std::string what, std::string position, Reach reach = Reach::model) {
+    list_.push_back({std::move(what), std::move(position), reach});
+  }
+
+  void list_facts_of_data() {
+    for (const std::string& fact : plan_.setting->info.unaccounted)
+      add(fact, manifest_.data.position);
+    if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size &&
+        plan_.unit == PrivacyUnit::example) {
+      add("number of training examples", manifest_.data.position);
+    }
+  }
+
+  /// The proofs are about the rows that are left after choosing. Where one example decides about
+  /// the place of another, or about a size that its neighbours share, choosing is a use of the data
+  /// of its own.
+  void list_choice_of_rows() {
+    const DataInfo& info = plan_.setting->info;
+    if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
+      // Without one example, the next one moves up into the chosen rows: the sum changes by two of
+      // them.
+      add("choice of the first examples", manifest_.data.position);
+    }
+    if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
+      // An example that is replaced by one of another class changes the size, which is taken for
+      // public.
+      add("number of examples of the kept classes", manifest_.data.position);
+    }
+  }
+
+  void list_transforms() {
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      const Statistic statistic = plan_.setting->statistics[i];
+      if (statistic == Statistic::unaccounted) add(use.name(), use.position);
+      if (statistic == Statistic::declared_public)
+        add(use.name() + " (declared public)", use.position);
+    }
+  }
+
+  /// Release mode computes neither, so there they are not a reason to refuse.
+  void list_metrics() {
+    if (manifest_.mode == Mode::release) return;
+    add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
+    if (plan_.setting->info.test_rows > 0 && !manifest_.test_is_public)
+      add("test metrics", manifest_.data.position, Reach::shown_values);
+  }
+
+  const Manifest& manifest_;
+  const Plan& plan_;
+  std::vector<Unaccounted> list_;
+};
+
+/// What helps beside mode: research, which follows. A transform takes numbers instead of fitting
+/// in its optional parameters, if it has any.
+std::string remedy(const Manifest& manifest, const Unaccounted& item) {
+  for (const ComponentUse& use : manifest.transforms) {
+    const bool is_it = item.what == use.name() || item.what == use.name() + " (declared public)";
+    if (!is_it || item.position != use.position) continue;
+    std::string names;
+    for (const ParamSpec& spec : use.component->factory.info.params) {
+      if (spec.required || spec.default_value) continue;
+      names += (names.empty() ? "" : " and ") + spec.name;
+    }
+    return names.empty() ? "" : "give " + names + " in the manifest, or ";
+  }
+  return "state it in the manifest if there is a key for it, or ";
+}
+
+void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list) {
+  std::string text;
+  for (const Unaccounted& item : list) {
+    text += (text.empty() ? "" : "\n") + item.position + ": error: release mode refuses '" +
+            item.what + "', which was read off private rows and charged nowhere; " +
+            remedy(manifest, item) + "use mode: research";
+  }
+  if (!text.empty()) throw PrivacyError(text);
+}
+
+}  // namespace
+
+std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more) {
+  std::vector<Unaccounted> list = Lister(plan).list();
+  for (Unaccounted& item : more) list.push_back(std::move(item));
+  if (plan.manifest->mode == Mode::release) refuse(*plan.manifest, list);
+  return list;
+}
+
+}  // namespace privgrad::core

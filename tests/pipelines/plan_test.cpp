@@ -1,0 +1,110 @@
+// A plan is values: two of the same manifest are equal, copies are, and a run leaves its plan
+// alone.
+#include <cmath>
+
+#include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/outcome.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 200, size: 200, test_rows: 0, dimensions: 3}
+model: {kind: linear}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 20, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 12
+)";
+
+/// Everything that a plan can have: noise that adapts, a clip norm that does, correlated noise,
+/// scaled batches, clients.
+const std::vector<std::vector<std::string>> kKinds{
+    {},
+    {"schedules.noise_multiplier={kind: descent_check, initial: 20, every: 5}"},
+    {"clipping=adaptive", "schedules.noise_multiplier=uniform"},
+    {"aggregator={kind: tree}", "sampler={kind: shuffle, batch_size: 20}"},
+    {"sampler={kind: poisson, batch_size: 20}", "privacy.accountant=rdp",
+     "schedules.noise_multiplier=2",
+     "schedules.batch_size={kind: list, values: [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]}"},
+    {"federated={clients: 4, rounds: 3, local_iterations: 4}"},
+    {"federated={clients: 4, rounds: 3, local_iterations: 4, aggregation: dp_fed_avg, "
+     "client_clip_norm: 1, participation: full_batch}"}};
+
+}  // namespace
+
+TEST_CASE("plans of the same manifest are equal, and of another one are not", "[plan]") {
+  for (const auto& kind : kKinds) {
+    INFO((kind.empty() ? "" : kind.front()));
+    Experiment one(kBase, kind), two(kBase, kind);
+    std::vector<std::string> longer = kind;
+    longer.push_back("schedules.clip_norm=2");
+    Experiment other(kBase, longer);
+    const core::PlanNumbers& numbers = one.plan();
+    CHECK(numbers == two.plan());
+    CHECK(numbers == core::PlanNumbers(one.plan()));
+    if (!one.plan().federated) CHECK_FALSE(numbers == other.plan());
+  }
+}
+
+TEST_CASE("a run leaves its plan as it was, so that it can be run again", "[plan]") {
+  for (const auto& kind : kKinds) {
+    INFO((kind.empty() ? "" : kind.front()));
+    Experiment experiment(kBase, kind);
+    const core::PlanNumbers before = experiment.plan();
+    const auto first = experiment.run();
+    CHECK(before == experiment.plan());
+    // A seed's randomness is addressed, so that a second run of the plan is the first one.
+    const core::RunResult second = core::run(
+        experiment.plan(),
+        {.directory = experiment.dir() / "again", .lock = "", .threads = 1, .on_progress = {}});
+    CHECK(first.statement == second.statement);
+    CHECK(read_file(experiment.run_dir() / "model.safetensors") ==
+          read_file(experiment.dir() / "again" / "model.safetensors"));
+  }
+}
+
+TEST_CASE("components that are started for a plan charge what was planned", "[plan][privacy]") {
+  for (const auto& kind : kKinds) {
+    INFO((kind.empty() ? "" : kind.front()));
+    Experiment experiment(kBase, kind);
+    const core::Plan& whole = experiment.plan();
+    const bool of_clients = whole.federated && !whole.federated->at_server;
+    const core::Plan& plan = of_clients ? *whole.federated->clients.front().plan : whole;
+    const core::Components made = core::start_components(plan);
+    for (std::uint64_t step = 0; step < plan.steps(); ++step)
+      REQUIRE(made.sampler->expected_batch_size(step) == plan.batch_size[step]);
+    if (plan.correlated) continue;  // charged as one mechanism
+    const auto releases =
+        core::release_events(*made.aggregator, plan.steps(), plan.manifest->adjacency);
+    const auto costs = made.sampler->charges(releases);
+    REQUIRE(costs.size() == plan.charges.size());
+    for (std::size_t step = 0; step < costs.size(); ++step)
+      CHECK(costs[step] == plan.charges[step].cost);
+  }
+}
+
+TEST_CASE("an outcome states the charges of the client that it names, and nothing else of it",
+          "[plan][privacy]") {
+  Experiment experiment(
+      kBase, {"federated={clients: 2, rounds: 3, local_iterations: 4}", "federated.sizes=[50, 150]",
+              "sampler={kind: poisson, batch_size: 10}", "privacy.accountant=rdp",
+              "schedules.noise_multiplier=2"});
+  const core::Plan& plan = experiment.plan();
+  REQUIRE(plan.federated->weakest == 0);  // 10 of 50 are more than 10 of 150
+  core::Outcome outcome = core::outcome_of_all(plan);
+  CHECK(outcome.stated(plan) == plan);
+  outcome.client = 1;
+  const core::PlanNumbers stated = outcome.stated(plan);
+  CHECK(stated.charges == plan.federated->clients[1].plan->charges);
+  CHECK(stated.accountants == plan.federated->clients[1].plan->accountants);
+  CHECK(stated.dataset_size == 200);
+  CHECK(stated.epsilon().value < plan.epsilon().value);
+}
