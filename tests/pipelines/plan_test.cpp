@@ -28,12 +28,13 @@ steps: 12
 /// scaled batches, clients.
 const std::vector<std::vector<std::string>> kKinds{
     {},
-    {"schedules.noise_multiplier={kind: descent_check, initial: 20, every: 5}"},
+    {"schedules.noise_multiplier={kind: descent_check, initial: 20, every: 5, "
+     "loss_bound: 2, check_noise_multiplier: 30}"},
     {"clipping=adaptive", "schedules.noise_multiplier=uniform"},
     {"aggregator={kind: tree}", "sampler={kind: shuffle, batch_size: 20}"},
-    {"sampler={kind: poisson, batch_size: 20}", "privacy.accountant=rdp",
-     "schedules.noise_multiplier=2",
-     "schedules.batch_size={kind: list, values: [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21]}"},
+    {"sampler=poisson", "privacy.accountant=rdp", "schedules.noise_multiplier=2",
+     "schedules.batch_size={kind: list, values: [10.1, 11.2, 12.3, 13.4, 14.5, 15.6, 16.7, 17.8, "
+     "18.9, 19, 20, 21]}"},
     {"federated={clients: 4, rounds: 3, local_iterations: 4}"},
     {"federated={clients: 4, rounds: 3, local_iterations: 4, aggregation: dp_fed_avg, "
      "client_clip_norm: 1, participation: full_batch}"}};
@@ -93,10 +94,11 @@ TEST_CASE("components that are started for a plan charge what was planned", "[pl
 
 TEST_CASE("an outcome states the charges of the client that it names, and nothing else of it",
           "[plan][privacy]") {
-  Experiment experiment(
-      kBase, {"federated={clients: 2, rounds: 3, local_iterations: 4}", "federated.sizes=[50, 150]",
-              "sampler={kind: poisson, batch_size: 10}", "privacy.accountant=rdp",
-              "schedules.noise_multiplier=2"});
+  Experiment experiment(kBase, {"federated={clients: 2, rounds: 3, local_iterations: 4, "
+                                "partition: {kind: dirichlet, alpha: 1, at_least: 20}}",
+                                "federated.sizes=[50, 150]", "data.size=null",
+                                "sampler={kind: poisson, batch_size: 10}", "privacy.accountant=rdp",
+                                "schedules.noise_multiplier=2"});
   const core::Plan& plan = experiment.plan();
   REQUIRE(plan.federated->weakest == 0);  // 10 of 50 are more than 10 of 150
   core::Outcome outcome = core::outcome_of_all(plan);
