@@ -82,11 +82,7 @@ Sampled look_inside(const privgrad::PoissonSampledEvent& event) {
   return {gaussian->noise_multiplier, {}};
 }
 
-std::optional<std::string> refusal(const Event& event) {
-  if (const auto* unsupported = std::get_if<privgrad::UnsupportedEvent>(&event.kind())) {
-    return "unsupported: " +
-           (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
-  }
+std::optional<std::string> refuses_release(const Event& event) {
   if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&event.kind())) {
     return look_inside(*sampled).reason;
   }
@@ -126,10 +122,7 @@ class SaddlePoint final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    for (const auto& part : privgrad::flatten(event)) {
-      if (auto reason = refusal(part.event)) return reason;
-    }
-    return std::nullopt;
+    return privgrad::first_refusal(event, refuses_release);
   }
 
   void compose(const Event& event, std::uint64_t count) override {
