@@ -17,8 +17,7 @@
 class Decay : public privgrad::Schedule {
  public:
   /// \throws ConfigError if some value overflows, or is 0 where 0 means something else than
-  /// "small":
-  ///   in a shape, as a noise multiplier (no noise is no privacy), as a clipping norm.
+  ///   "small": in a shape, as a noise multiplier (no noise is no privacy), as a clipping norm.
   void start(const privgrad::Horizon& horizon) final {
     if (horizon.steps == 0)
       throw privgrad::ConfigError(std::string(name_) + ": there are no steps");

@@ -81,7 +81,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// IDX keeps images and labels in two files, whose names differ in this word and in their extents:
-/// the other one of the pair. \returns an empty path if it is not there.
+/// the other one of the pair.
+/// \returns an empty path if it is not there.
 fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
   const std::string renamed = replaced(file.filename().string(), own, other);
   if (renamed.empty()) return {};

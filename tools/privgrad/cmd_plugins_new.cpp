@@ -111,7 +111,8 @@ fs::perms usual_permissions() {
   return static_cast<fs::perms>(0777 & ~mask);
 }
 
-/// \returns the folder's path without a slash at its end. \throws IoError if something is there.
+/// \returns the folder's path without a slash at its end.
+/// \throws IoError if something is there.
 fs::path free_place(const std::string& folder) {
   fs::path place = fs::absolute(folder).lexically_normal();
   if (place.filename().empty()) place = place.parent_path();

@@ -555,7 +555,8 @@ class Loader {
   }
 
   /// Checks the parameters of a section, leaving components and unknown keys alone. Where something
-  /// is wrong, \returns legal stand-ins, so that reading can go on to find more.
+  /// is wrong,
+  /// \returns legal stand-ins, so that reading can go on to find more.
   Params own_params(const Section& section, const Value& node) {
     const auto& members = std::get<Value::Object>(node.data());
     Value::Object own;

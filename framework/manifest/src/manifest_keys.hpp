@@ -39,8 +39,8 @@ const Section& federated_section();  ///< May be missing.
 const Slot& client_aggregator_slot();
 
 /// \returns the dotted key that other programs' name for something has here ("lr" ->
-/// "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it stands
-/// in.
+///   "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it
+///   stands in.
 std::string_view own_name_for(std::string_view foreign, std::string_view section);
 
 /// More on what to do about some keys that manifests do not have; "" otherwise.

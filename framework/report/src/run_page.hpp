@@ -6,7 +6,8 @@
 
 namespace privgrad::report {
 
-/// The page of one run. \throws IoError for members of the record that have the wrong type.
+/// The page of one run.
+/// \throws IoError for members of the record that have the wrong type.
 std::string run_page(const RunRecord& record);
 
 /// What a schedule's slot is called, and what its chart tells.
@@ -15,7 +16,8 @@ struct SlotWords {
 };
 SlotWords words_of_slot(const std::string& slot);
 
-/// A list of steps with a value each, in order; \param name  what it is, for errors.
+/// A list of steps with a value each, in order;
+/// \param name  what it is, for errors.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);
 
