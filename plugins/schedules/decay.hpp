@@ -10,7 +10,7 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/value.hpp"
 
-/// What the decaying schedules of the house share: an optional parameter `initial` that makes them
+/// What the built-in decaying schedules share: an optional parameter `initial` that makes them
 /// absolute, without which they are shapes beginning at 1, and the check that no value of a run is
 /// unusable. Derived classes define value() so that it is never outside the range spanned by its
 /// first value, its last value and `initial`.

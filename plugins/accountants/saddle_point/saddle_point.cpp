@@ -110,7 +110,8 @@ std::optional<std::string> refuses_release(const Event& event) {
 ///
 /// The estimate of the integral's own error, rounding included, is added to the value, and `lower`
 /// is as far below. Where it is above 1e-8 of delta, the answer says `upper`. It is an estimate,
-/// not a proof (contour.hpp says of which parts): a figure to sign is shown beside pld's interval.
+/// not a proof (contour.hpp says of which parts): show a figure that you publish beside
+/// pld's interval.
 class SaddlePoint final : public privgrad::Accountant {
  public:
   explicit SaddlePoint(const privgrad::Params& params) : direction_(params.text("direction")) {}
