@@ -10,7 +10,7 @@
 #include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
-#include "run_page.hpp"
+#include "slots.hpp"
 #include "step_range.hpp"
 
 namespace privgrad::report {
