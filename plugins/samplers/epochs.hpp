@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "privgrad/error.hpp"

@@ -180,7 +180,7 @@ Command plugins_new_command() {
                                  .doc = "The folder to make, new or empty; default NAME."},
                                 {.name = "vendor",
                                  .value = "NAME",
-                                 .doc = "Who makes it, for its full name; default example."}},
+                                 .doc = "Its author, for its full name; default example."}},
                     .details = "KIND is accountant, aggregator, backend, clipping, data_source, "
                                "model, optimizer, sampler,\nschedule or transform.",
                     .examples = {"privgrad plugins new schedule warm_up",

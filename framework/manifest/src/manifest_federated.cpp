@@ -1,5 +1,6 @@
 #include "manifest_reader.hpp"
 
+#include <iterator>
 #include <utility>
 
 #include "manifest_values.hpp"

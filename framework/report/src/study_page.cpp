@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <system_error>
 
 #include "document.hpp"
 #include "html.hpp"

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <unordered_set>
+#include <vector>
 
 #include "privgrad/aggregator.hpp"
 #include "privgrad/event.hpp"
