@@ -49,11 +49,12 @@ format: ## Format all sources
 	@scripts/install-dependencies.sh --format
 	@$(SOURCES) | xargs -r clang-format-14 -i
 
-check-format: ## Fail if a source is not formatted
+check-format: ## Fail if a source or a page of the documentation is not formatted
 	@scripts/install-dependencies.sh --format
 	@$(SOURCES) | xargs -r clang-format-14 --dry-run --Werror
+	@scripts/check-docs.sh
 
-lint: ## Run clang-tidy [FILES="framework/core/src/ledger.cpp ..."]
+lint: ## Run clang-tidy [FILES="framework/trust/src/ledger.cpp ..."]
 	@scripts/install-dependencies.sh --lint
 	@$(MAKE) --no-print-directory PRESET=lint build-lint/.configured
 	@printf '%s\n' $(or $(FILES),$$($(SOURCES) | grep '\.cpp$$' | grep -v '^tests/')) | \

@@ -186,7 +186,7 @@ class Bench {
   }
 
  private:
-  /// Paid for by an accountant of the house, into a ledger of its own.
+  /// Paid for by a built-in accountant, into a ledger of its own.
   class Receipts {
    public:
     Receipts(const Catalog& catalog, const std::vector<double>& multipliers)

@@ -48,7 +48,8 @@ double median(std::vector<double> values) {
 constexpr std::uint64_t kSteps = 2000;
 
 /// The network of Ling et al.; ten clients of 500 images, or one owner of as many, and batches of
-/// 75. \param folder  where the images are.
+/// 75.
+/// \param folder  where the images are.
 std::string manifest_text(bool federated, const std::filesystem::path& folder) {
   const std::string rows = federated ? "5000" : "500";
   return "privgrad: 1\nseed: 1\ndata: {kind: npy, classes: 10, train: {features: " +

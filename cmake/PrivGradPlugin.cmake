@@ -56,7 +56,7 @@ endfunction()
 #
 # Adds the test <name>-conformance: everything that the interface of each component in the plugin <name> promises
 # (repeatable values, finite results, unchanged outputs on errors, ...), checked on the built file by
-# `privgrad plugins test`. The plugins of the house pass the same suite.
+# `privgrad plugins test`. The built-in plugins pass the same suite.
 function(privgrad_add_conformance_test name)
   if(NOT TARGET privgrad_plugin_${name})
     message(FATAL_ERROR "privgrad_add_conformance_test(${name}): there is no plugin of that name; call privgrad_add_plugin(${name} ...) first")

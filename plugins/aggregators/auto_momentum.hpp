@@ -41,7 +41,8 @@ inline Facts facts_of(const std::string& what, const privgrad::RunFacts& facts) 
           .parameters = static_cast<double>(facts.parameters)};
 }
 
-/// \returns 1 - alpha. \throws ConfigError unless the theorem's alpha is in (0, 1].
+/// \returns 1 - alpha.
+/// \throws ConfigError unless the theorem's alpha is in (0, 1].
 inline double momentum_of(double alpha, const std::string& aggregator, const std::string& theorem) {
   if (alpha > 0.0 && alpha <= 1.0) return 1.0 - alpha;
   throw privgrad::ConfigError(aggregator + ": momentum is auto, but " + theorem +

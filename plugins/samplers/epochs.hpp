@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -16,8 +17,8 @@
 namespace epochs {
 
 /// \returns the most expensive of an epoch's releases: the one event if all are equal, else the
-/// Gaussian of the smallest noise multiplier, which dominates the others (adding noise to its
-/// output gives theirs).
+///   Gaussian of the smallest noise multiplier, which dominates the others (adding noise to its
+///   output gives theirs).
 /// \throws PrivacyError if they are of kinds that cannot be ordered.
 inline privgrad::Event most_expensive(const std::string& sampler,
                                       std::span<const privgrad::Event> releases) {

@@ -7,7 +7,7 @@
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
-/// What the adaptive schedules of the house share: the noise that they begin with, `initial`,
+/// What the built-in adaptive schedules share: the noise that they begin with, `initial`,
 /// without which they are a flat shape, and how often they measure.
 class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
  public:

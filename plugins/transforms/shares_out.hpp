@@ -30,7 +30,7 @@ inline std::vector<std::uint32_t> shuffled(std::size_t count, privgrad::RandomSt
 }
 
 /// \returns the size of the first of `parts` parts of `count` things, and so on: as equal as can
-/// be, the larger ones first.
+///   be, the larger ones first.
 inline std::uint64_t part_size(std::uint64_t count, std::uint64_t parts, std::uint64_t part) {
   return count / parts + (part < count % parts ? 1 : 0);
 }

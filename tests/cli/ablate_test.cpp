@@ -392,11 +392,11 @@ TEST_CASE("wrong studies are one line for each problem, exit code 2, and leave n
   write_file(work.dir() / "s.yaml", "study: 1\nbase: absent.yaml\nseeds: 1\n");
   const Outcome no_base = work.ablate();
   CHECK(no_base.exit_code == 4);
-  CHECK(no_base.err.starts_with("s.yaml:2:7: error: base there is no file"));
+  CHECK(no_base.err.starts_with("s.yaml:2:7: error: base: there is no file"));
   write_file(work.dir() / "s.yaml", "study: 1\nbase: small.yaml\nseed: 3\nseeds: 1\n");
   const Outcome unknown = work.ablate();
   CHECK(unknown.exit_code == 2);
-  CHECK(unknown.err == "s.yaml:3:1: error: seed is unknown; did you mean 'seeds'?\n");
+  CHECK(unknown.err == "s.yaml:3:1: error: seed: is unknown; did you mean 'seeds'?\n");
   write_file(work.dir() / "s.yaml",
              "study: 1\nbase: small.yaml\nseeds: 1\naxes: {privacy.target_epsilon: [1, 2]}\n");
   CHECK(work.ablate().exit_code == 3);

@@ -601,7 +601,8 @@ Batches cifar_batches() {
       {folder + "data_batch_4.bin", cifar_batch(6)}, {folder + "batches.meta.txt", "airplane"}};
 }
 
-/// Fetches this archive as CIFAR-10. \returns the outcome of `data fetch cifar10`.
+/// Fetches this archive as CIFAR-10.
+/// \returns the outcome of `data fetch cifar10`.
 Outcome fetch_cifar(const Fetching& f, const std::string& archive) {
   const HttpServer server([&](const Request& request, const Connection& to) {
     HttpServer::answer(request, to, archive);

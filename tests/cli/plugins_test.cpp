@@ -13,7 +13,7 @@ const Json* find_component(const Json& list, const std::string& kind, const std:
   return nullptr;
 }
 
-/// A plugin directory with a copy of one plugin of the house, as only its owner may write it.
+/// A plugin directory with a copy of one built-in plugin, as only its owner may write it.
 fs::path copy_plugin(const Cli& cli, const std::string& room, const std::string& name) {
   const fs::path file = cli.out("plugins") / (name + ".privgrad.so");
   fs::create_directories(file.parent_path());

@@ -27,7 +27,7 @@ std::string npy(const std::string& shape, const std::string& bytes) {
          bytes;
 }
 
-/// Small files for the data sources of the house: six examples of 2 x 3 features, three classes.
+/// Small files for the built-in data sources: six examples of 2 x 3 features, three classes.
 /// The suite breaks files of its own.
 class HouseFiles {
  public:
@@ -110,13 +110,13 @@ void check_kind(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("accountants of the house conform") { check_kind("accountant"); }
-TEST_CASE("aggregators of the house conform") { check_kind("aggregator"); }
-TEST_CASE("backends of the house conform") { check_kind("backend"); }
-TEST_CASE("clippings of the house conform") { check_kind("clipping"); }
-TEST_CASE("data sources of the house conform") { check_kind("data_source"); }
-TEST_CASE("models of the house conform") { check_kind("model"); }
-TEST_CASE("optimizers of the house conform") { check_kind("optimizer"); }
-TEST_CASE("samplers of the house conform") { check_kind("sampler"); }
-TEST_CASE("schedules of the house conform") { check_kind("schedule"); }
-TEST_CASE("transforms of the house conform") { check_kind("transform"); }
+TEST_CASE("built-in accountants conform") { check_kind("accountant"); }
+TEST_CASE("built-in aggregators conform") { check_kind("aggregator"); }
+TEST_CASE("built-in backends conform") { check_kind("backend"); }
+TEST_CASE("built-in clippings conform") { check_kind("clipping"); }
+TEST_CASE("built-in data sources conform") { check_kind("data_source"); }
+TEST_CASE("built-in models conform") { check_kind("model"); }
+TEST_CASE("built-in optimizers conform") { check_kind("optimizer"); }
+TEST_CASE("built-in samplers conform") { check_kind("sampler"); }
+TEST_CASE("built-in schedules conform") { check_kind("schedule"); }
+TEST_CASE("built-in transforms conform") { check_kind("transform"); }

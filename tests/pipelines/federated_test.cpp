@@ -870,7 +870,7 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.clients=401"}, ":11:12: error: federated.partition: ");
   refused({"federated.local_iterations=2.5"}, "expected a whole number");
   refused({"federated.client_clip_norm=1"}, "only aggregation dp_fed_avg uses it");
-  refused({"federated.aggregation=dp_fed_avg"}, "client_clip_norm is missing");
+  refused({"federated.aggregation=dp_fed_avg"}, "client_clip_norm: is missing");
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", kAli},
           "follows what single clients release");
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",

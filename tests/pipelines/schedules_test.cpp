@@ -148,7 +148,7 @@ TEST_CASE("shapes that no target can give a scale to are refused where they stan
                       "privacy.noise=off"}),
              ContainsSubstring("schedules.batch_size: gives a shape"));
   CHECK_THAT(refusal({"schedules.noise_std=2", "schedules.noise_multiplier=1"}),
-             ContainsSubstring("schedules.noise_std is given beside noise_multiplier"));
+             ContainsSubstring("schedules.noise_std: is given beside noise_multiplier"));
 }
 
 TEST_CASE("samplers that do not follow a schedule of batch sizes say so", "[schedules]") {
@@ -222,6 +222,6 @@ TEST_CASE("steps: auto is the number with the least bound for the noise in use",
   CHECK_THAT(refusal({"steps=auto", "utility={kappa: 10, alpha: 5}"}),
              ContainsSubstring("promises any progress"));
   CHECK_THAT(refusal({"steps=auto", "utility={kappa: 0.5, alpha: 5}"}),
-             ContainsSubstring("utility.kappa is 0.5, allowed is [1, inf)"));
-  CHECK_THAT(refusal({"steps=otto"}), ContainsSubstring("steps is a text"));
+             ContainsSubstring("utility.kappa: is 0.5, allowed is [1, inf)"));
+  CHECK_THAT(refusal({"steps=otto"}), ContainsSubstring("steps: is a text"));
 }

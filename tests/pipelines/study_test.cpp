@@ -1,4 +1,4 @@
-// Studies with the plugins of the house: arms at the same guarantee, and the same randomness for
+// Studies with the built-in plugins: arms at the same guarantee, and the same randomness for
 // whatever was not exchanged.
 #include "privgrad/studies/study_plan.hpp"
 

@@ -430,7 +430,8 @@ void check_divergences(const std::string& kind, const Json& entry) {
   }
 }
 
-/// Checks one entry that goes through the accountant. \returns whether its kind is one of ours.
+/// Checks one entry that goes through the accountant.
+/// \returns whether its kind is one of ours.
 bool check_answer(const std::string& kind, const Json& golden, const Json& entry) {
   const auto& given = entry.at("inputs");
   const auto& expected = entry.at("expected");

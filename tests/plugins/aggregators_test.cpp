@@ -84,7 +84,8 @@ auto tree(std::uint64_t steps, const Value::Object& params) {
 }
 
 /// Tran and Cutkosky 2022, Algorithm 3: the greedy cover of [from, to] by aligned blocks of 2^k
-/// steps, counted from 1. \returns their last steps.
+/// steps, counted from 1.
+/// \returns their last steps.
 std::vector<std::uint64_t> compose(std::uint64_t from, std::uint64_t to) {
   if (from > to) return {};
   std::uint64_t length = 1;

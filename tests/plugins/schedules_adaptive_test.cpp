@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// A schedule of the house, started, with its ability.
+/// A built-in schedule, started, with its ability.
 class Adapting {
  public:
   Adapting(const char* name, const Value& params)

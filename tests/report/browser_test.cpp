@@ -75,7 +75,8 @@ class Browser {
                  .directory = dir_.path()});
   }
 
-  /// What the probe saw. \param flags  e.g. the window's size.
+  /// What the probe saw.
+  /// \param flags  e.g. the window's size.
   Json probe(std::string page, const Words& flags) const {
     page.replace(page.find("<body>"), 6, kListen);
     page.replace(page.rfind("</body>"), 7, kProbe);

@@ -31,7 +31,8 @@ inline std::string page_of(const Cli& cli, const std::string& run) {
   return read_file(cli.out(run) / "report.html");
 }
 
-/// A small run in the directory `run`. \returns its page.
+/// A small run in the directory `run`.
+/// \returns its page.
 inline std::string page_of_run(const Cli& cli, Words more = {}, const std::string& run = "run") {
   for (const char* word : {"--out", run.c_str(), "--quiet"}) more.push_back(word);
   cli.on_manifest("run", more);

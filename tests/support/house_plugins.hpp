@@ -5,7 +5,7 @@
 #include "privgrad/host/search_path.hpp"
 #include "support.hpp"
 
-/// Components as users get them: every plugin of the house, loaded by the host.
+/// Components as users get them: every built-in plugin, loaded by the host.
 inline const privgrad::Catalog& house() {
   // Not load_all(): the plugins of whoever runs the tests are none of ours.
   static const auto host = privgrad::host::load_from({{.path = kPlugins}});

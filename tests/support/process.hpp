@@ -70,8 +70,8 @@ class Process {
     return {std::istream_iterator<pid_t>(in), {}};
   }
 
-  /// Waits until `condition` holds. \returns false if it took longer than two minutes: sanitizers
-  /// on a busy machine are slow.
+  /// Waits until `condition` holds.
+  /// \returns false if it took longer than two minutes: sanitizers on a busy machine are slow.
   static bool wait_for(const std::function<bool()>& condition) {
     for (int i = 0; i < 24000; ++i) {
       if (condition()) return true;

@@ -17,7 +17,7 @@ privgrad::Factory offer(std::string name) {
   return registrar.factories().front();
 }
 
-/// The components of the house, and these.
+/// The built-in components, and these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
   privgrad::Catalog made = house();
   made.add(

@@ -55,7 +55,7 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
   std::vector<Problem> problems;
   params_ = Params::check(component_->factory.info.params, value, problems, {"kind"});
   if (!problems.empty()) {
-    throw UsageError("--accountant: " + problems.front().where + " " + problems.front().what);
+    throw UsageError("--accountant: " + problems.front().where + ": " + problems.front().what);
   }
 }
 

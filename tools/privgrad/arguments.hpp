@@ -43,7 +43,8 @@ struct Usage {
 class Arguments {
  public:
   bool has(const std::string& option) const { return options_.contains(option); }
-  /// The last value given. \pre has(option)
+  /// The last value given.
+  /// \pre has(option)
   const std::string& text(const std::string& option) const { return options_.at(option).back(); }
   /// All values, in the order given; none if it was not given.
   std::vector<std::string> texts(const std::string& option) const;
@@ -61,7 +62,8 @@ Arguments parse(const Usage& usage, const std::vector<std::string>& given);
 /// The page that --help prints.
 std::string help_text(const Usage& usage);
 
-/// \returns `text` as a whole number in [low, high]. \throws UsageError naming the option.
+/// \returns `text` as a whole number in [low, high].
+/// \throws UsageError naming the option.
 int whole_number(const std::string& option, const std::string& text, int low, int high);
 
 }  // namespace privgrad::tool

@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include <system_error>
+
 #include "command.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,7 +49,8 @@ class Numbers {
     return 2.0 * core::rho_for(above_zero("target-epsilon"), in("target-delta", 0.0, 1.0));
   }
 
-  /// alpha, given or from what it is made of. \param runs  that share the budget.
+  /// alpha, given or from what it is made of.
+  /// \param runs  that share the budget.
   double alpha(double runs = 1.0) const {
     if (has("alpha")) return runs * above_zero("alpha");
     return core::alpha_of({.parameters = above_zero("parameters"),

@@ -74,7 +74,8 @@ class Calibration {
     return number_in(option, arguments.text(option), 0.0, below);
   }
 
-  /// What `steps` steps with this noise cost. \throws PrivacyError if it is no bound.
+  /// What `steps` steps with this noise cost.
+  /// \throws PrivacyError if it is no bound.
   PrivacyAnswer answer(double noise_multiplier, std::uint64_t steps) const {
     const Event noise = Event::gaussian(noise_multiplier);
     // Every example in every step needs no sampling, which not every accountant has.

@@ -81,7 +81,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// IDX keeps images and labels in two files, whose names differ in this word and in their extents:
-/// the other one of the pair. \returns an empty path if it is not there.
+/// the other one of the pair.
+/// \returns an empty path if it is not there.
 fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
   const std::string renamed = replaced(file.filename().string(), own, other);
   if (renamed.empty()) return {};
@@ -141,7 +142,7 @@ Wanted folder_source(const fs::path& folder) {
   };
   const fs::directory_iterator entries(whole);
   if (std::none_of(begin(entries), end(entries), is_idx)) {
-    throw IoError(folder.string() + ": holds no IDX files called as MNIST's");
+    throw IoError(folder.string() + ": holds no IDX files named as MNIST's");
   }
   for (const char* place : {"PRIVGRAD_DATA_DIR", "PRIVGRAD_CACHE_DIR"}) {
     ::setenv(place, whole.parent_path().c_str(), 1);
@@ -192,7 +193,7 @@ Description describe(const Catalog& catalog, const Wanted& wanted) {
   OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
   for (const fs::path& file : opened.files()) {
     if (wanted.folder.empty() || file.parent_path() == wanted.folder) continue;
-    throw IoError(wanted.folder.string() + ": holds no IDX files called as MNIST's");
+    throw IoError(wanted.folder.string() + ": holds no IDX files named as MNIST's");
   }
   Description d{opened.kind, opened.source->info(), {}, {}, {}};
   d.train = summarise(opened.source->read(Split::train));
@@ -313,7 +314,7 @@ Command data_describe_command() {
                             {.name = "json", .value = "", .doc = "As JSON."},
                             plugin_dir_option()},
                 .details =
-                    "PATH is an IDX, CSV or NPY file, or a folder of IDX files called as MNIST's "
+                    "PATH is an IDX, CSV or NPY file, or a folder of IDX files named as MNIST's "
                     "are. NAME is a data\nset that is here; see privgrad data list. Features are "
                     "described as a run sees them (bytes of\nimages become 0..1). What this "
                     "prints are exact facts about the examples: of private\nexamples they are "

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
 
 #include "accountant_call.hpp"
 #include "command.hpp"

@@ -71,7 +71,8 @@ int run(const Arguments& arguments) {
 
 Command plugins_list_command() {
   return {.usage = {.name = "plugins list",
-                    .summary = "Lists what the plugins offer that were found, and where they are.",
+                    .summary =
+                        "Lists the components of all plugins that were found, and where they are.",
                     .operands = {},
                     .options = {{.name = "json",
                                  .value = "",

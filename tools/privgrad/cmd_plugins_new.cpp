@@ -111,7 +111,8 @@ fs::perms usual_permissions() {
   return static_cast<fs::perms>(0777 & ~mask);
 }
 
-/// \returns the folder's path without a slash at its end. \throws IoError if something is there.
+/// \returns the folder's path without a slash at its end.
+/// \throws IoError if something is there.
 fs::path free_place(const std::string& folder) {
   fs::path place = fs::absolute(folder).lexically_normal();
   if (place.filename().empty()) place = place.parent_path();
@@ -179,7 +180,7 @@ Command plugins_new_command() {
                                  .doc = "The folder to make, new or empty; default NAME."},
                                 {.name = "vendor",
                                  .value = "NAME",
-                                 .doc = "Who makes it, for its full name; default example."}},
+                                 .doc = "Its author, for its full name; default example."}},
                     .details = "KIND is accountant, aggregator, backend, clipping, data_source, "
                                "model, optimizer, sampler,\nschedule or transform.",
                     .examples = {"privgrad plugins new schedule warm_up",

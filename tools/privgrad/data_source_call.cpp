@@ -18,7 +18,7 @@ OpenedSource open_source(const Catalog& catalog, const std::string& kind, const 
   if (!problems.empty()) {
     std::string all;
     for (const Problem& problem : problems) {
-      all += (all.empty() ? "" : "; ") + problem.where + " " + problem.what;
+      all += (all.empty() ? "" : "; ") + problem.where + ": " + problem.what;
     }
     throw ConfigError("data source " + kind + ": " + all);
   }

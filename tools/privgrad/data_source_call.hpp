@@ -20,8 +20,8 @@ struct OpenedSource {
   std::vector<std::filesystem::path> files() const;
 };
 
-/// \param params  an object, without `kind`. \throws ConfigError naming the parameters that do not
-/// fit.
+/// \param params  an object, without `kind`.
+/// \throws ConfigError naming the parameters that do not fit.
 OpenedSource open_source(const Catalog& catalog, const std::string& kind, const Value& params);
 
 }  // namespace privgrad::tool

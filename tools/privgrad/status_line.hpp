@@ -25,7 +25,8 @@ class StatusLine {
 
   /// Whether a line that was rewritten now would be drawn, or would come too soon after the last.
   bool is_due() const;
-  /// Replaces the line, cut to what fits. \pre rewrites()
+  /// Replaces the line, cut to what fits.
+  /// \pre rewrites()
   void rewrite(std::string text);
   /// A line of its own that stays.
   void print(const std::string& text);

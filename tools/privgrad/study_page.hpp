@@ -9,7 +9,8 @@
 namespace privgrad::tool {
 
 /// What `privgrad ablate` prints before it runs anything.
-/// \param seconds  estimated, per run of each arm. \param left  runs that are to be made.
+/// \param seconds  estimated, per run of each arm.
+/// \param left  runs that are to be made.
 std::string study_plan_page(const core::StudyPlan& plan, const std::vector<double>& seconds,
                             std::size_t left, int jobs);
 

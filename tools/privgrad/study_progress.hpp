@@ -12,11 +12,12 @@ namespace privgrad::tool {
 /// one line per finished run elsewhere.
 class StudyProgress {
  public:
-  /// \param runs  in all; `done` of them before this call. \param work  seconds of computing that
-  ///   the others were estimated to take.
+  /// \param runs  in all; `done` of them before this call.
+  /// \param work  seconds of computing that the others were estimated to take.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
-  /// \param outcome  "test_accuracy 0.9512 in 1.2 s". \param work  as estimated.
+  /// \param outcome  "test_accuracy 0.9512 in 1.2 s".
+  /// \param work  as estimated.
   void ended(const std::string& run, const std::string& outcome, double work);
   void draw(bool at_once = false);
 

@@ -70,7 +70,8 @@ std::string reason(const ChildEnd& end) {
   return last.empty() ? code : last + " (" + code + ")";
 }
 
-/// Makes the runs that are left. \returns the failed ones, each as a line.
+/// Makes the runs that are left.
+/// \returns the failed ones, each as a line.
 std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                                  const std::vector<Open>& open, const std::vector<double>& seconds,
                                  int jobs, const Arguments& arguments, const StopSignals& signals) {

@@ -6,13 +6,11 @@
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/upward.hpp"
 
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-/// Larger than `value` by more than the few roundings that led to it, so that bounds stay bounds.
-double rounded_up(double value) { return value * (1.0 + 1e-12); }
 
 /// Zero-concentrated differential privacy of Gaussian releases. They add up: one of noise
 /// multiplier sigma and sensitivity s (in units of the L2 bound) is rho-zCDP with rho = s^2 / (2
@@ -26,19 +24,18 @@ class @CLASS@ final : public privgrad::Accountant {
 
   void start(privgrad::Adjacency adjacency) override {
     sensitivity_ = privgrad::sensitivity_of_unit_bound(adjacency);
-    rho_ = 0.0;
+    rho_ = {};
   }
 
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
-    const Cost cost = cost_of(event);
-    if (cost.refusal.empty()) return std::nullopt;
-    return cost.refusal;
+    return privgrad::first_refusal(event, refuses_release);
   }
 
   void compose(const privgrad::Event& event, std::uint64_t count) override {
-    const Cost cost = cost_of(event);
-    if (!cost.refusal.empty()) throw privgrad::PrivacyError(cost.refusal);
-    rho_ = rounded_up(rho_ + times(count, cost.rho));
+    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    for (const auto& [release, repeats] : privgrad::flatten(event)) {
+      rho_.add(privgrad::multiply_up(count, privgrad::multiply_up(repeats, rho_of(release))));
+    }
   }
 
   privgrad::PrivacyAnswer epsilon(double delta) const override {
@@ -46,7 +43,9 @@ class @CLASS@ final : public privgrad::Accountant {
       throw privgrad::ConfigError("@NAME@: delta is " + privgrad::format_number(delta) +
                                   ", allowed is (0, 1)");
     }
-    return upper(rounded_up(rho_ + 2.0 * std::sqrt(rho_ * -std::log(delta))));
+    const double rho = rho_.total();
+    if (rho == 0.0) return upper(0.0);
+    return upper(privgrad::round_up(rho + 2.0 * std::sqrt(rho * -std::log(delta)), 8.0));
   }
 
   privgrad::PrivacyAnswer delta(double epsilon) const override {
@@ -54,11 +53,12 @@ class @CLASS@ final : public privgrad::Accountant {
       throw privgrad::ConfigError("@NAME@: epsilon is " + privgrad::format_number(epsilon) +
                                   ", allowed is at least 0");
     }
-    if (rho_ == 0.0) return upper(0.0);
-    if (epsilon <= rho_ || std::isinf(rho_)) return upper(1.0);
+    const double rho = rho_.total();
+    if (rho == 0.0) return upper(0.0);
+    if (epsilon <= rho || std::isinf(rho)) return upper(1.0);
     // A factor on the exponent, not on the result: exp() turns relative into absolute errors.
-    const double exponent = (epsilon - rho_) * (epsilon - rho_) / (4.0 * rho_);
-    return upper(std::min(1.0, rounded_up(std::exp(-exponent * (1.0 - 1e-12)))));
+    const double exponent = (epsilon - rho) * (epsilon - rho) / (4.0 * rho);
+    return upper(std::min(1.0, privgrad::round_up(std::exp(-exponent * (1.0 - 1e-12)), 8.0)));
   }
 
  private:
@@ -69,47 +69,31 @@ class @CLASS@ final : public privgrad::Accountant {
     return answer;
   }
 
-  struct Cost {
-    double rho = 0.0;
-    std::string refusal;  ///< "" if the event is understood.
-  };
-
-  // Zero times an infinite cost is zero: nothing was released.
-  static double times(std::uint64_t count, double rho) {
-    return count == 0 ? 0.0 : rounded_up(static_cast<double>(count) * rho);
+  /// Of an event that is not a composition.
+  static std::optional<std::string> refuses_release(const privgrad::Event& event) {
+    const auto& kind = event.kind();
+    if (std::holds_alternative<privgrad::GaussianEvent>(kind) ||
+        std::holds_alternative<privgrad::ZcdpEvent>(kind) ||
+        std::holds_alternative<privgrad::NonPrivateEvent>(kind)) {
+      return std::nullopt;
+    }
+    return "@NAME@ has no proof for " + std::string(event.name()) +
+           "; it accounts gaussian, zcdp and their compositions";
   }
 
-  Cost cost_of(const privgrad::Event& event) const {
-    const auto& kind = event.kind();
-    if (const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&kind)) {
+  /// What one release costs, rounded up.
+  /// \param event  one that refuses_release() accepts.
+  double rho_of(const privgrad::Event& event) const {
+    if (const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&event.kind())) {
       const double ratio = sensitivity_ / gaussian->noise_multiplier;
-      return {rounded_up(0.5 * ratio * ratio), ""};
+      return privgrad::round_up(0.5 * ratio * ratio, 4.0);
     }
-    if (const auto* zcdp = std::get_if<privgrad::ZcdpEvent>(&kind)) return {zcdp->rho, ""};
-    if (std::holds_alternative<privgrad::NonPrivateEvent>(kind)) return {kInfinity, ""};
-    if (const auto* repeated = std::get_if<privgrad::SelfComposedEvent>(&kind)) {
-      Cost cost = cost_of(*repeated->of);
-      cost.rho = times(static_cast<std::uint64_t>(repeated->count), cost.rho);
-      return cost;
-    }
-    if (const auto* composed = std::get_if<privgrad::ComposedEvent>(&kind)) {
-      Cost sum;
-      for (const privgrad::Event& part : composed->of) {
-        const Cost cost = cost_of(part);
-        if (!cost.refusal.empty()) return cost;
-        sum.rho = rounded_up(sum.rho + cost.rho);
-      }
-      return sum;
-    }
-    if (const auto* unsupported = std::get_if<privgrad::UnsupportedEvent>(&kind)) {
-      return {0.0, "@NAME@: " + unsupported->reason};
-    }
-    return {0.0, "@NAME@ has no proof for " + std::string(event.name()) +
-                     "; it accounts gaussian, zcdp and their compositions"};
+    if (const auto* zcdp = std::get_if<privgrad::ZcdpEvent>(&event.kind())) return zcdp->rho;
+    return kInfinity;
   }
 
   double sensitivity_ = 1.0;
-  double rho_ = 0.0;
+  privgrad::UpwardSum rho_;
 };
 
 void register_components(privgrad::Registrar& registrar) {

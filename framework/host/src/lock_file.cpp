@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <system_error>
 
 #include "open_file.hpp"
 #include "privgrad/error.hpp"

@@ -6,6 +6,7 @@
 #include <boost/dll/shared_library.hpp>
 #include <cfenv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "elf_note.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <system_error>
 #include <vector>
 
 #include "open_file.hpp"

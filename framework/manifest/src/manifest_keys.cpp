@@ -51,6 +51,9 @@ Slot number_or(Slot made, bool required) {
 
 }  // namespace
 
+// Each section below is one declaration, a row for each key, and as long as the manual has rows:
+// splitting one would hide what it is.
+
 const Section& root_section() {
   static const Section section{
       "",
@@ -341,6 +344,11 @@ const Slot& client_aggregator_slot() {
   return made;
 }
 
+namespace {
+
+/// \returns the dotted key that other programs' name for something has here ("lr" ->
+///   "schedules.learning_rate"), or "" if the name is not known.
+/// \param section  that it stands in.
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {
     std::string_view foreign;
@@ -402,6 +410,7 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
   return "";
 }
 
+/// More on what to do about some keys that manifests do not have; "" otherwise.
 std::string_view advice_for(std::string_view foreign) {
   if (foreign == "epochs" || foreign == "num_epochs" || foreign == "n_epochs") {
     return "write steps: epochs times examples over batch size";
@@ -410,6 +419,22 @@ std::string_view advice_for(std::string_view foreign) {
     return "it is a parameter of the sampler, as in sampler: {kind: shuffle, batch_size: 100}";
   }
   return "";
+}
+
+}  // namespace
+
+std::vector<std::string_view> section_names(const Section& section) {
+  std::vector<std::string_view> names;
+  for (const ParamSpec& spec : section.params) names.push_back(spec.name);
+  for (const Slot& slot : section.slots) names.push_back(slot.key);
+  return names;
+}
+
+std::string unknown_hint(std::string_view key, std::string_view section) {
+  const std::string_view advice = advice_for(key);
+  if (!advice.empty()) return "; " + std::string(advice);
+  const std::string_view own = own_name_for(key, section);
+  return own.empty() ? "" : "; here it is called " + std::string(own);
 }
 
 }  // namespace privgrad::core

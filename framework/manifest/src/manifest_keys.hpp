@@ -38,12 +38,12 @@ const Section& federated_section();  ///< May be missing.
 /// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
 const Slot& client_aggregator_slot();
 
-/// \returns the dotted key that other programs' name for something has here ("lr" ->
-/// "schedules.learning_rate"), or "" if the name is not known. `where`: the section that it stands
-/// in.
-std::string_view own_name_for(std::string_view foreign, std::string_view section);
+/// The names of a section's parameters and slots.
+std::vector<std::string_view> section_names(const Section& section);
 
-/// More on what to do about some keys that manifests do not have; "" otherwise.
-std::string_view advice_for(std::string_view foreign);
+/// What to say after "is unknown" where other programs call something so that has another name or
+/// place here: "; here it is called schedules.learning_rate" for "lr"; "" if the name says nothing.
+/// \param section  that it stands in.
+std::string unknown_hint(std::string_view key, std::string_view section);
 
 }  // namespace privgrad::core

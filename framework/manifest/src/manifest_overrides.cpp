@@ -124,8 +124,9 @@ class Override {
     const bool has_members = std::holds_alternative<Value::Object>(node.data()) ||
                              std::holds_alternative<Value::List>(node.data());
     if (!has_members) {
-      report(path(elements, at) + " is " + std::string(node.type_name()) +
-             " and has no members; set the whole of it");
+      problems_.add(
+          mark_, path(elements, at),
+          "is " + std::string(node.type_name()) + " and has no members; set the whole of it");
     }
     return has_members;
   }

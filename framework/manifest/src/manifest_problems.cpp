@@ -70,7 +70,7 @@ void ManifestProblems::add(Mark mark, std::string_view where, std::string_view w
                                     [&](Mark other) { return same_place(mark, other); });
   if (is_consequence) return;
   std::string text = one_line(where, 200);
-  if (!text.empty()) text += ' ';
+  if (!text.empty()) text += ": ";
   entries_.push_back({mark, text + one_line(what, 3000), fault});
 }
 

@@ -58,7 +58,8 @@ class Charts {
 };
 
 /// Fewer points of about the same picture: the smallest and the largest of each part, the first and
-/// the last. \returns whether some were left out.
+/// the last.
+/// \returns whether some were left out.
 bool thin(std::vector<Point>& points);
 
 }  // namespace privgrad::report

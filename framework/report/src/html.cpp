@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 /// \returns how many bytes of well-formed UTF-8 (Unicode 15, table 3-7) `text` begins with; 0 if
-/// the first character is not well-formed.
+///   the first character is not well-formed.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;

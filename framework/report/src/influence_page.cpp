@@ -1,6 +1,7 @@
 #include "influence_page.hpp"
 
 #include <cmath>
+#include <system_error>
 #include <vector>
 
 #include "document.hpp"

@@ -26,7 +26,8 @@ struct InfluenceChart {
 /// \throws IoError naming the file and what is wrong with it.
 InfluenceChart influence_chart(const std::filesystem::path& directory);
 
-/// Its page. \throws IoError naming the file and what is wrong with it.
+/// Its page.
+/// \throws IoError naming the file and what is wrong with it.
 std::string influence_page(const std::filesystem::path& directory);
 
 }  // namespace privgrad::report

@@ -8,11 +8,11 @@
 
 #include "chart.hpp"
 #include "influence_page.hpp"
-#include "interval.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
+#include "step_range.hpp"
 #include "study_page.hpp"
 #include "svg_chart.hpp"
 

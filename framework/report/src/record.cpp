@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 #include <string_view>
+#include <system_error>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/ledger.hpp"

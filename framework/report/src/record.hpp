@@ -57,13 +57,15 @@ struct RunRecord {
 bool is_run(const std::filesystem::path& directory);
 
 /// \throws IoError "FILE:LINE: what is wrong": a file that cannot be read, that is larger than a
-/// run writes, that holds no JSON or members of a wrong type, or a ledger whose chain is broken.
+///   run writes, that holds no JSON or members of a wrong type, or a ledger whose chain is broken.
 RunRecord read_run(const std::filesystem::path& directory);
 
-/// A whole file. \throws IoError if it cannot be read or holds more than `most_bytes`.
+/// A whole file.
+/// \throws IoError if it cannot be read or holds more than `most_bytes`.
 std::string read_text(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// A file with one JSON object. \throws IoError
+/// A file with one JSON object.
+/// \throws IoError
 nlohmann::json read_object(const std::filesystem::path& file);
 
 /// Members of a record, or nothing where they are missing or null.
@@ -73,13 +75,15 @@ std::optional<double> number(const nlohmann::json& object, const char* key,
 std::optional<std::string> text(const nlohmann::json& object, const char* key,
                                 const std::string& source);
 
-/// A member that is a list (an object); empty where it is missing or null. \throws IoError
+/// A member that is a list (an object); empty where it is missing or null.
+/// \throws IoError
 const nlohmann::json& list(const nlohmann::json& object, const char* key,
                            const std::string& source);
 const nlohmann::json& members(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
-/// The texts of a list. \throws IoError if one is none.
+/// The texts of a list.
+/// \throws IoError if one is none.
 std::vector<std::string> texts(const nlohmann::json& object, const char* key,
                                const std::string& source);
 

@@ -1,6 +1,7 @@
 #include "privgrad/report/report.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <vector>
 
 #include "influence_page.hpp"

@@ -6,21 +6,8 @@
 
 namespace privgrad::report {
 
-/// The page of one run. \throws IoError for members of the record that have the wrong type.
+/// The page of one run.
+/// \throws IoError for members of the record that have the wrong type.
 std::string run_page(const RunRecord& record);
-
-/// What a schedule's slot is called, and what its chart tells.
-struct SlotWords {
-  std::string title, says;
-};
-SlotWords words_of_slot(const std::string& slot);
-
-/// A list of steps with a value each, in order; \param name  what it is, for errors.
-std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
-                                 const std::string& source);
-
-/// The values of a slot in schedules.json, over steps counted from 1, up to the last step.
-std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
-                               const std::string& source);
 
 }  // namespace privgrad::report

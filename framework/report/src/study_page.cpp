@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <system_error>
 
 #include "document.hpp"
 #include "html.hpp"
-#include "interval.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
-#include "run_page.hpp"
+#include "slots.hpp"
+#include "step_range.hpp"
 
 namespace privgrad::report {
 namespace {
@@ -410,12 +412,10 @@ class StudyPage {
     std::size_t i = 0;
     for (const auto& [step, values] : at) {
       if (++i % every != 0 && i != at.size()) continue;
-      const MeanInterval mean = mean_interval(values);
-      const double half = mean.half_width.value_or(0.0);
-      series.points.push_back({step, mean.mean});
-      series.bands.push_back({step, mean.mean - half, mean.mean + half});
+      const core::SampleSummary runs = core::summarize(values);
+      series.points.push_back({step, runs.mean});
+      if (runs.ci95) series.bands.push_back({step, (*runs.ci95)[0], (*runs.ci95)[1]});
     }
-    if (arm.runs.size() < 2) series.bands.clear();
     return series;
   }
 

@@ -9,7 +9,8 @@ namespace privgrad::report {
 bool is_study(const std::filesystem::path& directory);
 
 /// The page of a study, from the files that docs/studies.md describes: also of one that was cut
-/// off. \throws IoError as read_run().
+/// off.
+/// \throws IoError as read_run().
 std::string study_page(const std::filesystem::path& directory);
 
 }  // namespace privgrad::report

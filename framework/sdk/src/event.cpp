@@ -1,6 +1,7 @@
 #include "privgrad/event.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 

@@ -327,7 +327,7 @@ Params Params::make(std::string_view component, const std::vector<ParamSpec>& sp
   if (problems.empty()) return result;
   std::string message(component);
   for (const Problem& problem : problems) {
-    message += (&problem == &problems.front() ? ": " : "; ") + problem.where + " " + problem.what;
+    message += (&problem == &problems.front() ? ": " : "; ") + problem.where + ": " + problem.what;
   }
   throw ConfigError(message);
 }

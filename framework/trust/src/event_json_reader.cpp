@@ -171,7 +171,7 @@ class Reader {
 
   [[noreturn]] void fail(const Place& place, const std::string& what) const {
     const std::string where = place.text();
-    throw PlacedError(std::string(source_) + ": " + (where.empty() ? "the event" : where) + " " +
+    throw PlacedError(std::string(source_) + ": " + (where.empty() ? "the event " : where + ": ") +
                       what);
   }
 

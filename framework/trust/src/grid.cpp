@@ -12,8 +12,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Rounds scale * gradient towards zero. \returns false if a coordinate is no number, or longer
-/// than all of the contribution may be.
+/// Rounds scale * gradient towards zero.
+/// \returns false if a coordinate is no number, or longer than all of the contribution may be.
 bool round_group(std::span<const float> gradient, double scale, double levels,
                  std::span<std::int32_t> cells) {
   bool all_fit = true;
@@ -27,7 +27,8 @@ bool round_group(std::span<const float> gradient, double scale, double levels,
 }
 
 /// Whether the squares add up to at most levels^2. Exact: each is at most 2^56, so those of a block
-/// have room, and what is left never goes below zero. \param cells  of at most `levels` in size.
+/// have room, and what is left never goes below zero.
+/// \param cells  of at most `levels` in size.
 bool within(std::span<const std::int32_t> cells, std::uint64_t levels) {
   constexpr std::size_t kBlock = 128;
   static_assert(kMostGridLevels * kMostGridLevels <= (std::uint64_t{1} << 63) / kBlock);

@@ -1,6 +1,7 @@
 #include "privgrad/trust/ledger.hpp"
 
 #include <sodium.h>
+#include <limits>
 
 #include <array>
 #include <fstream>

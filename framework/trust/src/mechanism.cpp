@@ -60,7 +60,8 @@ bool is_finite(float value) {
 }
 
 /// x = inverse x + round(stddev normal), rounded once, after the noise is in: what is rounded then
-/// is a released value. \returns whether all results are finite.
+/// is a released value.
+/// \returns whether all results are finite.
 __attribute__((always_inline)) inline bool add_in_float(std::span<float> values,
                                                         const float* normal, float stddev,
                                                         float inverse) {
@@ -163,8 +164,8 @@ class NoisePart {
     return bad == 0;
   }
 
-  /// Draws elements [begin, begin + size) of a term's normals. \returns what they are multiplied
-  /// by.
+  /// Draws elements [begin, begin + size) of a term's normals.
+  /// \returns what they are multiplied by.
   double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
     nodes_[term].fill(begin, std::span(normals_).first(size));
     return l2_bound * terms_[term].multiplier;

@@ -1,6 +1,7 @@
 #include "privgrad/trust/normals.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string>
 

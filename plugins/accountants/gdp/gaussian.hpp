@@ -8,10 +8,12 @@ namespace gdp {
 ///
 /// \param mu  finite, above 0.
 
-/// ln delta(epsilon), so that no delta is too small for it. \param epsilon  finite, >= 0.
+/// ln delta(epsilon), so that no delta is too small for it.
+/// \param epsilon  finite, >= 0.
 double log_delta(double mu, double epsilon);
 
-/// The smallest epsilon >= 0 with delta(epsilon) <= delta. \param delta  in (0, 1).
+/// The smallest epsilon >= 0 with delta(epsilon) <= delta.
+/// \param delta  in (0, 1).
 /// \throws NumericError if the search fails.
 double epsilon(double mu, double delta);
 

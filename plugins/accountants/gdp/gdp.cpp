@@ -8,6 +8,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
 
 namespace {
@@ -17,35 +18,10 @@ using privgrad::Event;
 using Reason = std::optional<std::string>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 template <class... Ts>
 struct Overloaded : Ts... {
   using Ts::operator()...;
-};
-
-/// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
-/// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds.
-class UpwardSum {
- public:
-  void add(double term) {
-    const double next = sum_ + term;
-    if (std::isfinite(next)) {
-      carry_ += sum_ >= term ? (sum_ - next) + term : (term - next) + sum_;
-    }
-    sum_ = next;
-    ++terms_;
-  }
-  double total() const {
-    if (!std::isfinite(sum_)) return kInfinity;
-    const double n = static_cast<double>(terms_);
-    return (sum_ + carry_) * (1.0 + kUlp * (4.0 + n * n * kUlp));
-  }
-
- private:
-  double sum_ = 0.0;
-  double carry_ = 0.0;
-  std::uint64_t terms_ = 0;
 };
 
 /// Gaussian differential privacy (Dong, Roth and Su 2022): a Gaussian release with sensitivity s is
@@ -67,42 +43,15 @@ class Gdp final : public privgrad::Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return std::visit(
-        Overloaded{
-            [](const privgrad::GaussianEvent&) -> Reason { return {}; },
-            [](const privgrad::NonPrivateEvent&) -> Reason { return {}; },
-            [this](const privgrad::PoissonSampledEvent& e) { return refuses_poisson(e); },
-            [this](const privgrad::SampledWithoutReplacementEvent& e) -> Reason {
-              if (e.sample_size == 0) return {};
-              if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
-              return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
-                     "only; use rdp under replace_one";
-            },
-            [](const privgrad::UnsupportedEvent& e) -> Reason {
-              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
-            },
-            [this](const privgrad::ComposedEvent& e) -> Reason {
-              for (const Event& part : e.of) {
-                if (Reason reason = refuses(part)) return reason;
-              }
-              return {};
-            },
-            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
-            [&](const auto&) -> Reason {
-              return std::string(event.name()) +
-                     ": gdp is exact for Gaussians only; use zcdp, rdp or pld";
-            },
-        },
-        event.kind());
+    return privgrad::first_refusal(
+        event, [this](const Event& release) { return refuses_release(release); });
   }
 
   void compose(const Event& event, std::uint64_t count) override {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
     if (count == 0) return;
     for (const auto& [part, repeats] : privgrad::flatten(event)) {
-      const double total = static_cast<double>(repeats) * static_cast<double>(count);
-      const double square = squared_mu(part);
-      if (square > 0.0) spent_.add(total * square);
+      spent_.add(privgrad::multiply_up(count, privgrad::multiply_up(repeats, squared_mu(part))));
     }
   }
 
@@ -125,12 +74,31 @@ class Gdp final : public privgrad::Accountant {
     const double mu = this->mu();
     if (mu == 0.0) return answer(0.0, mu);
     if (std::isinf(mu)) return answer(1.0, mu);
-    const double value = std::exp(gdp::log_delta(mu, epsilon)) * (1.0 + 4.0 * kUlp);
-    // Not 0 where it underflows.
-    return answer(std::min(1.0, std::nextafter(value, kInfinity)), mu);
+    const double value = privgrad::round_up(std::exp(gdp::log_delta(mu, epsilon)), 4.0);
+    return answer(std::min(1.0, value), mu);
   }
 
  private:
+  Reason refuses_release(const Event& event) const {
+    return std::visit(
+        Overloaded{
+            [](const privgrad::GaussianEvent&) -> Reason { return {}; },
+            [](const privgrad::NonPrivateEvent&) -> Reason { return {}; },
+            [this](const privgrad::PoissonSampledEvent& e) { return refuses_poisson(e); },
+            [this](const privgrad::SampledWithoutReplacementEvent& e) -> Reason {
+              if (e.sample_size == 0) return {};
+              if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
+              return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
+                     "only; use rdp under replace_one";
+            },
+            [&](const auto&) -> Reason {
+              return std::string(event.name()) +
+                     ": gdp is exact for Gaussians only; use zcdp, rdp or pld";
+            },
+        },
+        event.kind());
+  }
+
   Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
@@ -155,8 +123,7 @@ class Gdp final : public privgrad::Accountant {
     return std::visit(Overloaded{
                           [&](const privgrad::GaussianEvent& e) {
                             const double mu = sensitivity / e.noise_multiplier;
-                            // Above 0 also where the square underflows.
-                            return std::max(mu * mu, std::numeric_limits<double>::min());
+                            return privgrad::round_up(mu * mu, 3.0);
                           },
                           [&](const privgrad::PoissonSampledEvent& e) {
                             const double q = e.sampling_probability;
@@ -177,17 +144,17 @@ class Gdp final : public privgrad::Accountant {
 
   /// Of everything inside an event that samples all of the data.
   double inner(const Event& of) {
-    UpwardSum sum;
+    privgrad::UpwardSum sum;
     for (const auto& [part, count] : privgrad::flatten(of)) {
-      sum.add(static_cast<double>(count) * squared_mu(part));
+      sum.add(privgrad::multiply_up(count, squared_mu(part)));
     }
     return sum.total();
   }
 
-  /// Rounded up: products, sums and the root are each right to a few roundings.
+  /// Rounded up, as everything that it is made of.
   double mu() const {
     const double square = spent_.total();
-    return std::sqrt(square) * (1.0 + 8.0 * kUlp);
+    return square == 0.0 ? 0.0 : privgrad::round_up(std::sqrt(square), 2.0);
   }
 
   privgrad::PrivacyAnswer answer(double value, double mu) const {
@@ -203,7 +170,7 @@ class Gdp final : public privgrad::Accountant {
   bool clt_;
   bool estimated_ = false;
   Adjacency adjacency_ = Adjacency::add_or_remove_one;
-  UpwardSum spent_;
+  privgrad::UpwardSum spent_;
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -291,19 +291,14 @@ std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, doub
   return tail;
 }
 
-}  // namespace
+/// The sum of the steps' anchors, and of their sizes.
+struct Offset {
+  double value = 0.0, size = 0.0;
+};
 
-std::size_t fast_size(double least) {
-  std::size_t size = 1024;
-  while (static_cast<double>(size) < least) {
-    if (static_cast<double>(size + size / 2) >= least) return size + size / 2;
-    size *= 2;
-  }
-  return size;
-}
-
-Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout) {
-  Composer composer(layout);
+/// Multiplies all steps into the composer.
+Offset multiply_all(const std::vector<Step>& steps, const Scout& scout, const Layout& layout,
+                    Composer& composer) {
   double total = 0.0;
   long double offset = 0.0L;
   double offset_size = 0.0;
@@ -322,22 +317,18 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
                                  .top_cut = std::max(layout.cut / total, 1e-318),
                                  .bottom_cut = 1e-12 / total});
   }
+  return {static_cast<double>(offset), offset_size};
+}
+
+/// What the transforms' errors can move a tail sum by.
+struct TransformNoise {
+  double upper = 0.0, lower = 0.0;
+};
+
+/// \param upper, lower  the masses that came back.
+TransformNoise transform_noise(const Composer& composer, const Layout& layout,
+                               const std::vector<double>& upper, const std::vector<double>& lower) {
   const Product& product = composer.product();
-
-  Curve curve;
-  curve.layout_ = layout;
-  curve.offset_ = static_cast<double>(offset);
-  curve.offset_error_ = 2.0 * kUlp * offset_size;
-  curve.first_ = static_cast<std::int64_t>(std::floor((layout.low - curve.offset_) / layout.step));
-  std::vector<double> upper;
-  std::vector<double> lower;
-  composer.back(curve.first_, upper, lower);
-
-  const double h = layout.step;
-  // From here on losses are counted from the offset.
-  const double low_end = static_cast<double>(curve.first_) * h;
-  const double length = static_cast<double>(layout.size) * h;
-  const double high_end = low_end + length;
   // Replacing one factor after the other by its exact value changes the product, at each
   // frequency, by at most the error of the factor times all others, computed or exact. The error of
   // the powers' own roundings is relative; that of the way back is in the 2-norm.
@@ -360,7 +351,41 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
   // 0) and the noise; 1e-120 is more than everything that underflowed.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
-  const double kernel = std::sqrt(kernel_square_sum(layout.tilt, h, layout.size));
+  const double kernel = std::sqrt(kernel_square_sum(layout.tilt, layout.step, layout.size));
+  return {(upper_noise + shared) * kernel, (lower_noise + shared) * kernel};
+}
+
+}  // namespace
+
+std::size_t fast_size(double least) {
+  std::size_t size = 1024;
+  while (static_cast<double>(size) < least) {
+    if (static_cast<double>(size + size / 2) >= least) return size + size / 2;
+    size *= 2;
+  }
+  return size;
+}
+
+Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout) {
+  Composer composer(layout);
+  const Offset offset = multiply_all(steps, scout, layout, composer);
+  const Product& product = composer.product();
+
+  Curve curve;
+  curve.layout_ = layout;
+  curve.offset_ = offset.value;
+  curve.offset_error_ = 2.0 * kUlp * offset.size;
+  curve.first_ = static_cast<std::int64_t>(std::floor((layout.low - curve.offset_) / layout.step));
+  std::vector<double> upper;
+  std::vector<double> lower;
+  composer.back(curve.first_, upper, lower);
+
+  const double h = layout.step;
+  // From here on losses are counted from the offset.
+  const double low_end = static_cast<double>(curve.first_) * h;
+  const double length = static_cast<double>(layout.size) * h;
+  const double high_end = low_end + length;
+  const TransformNoise noise = transform_noise(composer, layout, upper, lower);
   const double sums = 8.0 * kUlp * (product.steps + 2.0) +
                       16.0 * static_cast<double>(std::numeric_limits<long double>::epsilon()) *
                           static_cast<double>(layout.size);
@@ -368,7 +393,7 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
   Curve::Bound& up = curve.upper_;
   up.tail = tail_sums(upper, layout.tilt, h);
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
-  up.absolute = (upper_noise + shared) * kernel;
+  up.absolute = noise.upper;
   up.relative = sums;
   // A Chernoff bound with relative roundings in the exponent.
   const auto upper_high = static_cast<double>(product.upper_high);
@@ -393,8 +418,7 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
   const double below = lower_low + (layout.tilt - layout.low_order) * low_end;
   const double slop = 1e-14 * (lower_size + std::fabs((layout.tilt - layout.low_order) * low_end)) +
                       product.steps * 1e-15 + product.log_scale_error;
-  low.absolute = (lower_noise + shared) * kernel +
-                 std::exp(std::min(0.0, below + slop) + log_peak(layout.tilt));
+  low.absolute = noise.lower + std::exp(std::min(0.0, below + slop) + log_peak(layout.tilt));
   low.far_order = layout.far_order - layout.tilt;
   low.far_log = lower_far - low.far_order * length;
   low.far_log += 1e-14 * (lower_size + low.far_order * length) + product.steps * 1e-15 +

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -67,43 +68,7 @@ class Pld final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    using Reason = std::optional<std::string>;
-    return std::visit(
-        Overloaded{
-            [](const privgrad::PoissonSampledEvent& e) -> Reason {
-              if (std::holds_alternative<privgrad::GaussianEvent>(e.of->kind())) return {};
-              return "poisson_sampled of " + std::string(e.of->name()) +
-                     ": pld has a proven pair of distributions only for poisson_sampled of one "
-                     "gaussian; sample each release by itself, or use an accountant for it (rdp)";
-            },
-            [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
-              return "sampled_without_replacement: no pair of distributions is proven to dominate "
-                     "it at every epsilon and under composition; use poisson sampling, or an "
-                     "accountant that bounds it (rdp)";
-            },
-            [](const privgrad::ZcdpEvent&) -> Reason {
-              return "zcdp: rho bounds the Renyi divergences, which do not determine the privacy "
-                     "loss distribution; use an accountant for it (zcdp, rdp), or compose the "
-                     "mechanism itself";
-            },
-            [](const privgrad::UnsupportedEvent& e) -> Reason {
-              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
-            },
-            [](const privgrad::DiscreteGaussianEvent& e) -> Reason {
-              if (e.sigma <= kLargestDiscreteSigma) return {};
-              return "discrete_gaussian: sigma is " + privgrad::format_number(e.sigma) +
-                     ", pld sums over the integers only up to 100000";
-            },
-            [this](const privgrad::ComposedEvent& e) -> Reason {
-              for (const Event& part : e.of) {
-                if (Reason reason = refuses(part)) return reason;
-              }
-              return {};
-            },
-            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
-            [](const auto&) -> Reason { return {}; },
-        },
-        event.kind());
+    return privgrad::first_refusal(event, refuses_release);
   }
 
   void compose(const Event& event, std::uint64_t count) override {
@@ -138,6 +103,36 @@ class Pld final : public privgrad::Accountant {
  private:
   static constexpr double kLargestDiscreteSigma = 1e5;
   static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
+
+  static std::optional<std::string> refuses_release(const Event& event) {
+    using Reason = std::optional<std::string>;
+    return std::visit(
+        Overloaded{
+            [](const privgrad::PoissonSampledEvent& e) -> Reason {
+              if (std::holds_alternative<privgrad::GaussianEvent>(e.of->kind())) return {};
+              return "poisson_sampled of " + std::string(e.of->name()) +
+                     ": pld has a proven pair of distributions only for poisson_sampled of one "
+                     "gaussian; sample each release by itself, or use an accountant for it (rdp)";
+            },
+            [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
+              return "sampled_without_replacement: no pair of distributions is proven to dominate "
+                     "it at every epsilon and under composition; use poisson sampling, or an "
+                     "accountant that bounds it (rdp)";
+            },
+            [](const privgrad::ZcdpEvent&) -> Reason {
+              return "zcdp: rho bounds the Renyi divergences, which do not determine the privacy "
+                     "loss distribution; use an accountant for it (zcdp, rdp), or compose the "
+                     "mechanism itself";
+            },
+            [](const privgrad::DiscreteGaussianEvent& e) -> Reason {
+              if (e.sigma <= kLargestDiscreteSigma) return {};
+              return "discrete_gaussian: sigma is " + privgrad::format_number(e.sigma) +
+                     ", pld sums over the integers only up to 100000";
+            },
+            [](const auto&) -> Reason { return {}; },
+        },
+        event.kind());
+  }
 
   void add(const Event& event, std::uint64_t count) {
     std::visit(

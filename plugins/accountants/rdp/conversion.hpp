@@ -14,7 +14,8 @@ namespace rdp {
 enum class Conversion { improved = 1, classic };
 
 /// The epsilon that one order proves; negative if it proves more than epsilon = 0.
-/// \param log_moment  K >= 0. \param delta  in (0, 1).
+/// \param log_moment  K >= 0.
+/// \param delta  in (0, 1).
 double epsilon_at(Conversion conversion, double order, double log_moment, double delta);
 
 /// ln of the delta that one order proves; above 0 if it proves nothing.

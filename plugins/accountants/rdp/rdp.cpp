@@ -13,6 +13,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
 #include "renyi.hpp"
 
@@ -33,36 +34,6 @@ constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 template <class... Ts>
 struct Overloaded : Ts... {
   using Ts::operator()...;
-};
-
-double round_up(double x, double ulps) {
-  return std::nextafter(x * (1.0 + ulps * kUlp), kInfinity);
-}
-
-/// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
-/// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds before it rounds
-/// up.
-class UpwardSum {
- public:
-  void add(double term) {
-    const double next = sum_ + term;
-    if (std::isfinite(next)) {
-      carry_ += sum_ >= term ? (sum_ - next) + term : (term - next) + sum_;
-    }
-    sum_ = next;
-    ++terms_;
-  }
-  double total() const {
-    if (!std::isfinite(sum_)) return kInfinity;
-    if (sum_ == 0.0) return 0.0;
-    const double n = static_cast<double>(terms_);
-    return round_up(sum_ + carry_, 4.0 + n * n * kUlp);
-  }
-
- private:
-  double sum_ = 0.0;
-  double carry_ = 0.0;
-  std::uint64_t terms_ = 0;
 };
 
 /// The field's default orders: 1.1 to 10.9 by tenths, 11 to 63, and four far ones (dp_accounting's
@@ -144,7 +115,7 @@ class Spent {
  public:
   void add_concentrated(double rho, std::uint64_t count) {
     if (count == 0 || rho == 0.0) return;
-    rho_.add(count == 1 ? rho : round_up(static_cast<double>(count) * rho, 2.0));
+    rho_.add(privgrad::multiply_up(count, rho));
     only_laplace_ = false;
   }
   void add(const Setting& setting, std::uint64_t count) {
@@ -171,9 +142,9 @@ class Spent {
   /// The sum of the pure epsilons: the divergence of order infinity.
   double pure_epsilon() const {
     if (!only_laplace_) return kInfinity;
-    UpwardSum sum;
+    privgrad::UpwardSum sum;
     for (std::size_t i = 0; i < settings_.size(); ++i) {
-      sum.add(round_up(static_cast<double>(counts_[i]) / settings_[i].noise, 4.0));
+      sum.add(privgrad::round_up(static_cast<double>(counts_[i]) / settings_[i].noise, 4.0));
     }
     return sum.total();
   }
@@ -181,11 +152,11 @@ class Spent {
   /// K of the whole composition; keeps what it computes. Moments are added in the order in which
   /// settings first came, so that the result does not depend on earlier queries.
   double log_moment(double order) {
-    UpwardSum sum;
+    privgrad::UpwardSum sum;
     const double concentrated = rdp::concentrated_log_moment(rho_.total(), order);
     sum.add(concentrated);
     const auto times = [&](std::size_t i, double moment) {
-      sum.add(round_up(static_cast<double>(counts_[i]) * moment, 2.0));
+      sum.add(privgrad::multiply_up(counts_[i], moment));
     };
     if ((kept_.size() + 1) * settings_.size() > kKeptMoments) {
       kept_.clear();
@@ -207,7 +178,7 @@ class Spent {
     return sources_[i].at(order);
   }
 
-  UpwardSum rho_;
+  privgrad::UpwardSum rho_;
   std::map<Setting, std::size_t> index_;
   std::vector<Setting> settings_;
   std::vector<std::uint64_t> counts_;
@@ -224,8 +195,7 @@ class Spent {
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
 /// - gaussian: D_a = a (s / noise_multiplier)^2 / 2, exact;
 /// - zcdp: D_a <= a rho; discrete_gaussian: the same with rho = sensitivity^2 / (2 sigma^2)
-/// (Canonne,
-///   Kamath and Steinke 2020, Theorem 4), its sensitivity being the event's own;
+///   (Canonne, Kamath and Steinke 2020, Theorem 4), its sensitivity being the event's own;
 /// - laplace: exact, see laplace_log_moment();
 /// - poisson_sampled Gaussians: exact, see SampledGaussian. add_or_remove_one: both directions.
 ///   zero_out: the example's contribution is present with probability q and absent otherwise in one
@@ -253,23 +223,16 @@ class Rdp final : public privgrad::Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return std::visit(
-        Overloaded{
-            [this](const privgrad::PoissonSampledEvent& e) { return refuses_poisson(e); },
-            [this](const privgrad::SampledWithoutReplacementEvent& e) { return refuses_subset(e); },
-            [](const privgrad::UnsupportedEvent& e) -> Reason {
-              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
-            },
-            [this](const privgrad::ComposedEvent& e) -> Reason {
-              for (const Event& part : e.of) {
-                if (Reason reason = refuses(part)) return reason;
-              }
-              return {};
-            },
-            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
-            [](const auto&) -> Reason { return {}; },
-        },
-        event.kind());
+    return privgrad::first_refusal(event, [this](const Event& release) -> Reason {
+      const auto& kind = release.kind();
+      if (const auto* e = std::get_if<privgrad::PoissonSampledEvent>(&kind)) {
+        return refuses_poisson(*e);
+      }
+      if (const auto* e = std::get_if<privgrad::SampledWithoutReplacementEvent>(&kind)) {
+        return refuses_subset(*e);
+      }
+      return std::nullopt;
+    });
   }
 
   void compose(const Event& event, std::uint64_t count) override {
@@ -312,7 +275,7 @@ class Rdp final : public privgrad::Accountant {
       return rdp::log_delta_at(conversion_, order, spent_.log_moment(order), epsilon);
     });
     if (!(best.value < 0.0)) return answer(1.0, note(best));
-    return answer(std::min(1.0, round_up(std::exp(best.value), 4.0)), note(best));
+    return answer(std::min(1.0, privgrad::round_up(std::exp(best.value), 4.0)), note(best));
   }
 
  private:
@@ -346,11 +309,13 @@ class Rdp final : public privgrad::Accountant {
     return {};
   }
 
-  /// \param event  a part of flatten(), not refused. \param count  above 0.
+  /// \param event  a part of flatten(), not refused.
+  /// \param count  above 0.
   void add(const Event& event, std::uint64_t count) {
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
     const auto add_gaussian = [&](double ratio) {
-      spent_.add_concentrated(ratio == 0.0 ? 0.0 : round_up(0.5 * ratio * ratio, 4.0), count);
+      spent_.add_concentrated(ratio == 0.0 ? 0.0 : privgrad::round_up(0.5 * ratio * ratio, 4.0),
+                              count);
     };
     std::visit(Overloaded{
                    [&](const privgrad::GaussianEvent& e) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "privgrad/upward.hpp"
+
 namespace rdp {
 namespace {
 
@@ -33,8 +35,6 @@ constexpr double kLeastSubsetSigma = 0.3;
 
 // More nodes than this are not kept.
 constexpr std::int64_t kKeptNodes = 512;
-
-double above(double x, double ulps) { return std::nextafter(x * (1.0 + ulps * kUlp), kInfinity); }
 
 /// e^y - 1 - y >= 0, right to about 50 roundings.
 double exp_minus_linear(double y) {
@@ -80,7 +80,7 @@ double trapezoid_step(double sigma) {
 
 double concentrated_log_moment(double rho, double order) {
   if (rho == 0.0) return 0.0;
-  return above((order - 1.0) * rho * order, 4.0);
+  return privgrad::round_up((order - 1.0) * rho * order, 4.0);
 }
 
 double laplace_log_moment(double scale, double order) {
@@ -89,13 +89,13 @@ double laplace_log_moment(double scale, double order) {
   const double down = order / scale;
   const double twice = 2.0 * order - 1.0;
   if (up > kLargeExponent) {
-    return above(up + std::log(order / twice) + std::log1p(excess / order * std::exp(-up - down)),
-                 8.0);
+    return privgrad::round_up(
+        up + std::log(order / twice) + std::log1p(excess / order * std::exp(-up - down)), 8.0);
   }
   // The terms linear in 1/scale cancel: a (a-1) - (a-1) a = 0.
   const double moment_minus_one =
       (order / twice) * exp_minus_linear(up) + (excess / twice) * exp_minus_linear(-down);
-  return above(std::log1p(above(moment_minus_one, 64.0 + 2.0 * up)), 4.0);
+  return privgrad::round_up(std::log1p(privgrad::round_up(moment_minus_one, 64.0 + 2.0 * up)), 4.0);
 }
 
 SampledGaussian::SampledGaussian(double probability, double sigma)
@@ -179,7 +179,8 @@ double SampledGaussian::log_sum_of_powers(double order,
     sum += term;
     error += term * (kTermRoundings + 4.0 * size);
   }
-  return above(highest + std::log(sum * step_ / std::sqrt(2.0 * kPi)) + kUlp * error / sum, 4.0);
+  return privgrad::round_up(
+      highest + std::log(sum * step_ / std::sqrt(2.0 * kPi)) + kUlp * error / sum, 4.0);
 }
 
 double SampledGaussian::log_moment(double order) {
@@ -187,7 +188,7 @@ double SampledGaussian::log_moment(double order) {
     const double full = concentrated_log_moment(0.5 / (sigma_ * sigma_), order);
     const double jensen =
         (order - 1.0) * std::log(2.0) + log_add(order * std::log1p(-q_), order * log_q_ + full);
-    return above(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
+    return privgrad::round_up(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
   }
   // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and falls off at
   // least like a normal density beyond both.
@@ -206,7 +207,7 @@ double SampledGaussian::log_moment(double order) {
               static_cast<std::int64_t>(std::ceil(hi / step_)), sum);
   }
   if (sum.highest > kLargeExponent) return log_sum_of_powers(order, ranges);
-  return above(std::log1p(sum.value + kUlp * sum.error), 4.0);
+  return privgrad::round_up(std::log1p(sum.value + kUlp * sum.error), 4.0);
 }
 
 SubsetGaussian::SubsetGaussian(double fraction, double sigma)
@@ -264,7 +265,8 @@ double SubsetGaussian::at_integer(std::int64_t order) {
     log_sum = log_add(log_sum, log_term);
   }
   log_sum += 8.0 * kUlp * (largest + n);
-  return above(log_sum > 40.0 ? log_sum + std::exp(-log_sum) : std::log1p(std::exp(log_sum)), 8.0);
+  return privgrad::round_up(
+      log_sum > 40.0 ? log_sum + std::exp(-log_sum) : std::log1p(std::exp(log_sum)), 8.0);
 }
 
 double SubsetGaussian::log_moment(double order) {
@@ -272,7 +274,7 @@ double SubsetGaussian::log_moment(double order) {
   const auto low = static_cast<std::int64_t>(below);
   const double share = order - below;
   if (share == 0.0) return at_integer(low);
-  return above((1.0 - share) * at_integer(low) + share * at_integer(low + 1), 4.0);
+  return privgrad::round_up((1.0 - share) * at_integer(low) + share * at_integer(low + 1), 4.0);
 }
 
 }  // namespace rdp

@@ -35,7 +35,8 @@ double laplace_log_moment(double scale, double order);
 /// no epsilon is of use, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) takes over.
 class SampledGaussian {
  public:
-  /// \param probability  q, in (0, 1). \param sigma  above 0.
+  /// \param probability  q, in (0, 1).
+  /// \param sigma  above 0.
   SampledGaussian(double probability, double sigma);
 
   /// Not const: keeps the nodes for the next order.

@@ -245,7 +245,7 @@ Contour::Sum Contour::sum(double epsilon) const {
 }
 
 /// \returns whether the integrand has fallen to nothing, or to rounding, at the last nodes; from
-/// there it falls like 1 / tau^2 at least, unless it rises_again().
+///   there it falls like 1 / tau^2 at least, unless it rises_again().
 bool Contour::decayed(double epsilon) {
   double most = 0.0;
   for (std::size_t k = nodes_.size() - std::min<std::size_t>(nodes_.size(), 6); k < nodes_.size();

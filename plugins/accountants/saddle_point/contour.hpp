@@ -105,7 +105,8 @@ class Contour {
 /// \param epsilon  finite, any sign.
 Bounds delta_of(PrivacyLoss& loss, double epsilon);
 
-/// \param delta  in (0, 1). \returns bounds on max(0, epsilon).
+/// \param delta  in (0, 1).
+/// \returns bounds on max(0, epsilon).
 Bounds epsilon_of(PrivacyLoss& loss, double delta);
 
 }  // namespace saddle_point

@@ -46,7 +46,8 @@ class PrivacyLoss {
   /// \param gaussian_square  sum of (sensitivity / sigma)^2 of the releases without sampling.
   PrivacyLoss(Pair pair, double gaussian_square, std::vector<SampledSteps> steps);
 
-  /// \param s  > -1.5. \throws NumericError if the tilted density is too wide to be integrated.
+  /// \param s  > -1.5.
+  /// \throws NumericError if the tilted density is too wide to be integrated.
   Cumulant cumulant(double s);
 
   /// ln phi(tau), phi(tau) = E_P[e^{(c + i tau) L}] / E_P[e^{cL}], at the given tau > 0, each up to

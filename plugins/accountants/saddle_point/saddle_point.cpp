@@ -82,11 +82,7 @@ Sampled look_inside(const privgrad::PoissonSampledEvent& event) {
   return {gaussian->noise_multiplier, {}};
 }
 
-std::optional<std::string> refusal(const Event& event) {
-  if (const auto* unsupported = std::get_if<privgrad::UnsupportedEvent>(&event.kind())) {
-    return "unsupported: " +
-           (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
-  }
+std::optional<std::string> refuses_release(const Event& event) {
   if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&event.kind())) {
     return look_inside(*sampled).reason;
   }
@@ -114,7 +110,8 @@ std::optional<std::string> refusal(const Event& event) {
 ///
 /// The estimate of the integral's own error, rounding included, is added to the value, and `lower`
 /// is as far below. Where it is above 1e-8 of delta, the answer says `upper`. It is an estimate,
-/// not a proof (contour.hpp says of which parts): a figure to sign is shown beside pld's interval.
+/// not a proof (contour.hpp says of which parts): show a figure that you publish beside
+/// pld's interval.
 class SaddlePoint final : public privgrad::Accountant {
  public:
   explicit SaddlePoint(const privgrad::Params& params) : direction_(params.text("direction")) {}
@@ -126,10 +123,7 @@ class SaddlePoint final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    for (const auto& part : privgrad::flatten(event)) {
-      if (auto reason = refusal(part.event)) return reason;
-    }
-    return std::nullopt;
+    return privgrad::first_refusal(event, refuses_release);
   }
 
   void compose(const Event& event, std::uint64_t count) override {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "privgrad/error.hpp"
+#include "privgrad/upward.hpp"
 
 namespace zcdp {
 namespace {
@@ -61,16 +62,12 @@ double log_delta_at(double x, double rho, double epsilon) {
 
 }  // namespace
 
-double round_up(double x, double ulps) {
-  return std::nextafter(x * (1.0 + ulps * kUlp), kInfinity);
-}
-
 Bound classic_epsilon(double rho, double delta) {
   if (rho == 0.0) return {};
   if (std::isinf(rho)) return {kInfinity};
   const double log_inverse_delta = -std::log(delta);
   // One square root each: the product may underflow for the smallest rho.
-  return {round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
+  return {privgrad::round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
 }
 
 Bound classic_delta(double rho, double epsilon) {
@@ -78,7 +75,7 @@ Bound classic_delta(double rho, double epsilon) {
   if (epsilon < rho) return {1.0};
   const double gap = (epsilon - rho) / (2.0 * std::sqrt(rho));
   const double exponent = gap * gap;
-  return {std::min(1.0, round_up(std::exp(-exponent * (1.0 - 8.0 * kUlp)), 8.0))};
+  return {std::min(1.0, privgrad::round_up(std::exp(-exponent * (1.0 - 8.0 * kUlp)), 8.0))};
 }
 
 Bound optimal_epsilon(double rho, double delta) {
@@ -116,7 +113,7 @@ Bound optimal_delta(double rho, double epsilon) {
       std::max(lo, hi));
   const double log_delta = log_delta_at(x, rho, epsilon);
   if (!(log_delta < 0.0)) return {1.0};
-  return {std::min(1.0, round_up(std::exp(log_delta), 4.0)), 1.0 + x};
+  return {std::min(1.0, privgrad::round_up(std::exp(log_delta), 4.0)), 1.0 + x};
 }
 
 }  // namespace zcdp

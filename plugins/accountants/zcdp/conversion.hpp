@@ -12,7 +12,8 @@ struct Bound {
 /// own rounding error, so that it stays an upper bound in floating point.
 ///
 /// \param rho    in [0, +infinity]; infinite means that nothing finite is proved.
-/// \param delta  in (0, 1); \param epsilon  finite, >= 0.
+/// \param delta  in (0, 1);
+/// \param epsilon  finite, >= 0.
 
 /// epsilon = rho + 2 sqrt(rho ln(1/delta)): Bun and Steinke 2016, Proposition 1.3; the form that
 /// the papers print.
@@ -23,14 +24,12 @@ Bound classic_epsilon(double rho, double delta);
 Bound classic_delta(double rho, double epsilon);
 
 /// The infimum over all real orders of Canonne, Kamath and Steinke 2020, Proposition 12, for
-/// D_a <= a rho; at least 0. \throws NumericError if the best order cannot be found.
+/// D_a <= a rho; at least 0.
+/// \throws NumericError if the best order cannot be found.
 Bound optimal_epsilon(double rho, double delta);
 
 /// The same solved for delta, at most 1: their Corollary 13.
 /// \throws NumericError if the best order cannot be found.
 Bound optimal_delta(double rho, double epsilon);
-
-/// \returns a value above x (x >= 0) by more than `ulps` rounding errors of x, and never 0.
-double round_up(double x, double ulps);
 
 }  // namespace zcdp

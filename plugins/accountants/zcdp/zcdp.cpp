@@ -6,6 +6,7 @@
 #include "conversion.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
 
 namespace {
@@ -25,33 +26,6 @@ constexpr const char* kSubsampled =
     "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "
     "divergences grow faster than linearly beyond some order); set `amplification: false` on the "
     "sampler, or, for sampled Gaussians, use rdp or pld";
-
-/// A sum of n non-negative numbers kept with its rounding errors (Neumaier 1974). With u one
-/// rounding, the sum and its carry are right to 2u + (n u)^2, which total() adds before it rounds
-/// up.
-class UpwardSum {
- public:
-  void add(double term) {
-    const double next = sum_ + term;
-    if (std::isfinite(next)) {
-      carry_ += sum_ >= term ? (sum_ - next) + term : (term - next) + sum_;
-    }
-    sum_ = next;
-    ++terms_;
-  }
-  /// \returns an upper bound; exact while nothing had to be rounded.
-  double total() const {
-    if (!std::isfinite(sum_)) return kInfinity;
-    if (terms_ <= 1) return sum_;
-    const double n = static_cast<double>(terms_);
-    return zcdp::round_up(sum_ + carry_, 4.0 + n * n * std::numeric_limits<double>::epsilon());
-  }
-
- private:
-  double sum_ = 0.0;
-  double carry_ = 0.0;
-  std::uint64_t terms_ = 0;
-};
 
 /// Concentrated differential privacy (Bun and Steinke 2016): every event costs a rho, and rhos add.
 ///
@@ -82,33 +56,18 @@ class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptiv
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    using Reason = std::optional<std::string>;
-    return std::visit(
-        Overloaded{
-            [](const privgrad::PoissonSampledEvent&) -> Reason {
-              return std::string("poisson_sampled: ") + kSubsampled;
-            },
-            [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
-              return std::string("sampled_without_replacement: ") + kSubsampled;
-            },
-            [](const privgrad::UnsupportedEvent& e) -> Reason {
-              return "unsupported: " + (e.reason.empty() ? "nothing is proved about it" : e.reason);
-            },
-            [this](const privgrad::ComposedEvent& e) -> Reason {
-              for (const Event& part : e.of) {
-                if (Reason reason = refuses(part)) return reason;
-              }
-              return {};
-            },
-            [this](const privgrad::SelfComposedEvent& e) -> Reason { return refuses(*e.of); },
-            [](const auto&) -> Reason { return {}; },
-        },
-        event.kind());
+    return privgrad::first_refusal(event, [](const Event& release) -> std::optional<std::string> {
+      if (std::holds_alternative<privgrad::PoissonSampledEvent>(release.kind()) ||
+          std::holds_alternative<privgrad::SampledWithoutReplacementEvent>(release.kind())) {
+        return std::string(release.name()) + ": " + kSubsampled;
+      }
+      return std::nullopt;
+    });
   }
 
   void compose(const Event& event, std::uint64_t count) override {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
-    spent_.add(times(static_cast<double>(count), rho_of(event)));
+    spent_.add(privgrad::multiply_up(count, rho_of(event)));
   }
 
   privgrad::PrivacyAnswer epsilon(double delta) const override {
@@ -132,41 +91,35 @@ class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptiv
   }
 
  private:
-  /// count * rho, rounded up; 0 of anything costs nothing, a non-private release included.
-  static double times(double count, double rho) {
-    if (count == 0.0 || rho == 0.0) return 0.0;
-    return count == 1.0 ? rho : zcdp::round_up(count * rho, 2.0);
-  }
-
   /// ratio^2 / 2, rounded up; above 0 also where the square underflows.
-  static double half_square(double ratio) { return zcdp::round_up(0.5 * ratio * ratio, 4.0); }
+  static double half_square(double ratio) { return privgrad::round_up(0.5 * ratio * ratio, 4.0); }
 
   double rho_of(const Event& event) const {
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
-    return std::visit(Overloaded{
-                          [&](const privgrad::GaussianEvent& e) {
-                            return half_square(sensitivity / e.noise_multiplier);
-                          },
-                          [&](const privgrad::LaplaceEvent& e) {
-                            return half_square(sensitivity / e.noise_multiplier);
-                          },
-                          [](const privgrad::DiscreteGaussianEvent& e) {
-                            return e.sensitivity == 0
-                                       ? 0.0
-                                       : half_square(static_cast<double>(e.sensitivity) / e.sigma);
-                          },
-                          [](const privgrad::ZcdpEvent& e) { return e.rho; },
-                          [this](const privgrad::ComposedEvent& e) {
-                            UpwardSum sum;
-                            for (const Event& part : e.of) sum.add(rho_of(part));
-                            return sum.total();
-                          },
-                          [this](const privgrad::SelfComposedEvent& e) {
-                            return times(static_cast<double>(e.count), rho_of(*e.of));
-                          },
-                          [](const auto&) { return kInfinity; },
-                      },
-                      event.kind());
+    return std::visit(
+        Overloaded{
+            [&](const privgrad::GaussianEvent& e) {
+              return half_square(sensitivity / e.noise_multiplier);
+            },
+            [&](const privgrad::LaplaceEvent& e) {
+              return half_square(sensitivity / e.noise_multiplier);
+            },
+            [](const privgrad::DiscreteGaussianEvent& e) {
+              return e.sensitivity == 0 ? 0.0
+                                        : half_square(static_cast<double>(e.sensitivity) / e.sigma);
+            },
+            [](const privgrad::ZcdpEvent& e) { return e.rho; },
+            [this](const privgrad::ComposedEvent& e) {
+              privgrad::UpwardSum sum;
+              for (const Event& part : e.of) sum.add(rho_of(part));
+              return sum.total();
+            },
+            [this](const privgrad::SelfComposedEvent& e) {
+              return privgrad::multiply_up(static_cast<std::uint64_t>(e.count), rho_of(*e.of));
+            },
+            [](const auto&) { return kInfinity; },
+        },
+        event.kind());
   }
 
   static privgrad::PrivacyAnswer answer(const zcdp::Bound& bound, double rho) {
@@ -180,7 +133,7 @@ class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptiv
 
   bool optimal_;
   privgrad::Adjacency adjacency_ = privgrad::Adjacency::add_or_remove_one;
-  UpwardSum spent_;
+  privgrad::UpwardSum spent_;
 };
 
 void register_components(privgrad::Registrar& registrar) {

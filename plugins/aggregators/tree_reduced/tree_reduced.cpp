@@ -244,7 +244,8 @@ class TreeReduced final : public privgrad::Aggregator,
     bool is_held_at(std::uint64_t step) const { return step >= end && step < end + length; }
   };
 
-  /// The nodes that the release of a step holds. \param first_step  of the tree.
+  /// The nodes that the release of a step holds.
+  /// \param first_step  of the tree.
   static std::vector<Node> cover(std::uint64_t step, std::uint64_t first_step) {
     std::vector<Node> nodes;
     for (std::uint64_t k = step - first_step + 1; k != 0; k &= k - 1) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -58,6 +59,9 @@ class FusedPass final : public FusedClipping::Pass {
 /// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
 /// examples through all of them while they are in the cache. Tiles, blocks and the order in which
 /// they are added up follow from the network and the place in the batch, never from threads.
+///
+/// fused.cpp plans what follows from the network, fused_passes.cpp computes outputs, norms and
+/// errors, fused_sum.cpp adds up.
 class FusedEngine {
  public:
   FusedEngine(const Network& network, const std::vector<std::unique_ptr<Step>>& steps,

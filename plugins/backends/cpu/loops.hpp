@@ -35,14 +35,16 @@ void add_scaled(float factor, const float* values, std::size_t count, float* sum
 /// larger than the exact one by more than one rounding of 2^-24.
 void scale(float factor, const float* values, std::size_t count, float* scaled);
 
-/// out = max(in, 0); NaN stays. \param out  may be in.
+/// out = max(in, 0); NaN stays.
+/// \param out  may be in.
 void relu(const float* in, std::size_t count, float* out);
 
 /// delta = 0 where y, an output of relu, is 0.
 void relu_backward(const float* y, std::size_t count, float* delta);
 
 /// The activation, and the product of delta with its derivative from its output y. A NaN passes
-/// through every activation: an example that went wrong must not look right. \param out  may be in.
+/// through every activation: an example that went wrong must not look right.
+/// \param out  may be in.
 void activate(ActivationKind kind, const float* in, std::size_t count, float* out);
 void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta);
 
@@ -54,11 +56,13 @@ struct Windows {
 };
 
 /// out[column] = the largest of each channel over the window's places; NaN wins.
-/// \param corner  of the first window. \param out  [columns, depth].
+/// \param corner  of the first window.
+/// \param out  [columns, depth].
 void largest_in_windows(const Windows& windows, const float* corner, float* out);
 
 /// Adds delta to the first place in each window where the channel has its largest value.
-/// \param out, delta  [columns, depth]. \param below  laid out as corner.
+/// \param out, delta  [columns, depth].
+/// \param below  laid out as corner.
 /// \param taken       memory for `depth` ints.
 void hand_down_windows(const Windows& windows, const float* corner, const float* out,
                        const float* delta, float* below, int* taken);

@@ -22,7 +22,8 @@ struct Judgement {
 ///          non-finite losses and real targets for none.
 Judgement judge(const Network& network, std::span<const float> outputs, float target);
 
-/// The derivative of the loss with respect to the outputs. \param gradient  out: like outputs.
+/// The derivative of the loss with respect to the outputs.
+/// \param gradient  out: like outputs.
 void loss_gradient(const Network& network, std::span<const float> outputs, float target,
                    std::span<float> gradient);
 

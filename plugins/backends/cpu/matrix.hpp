@@ -30,7 +30,9 @@ class PanelMatrix {
 
   bool empty() const noexcept { return panels_.empty(); }
 
-  /// rows * matrix. \param rows  [count, inner]. \param products  out: [count, outer].
+  /// rows * matrix.
+  /// \param rows  [count, inner].
+  /// \param products  out: [count, outer].
   void multiply(std::size_t count, std::span<const float> rows, std::span<float> products) const;
 
  private:

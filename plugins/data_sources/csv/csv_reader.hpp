@@ -21,10 +21,11 @@ class CsvReader {
   static constexpr std::size_t kMostFields = std::size_t{1} << 20;
 
   /// \throws IoError  as InputFile, and for compressed files, UTF-16 and files above
-  /// kMostFileBytes.
+  ///   kMostFileBytes.
   CsvReader(const std::filesystem::path& path, char delimiter);
 
-  /// Reads the next row. \returns false at the end of the file.
+  /// Reads the next row.
+  /// \returns false at the end of the file.
   bool next();
 
   /// Of the row that next() read; valid until it is called again.

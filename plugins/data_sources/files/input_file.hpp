@@ -31,10 +31,12 @@ class InputFile {
   /// \throws IoError  the disk fails, or the gzip data is truncated or corrupt.
   std::size_t read(std::span<std::uint8_t> to);
 
-  /// Appends up to `count` bytes. \returns how many; fewer only at the end.
+  /// Appends up to `count` bytes.
+  /// \returns how many; fewer only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 
-  /// Reads up to `count` bytes and forgets them. \returns how many; fewer only at the end.
+  /// Reads up to `count` bytes and forgets them.
+  /// \returns how many; fewer only at the end.
   std::uint64_t skip(std::uint64_t count);
 
   /// \returns whether nothing is left; checks the checksum of gzip data on the way.

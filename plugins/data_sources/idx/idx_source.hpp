@@ -21,7 +21,8 @@ struct IdxFiles {
 /// Which examples of IDX files are taken, and of how many classes they are.
 class IdxSelection {
  public:
-  /// keep_labels, limit, test_limit and classes. \param classes_doc  what is said of classes.
+  /// keep_labels, limit, test_limit and classes.
+  /// \param classes_doc  what is said of classes.
   static std::vector<privgrad::ParamSpec> params(std::string classes_doc);
 
   /// \param component  who is told about problems.
@@ -54,7 +55,8 @@ class IdxSelection {
 /// Images and labels from IDX files, plain or gzip; pixels become 0..1.
 class IdxSource {
  public:
-  /// Opens nothing yet. \param test  nothing: there is no test split.
+  /// Opens nothing yet.
+  /// \param test  nothing: there is no test split.
   /// \throws ConfigError if the selection speaks of a test split that is not there.
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 

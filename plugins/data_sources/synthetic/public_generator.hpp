@@ -21,7 +21,8 @@ class PublicGenerator {
   /// \returns a multiple of 2^-53 in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
-  /// \returns an integer in [0, bound); the bias is below bound / 2^53. \param bound  > 0.
+  /// \returns an integer in [0, bound); the bias is below bound / 2^53.
+  /// \param bound  > 0.
   std::uint64_t below(std::uint64_t bound) {
     return static_cast<std::uint64_t>(uniform() * static_cast<double>(bound));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,9 +29,8 @@ std::vector<std::string> random_rules();
 /// With fan_in inputs and fan_out units, each weight is independent, of mean 0 and variance
 ///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),
 /// normal or uniform; `zeros` draws nothing.
-/// \param rule  "zeros" or one of random_rules().
-/// Source: He et al. 2015, section 2.2; LeCun et al. 1998, section 4.6; Glorot and Bengio 2010,
-/// Eq. 16.
+/// \param rule  "zeros" or one of random_rules(). Source: He et al. 2015, section 2.2; LeCun et al.
+///   1998, section 4.6; Glorot and Bengio 2010, Eq. 16.
 void initialise(std::string_view rule, const Network& network, RandomStream& random,
                 std::span<float> parameters);
 

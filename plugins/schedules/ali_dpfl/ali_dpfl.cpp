@@ -64,7 +64,8 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
 
   /// The gap between local and central descent after x steps (Ling et al., Eq. 11, with the factor
   /// of the second term that makes h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which for a flat
-  /// loss (b -> 0) is 0. \param s  divergence of the gradients, and twice the noise.
+  /// loss (b -> 0) is 0.
+  /// \param s  divergence of the gradients, and twice the noise.
   static double gap(double s, double b, double eta, double x) {
     if (b * eta < 1e-12) return 0.0;
     return s / b * std::expm1(x * std::log1p(eta * b)) - eta * s * x;

@@ -1,5 +1,6 @@
 #include "influence_file.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>

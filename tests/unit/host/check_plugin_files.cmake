@@ -1,4 +1,4 @@
-# Every plugin of the house shows two symbols and no more, whatever the build type, and its file asks the dynamic
+# Every built-in plugin shows two symbols and no more, whatever the build type, and its file asks the dynamic
 # linker to resolve everything at once (NOW) and never to unmap it (NODELETE).
 file(GLOB_RECURSE plugins ${PLUGINS}/*.privgrad.so)
 if(NOT plugins)

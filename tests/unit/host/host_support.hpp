@@ -19,7 +19,7 @@ inline fs::path fixture(const std::string& name) {
   return kFixtures / ("test_" + name + ".privgrad.so");
 }
 
-/// A host that trusts the plugins of the house and the fixtures.
+/// A host that trusts the built-in plugins and the fixtures.
 inline privgrad::host::PluginHost make_host() {
   return privgrad::host::PluginHost({.directories = {kPlugins, kFixtures}, .pins = {}});
 }

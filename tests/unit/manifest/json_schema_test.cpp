@@ -11,8 +11,8 @@ using Json = nlohmann::json;
 namespace {
 
 /// As much of a JSON Schema validator as manifests' schemas use, written from the specification
-/// (draft 2020-12, Validation 6 and Core 10). \throws on a keyword that it does not know, so that
-/// no part of a schema goes unchecked.
+/// (draft 2020-12, Validation 6 and Core 10).
+/// \throws on a keyword that it does not know, so that no part of a schema goes unchecked.
 class Validator {
  public:
   explicit Validator(const Json& root) : root_(root) {}

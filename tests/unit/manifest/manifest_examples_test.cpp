@@ -6,7 +6,7 @@
 using namespace privgrad;
 using namespace privgrad::core;
 
-TEST_CASE("the example manifests fit the plugins of the house", "[manifest_examples]") {
+TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]") {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/manifests")) {
     CAPTURE(entry.path().string());

@@ -108,61 +108,62 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
 }
 
 TEST_CASE("all problems are reported at once, in the order of the file", "[manifest]") {
-  CHECK(errors_of("name: x y\n"
-                  "data: {kind: memory, rows: 0, colour: red, transforms: [{kind: scael}, 3]}\n"
-                  "modell: net\n"
-                  "optimizer: {kind: momentum, beta: 1, nesterov: yes}\n"
-                  "schedules: {clip_norm: [1], learning_rate: fast}\n"
-                  "privacy:\n"
-                  "  target_epsilon: 0\n"
-                  "  target_delta: 1\n"
-                  "  adjacency: zero\n"
-                  "steps: 1.5\n") ==
-        Lines{
-            "m.yaml:1:1: error: privgrad is missing; Version of the manifest format; write 1.",
-            "m.yaml:1:1: error: model is missing; What is trained.",
-            "m.yaml:1:1: error: sampler is missing; Which examples each step sees; the privacy "
-            "statement depends on it.",
-            "m.yaml:1:7: error: name is 'x y', allowed are letters, digits, '.', '_' and '-', at "
-            "most 64, beginning with a letter or a digit",
-            "m.yaml:2:28: error: data.rows is 0, allowed is [1, inf)",
-            "m.yaml:2:31: error: data.colour is unknown; there are rows",
-            "m.yaml:2:64: error: data.transforms.0 no transform 'scael' is loaded; did you mean "
-            "'scale'?",
-            "m.yaml:2:72: error: data.transforms.1 is an integer, expected the name of a transform "
-            "or {kind: NAME, ...}",
-            "m.yaml:3:1: error: modell is unknown; did you mean 'model'?",
-            "m.yaml:4:35: error: optimizer.beta is 1, allowed is [0, 1)",
-            "m.yaml:4:48: error: optimizer.nesterov is a text, expected a boolean (true or false)",
-            "m.yaml:5:24: error: schedules.clip_norm is a list, expected a number, the name of a "
-            "schedule or {kind: NAME, ...}",
-            "m.yaml:5:44: error: schedules.learning_rate no schedule 'fast' is loaded; there are "
-            "constant, exponential, uniform",
-            "m.yaml:7:3: error: privacy.accountant is missing; Computes what was spent, and guards "
-            "the budget.",
-            "m.yaml:7:19: error: privacy.target_epsilon is 0, allowed is (0, inf)",
-            "m.yaml:8:17: error: privacy.target_delta is 1, allowed is (0, 1)",
-            "m.yaml:9:14: error: privacy.adjacency is 'zero', allowed are add_or_remove_one, "
-            "replace_one, zero_out",
-            "m.yaml:10:8: error: steps is a real, expected an integer or auto",
-        });
+  CHECK(
+      errors_of("name: x y\n"
+                "data: {kind: memory, rows: 0, colour: red, transforms: [{kind: scael}, 3]}\n"
+                "modell: net\n"
+                "optimizer: {kind: momentum, beta: 1, nesterov: yes}\n"
+                "schedules: {clip_norm: [1], learning_rate: fast}\n"
+                "privacy:\n"
+                "  target_epsilon: 0\n"
+                "  target_delta: 1\n"
+                "  adjacency: zero\n"
+                "steps: 1.5\n") ==
+      Lines{
+          "m.yaml:1:1: error: privgrad: is missing; Version of the manifest format; write 1.",
+          "m.yaml:1:1: error: model: is missing; What is trained.",
+          "m.yaml:1:1: error: sampler: is missing; Which examples each step sees; the privacy "
+          "statement depends on it.",
+          "m.yaml:1:7: error: name: is 'x y', allowed are letters, digits, '.', '_' and '-', at "
+          "most 64, beginning with a letter or a digit",
+          "m.yaml:2:28: error: data.rows: is 0, allowed is [1, inf)",
+          "m.yaml:2:31: error: data.colour: is unknown; there are rows",
+          "m.yaml:2:64: error: data.transforms.0: no transform 'scael' is loaded; did you mean "
+          "'scale'?",
+          "m.yaml:2:72: error: data.transforms.1: is an integer, expected the name of a transform "
+          "or {kind: NAME, ...}",
+          "m.yaml:3:1: error: modell: is unknown; did you mean 'model'?",
+          "m.yaml:4:35: error: optimizer.beta: is 1, allowed is [0, 1)",
+          "m.yaml:4:48: error: optimizer.nesterov: is a text, expected a boolean (true or false)",
+          "m.yaml:5:24: error: schedules.clip_norm: is a list, expected a number, the name of a "
+          "schedule or {kind: NAME, ...}",
+          "m.yaml:5:44: error: schedules.learning_rate: no schedule 'fast' is loaded; there are "
+          "constant, exponential, uniform",
+          "m.yaml:7:3: error: privacy.accountant: is missing; Computes what was spent, and guards "
+          "the budget.",
+          "m.yaml:7:19: error: privacy.target_epsilon: is 0, allowed is (0, inf)",
+          "m.yaml:8:17: error: privacy.target_delta: is 1, allowed is (0, 1)",
+          "m.yaml:9:14: error: privacy.adjacency: is 'zero', allowed are add_or_remove_one, "
+          "replace_one, zero_out",
+          "m.yaml:10:8: error: steps: is a real, expected an integer or auto",
+      });
 }
 
 TEST_CASE("what is missing is named with what it means", "[manifest]") {
   CHECK(errors_of("privgrad: 1\n").size() == 11);
   CHECK(errors_of(replaced(kGood, "  target_epsilon: 3\n", "")) ==
-        Lines{"m.yaml:13:3: error: schedules.noise_multiplier is missing; give it, or "
+        Lines{"m.yaml:13:3: error: schedules.noise_multiplier: is missing; give it, or "
               "privacy.target_epsilon"});
   CHECK_NOTHROW(load(replaced(replaced(kGood, "  target_epsilon: 3\n", ""), "  clip_norm: 4\n",
                               "  clip_norm: 4\n  noise_multiplier: 1.1\n")));
   CHECK(errors_of(replaced(kGood, "  kind: momentum\n", "")) ==
-        Lines{"m.yaml:10:3: error: optimizer.kind is missing; it is the name of an optimizer: "
+        Lines{"m.yaml:10:3: error: optimizer.kind: is missing; it is the name of an optimizer: "
               "momentum, sgd"});
   CHECK(errors_of(replaced(kGood, "sampler: all", "sampler:")) ==
-        Lines{"m.yaml:8:9: error: sampler is null, expected the name of a sampler or {kind: NAME, "
+        Lines{"m.yaml:8:9: error: sampler: is null, expected the name of a sampler or {kind: NAME, "
               "...}"});
   CHECK(errors_of(replaced(kGood, "privgrad: 1", "privgrad: 2\nnonsense: 3")) ==
-        Lines{"m.yaml:1:11: error: privgrad is 2, a version of manifests that this program does "
+        Lines{"m.yaml:1:11: error: privgrad: is 2, a version of manifests that this program does "
               "not know; it reads 1"});
 }
 
@@ -170,27 +171,27 @@ TEST_CASE("other programs' names get a direct hint", "[manifest]") {
   const auto top = [](const std::string& line) { return errors_of(kGood + line + "\n").at(0); };
   const auto expected = [](const std::string& rest) { return "m.yaml:22:1: error: " + rest; };
   CHECK(top("max_grad_norm: 1") ==
-        expected("max_grad_norm is unknown; here it is called schedules.clip_norm"));
+        expected("max_grad_norm: is unknown; here it is called schedules.clip_norm"));
   CHECK(top("l2_norm_clip: 1") ==
-        expected("l2_norm_clip is unknown; here it is called schedules.clip_norm"));
+        expected("l2_norm_clip: is unknown; here it is called schedules.clip_norm"));
   CHECK(top("noise_multiplier: 1") ==
-        expected("noise_multiplier is unknown; here it is called schedules.noise_multiplier"));
+        expected("noise_multiplier: is unknown; here it is called schedules.noise_multiplier"));
   CHECK(top("epsilon: 1") ==
-        expected("epsilon is unknown; here it is called privacy.target_epsilon"));
+        expected("epsilon: is unknown; here it is called privacy.target_epsilon"));
   CHECK(top("batch_size: 1") ==
-        expected("batch_size is unknown; it is a parameter of the sampler, as in sampler: {kind: "
+        expected("batch_size: is unknown; it is a parameter of the sampler, as in sampler: {kind: "
                  "shuffle, batch_size: 100}"));
-  CHECK(top("num_steps: 1") == expected("num_steps is unknown; here it is called steps"));
+  CHECK(top("num_steps: 1") == expected("num_steps: is unknown; here it is called steps"));
   CHECK(top("epochs: 3") ==
-        expected("epochs is unknown; write steps: epochs times examples over batch size"));
+        expected("epochs: is unknown; write steps: epochs times examples over batch size"));
   CHECK(errors_of(replaced(kGood, "  clip_norm: 4\n", "  clip_norm: 4\n  lr: 1\n")) ==
-        Lines{"m.yaml:14:3: error: schedules.lr is unknown; here it is called "
+        Lines{"m.yaml:14:3: error: schedules.lr: is unknown; here it is called "
               "schedules.learning_rate"});
   CHECK(errors_of(replaced(kGood, "  beta: 0.5", "  lr: 0.5")) ==
-        Lines{"m.yaml:11:3: error: optimizer.lr is unknown; here it is called "
+        Lines{"m.yaml:11:3: error: optimizer.lr: is unknown; here it is called "
               "schedules.learning_rate"});
   CHECK(errors_of(replaced(kGood, "transforms:", "transfroms:")) ==
-        Lines{"m.yaml:6:3: error: data.transfroms is unknown; did you mean 'transforms'?"});
+        Lines{"m.yaml:6:3: error: data.transfroms: is unknown; did you mean 'transforms'?"});
 }
 
 TEST_CASE("overrides change the manifest and are named in errors", "[manifest]") {
@@ -217,11 +218,11 @@ TEST_CASE("overrides change the manifest and are named in errors", "[manifest]")
 
   const auto error = [](const std::string& override) { return errors_of(kGood, {override}).at(0); };
   CHECK(error("optimizer.beta=2") ==
-        "--set optimizer.beta: error: optimizer.beta is 2, allowed is [0, 1)");
-  CHECK(
-      error("optimizer=adam").starts_with("--set optimizer: error: optimizer no optimizer 'adam'"));
+        "--set optimizer.beta: error: optimizer.beta: is 2, allowed is [0, 1)");
+  CHECK(error("optimizer=adam")
+            .starts_with("--set optimizer: error: optimizer: no optimizer 'adam'"));
   CHECK(error("optimizer={kind: sgd, beta: 0.5}") ==
-        "--set optimizer: error: optimizer.beta is unknown; there are no parameters here");
+        "--set optimizer: error: optimizer.beta: is unknown; there are no parameters here");
   CHECK(error("steps") == "--set steps: error: is not of the form KEY=VALUE");
   CHECK(error("=3") == "--set : error: the key is not of the form a.b.c");
   CHECK(error("a..b=3") == "--set a..b: error: the key is not of the form a.b.c");
@@ -232,12 +233,12 @@ TEST_CASE("overrides change the manifest and are named in errors", "[manifest]")
         "--set steps: error: (in the value) this is not valid YAML: did not "
         "find expected ',' or ']' while parsing a flow sequence");
   CHECK(error("steps.x=1") ==
-        "--set steps.x: error: steps is an integer and has no members; set the whole of it");
+        "--set steps.x: error: steps: is an integer and has no members; set the whole of it");
   CHECK(error("data.transforms.9.to=1") ==
         "--set data.transforms.9.to: error: '9' is no index into data.transforms, which has 2 "
         "element(s)");
-  CHECK(error("steps=null").starts_with("m.yaml:1:1: error: steps is missing"));
-  CHECK(error("nonsense.a=1").starts_with("--set nonsense.a: error: nonsense is unknown"));
+  CHECK(error("steps=null").starts_with("m.yaml:1:1: error: steps: is missing"));
+  CHECK(error("nonsense.a=1").starts_with("--set nonsense.a: error: nonsense: is unknown"));
 }
 
 TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", "[manifest]") {
@@ -261,10 +262,10 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
         "is not set";
     CHECK(std::string(error.what()) ==
           file.string() +
-              ":5:33: error: data.train.labels is 'sub/../b.gz', but there is no such "
+              ":5:33: error: data.train.labels: is 'sub/../b.gz', but there is no such "
               "file: looked for " +
               (folder.path() / "b.gz").string() + hint + "\n" + file.string() +
-              ":6:10: error: data.more.0 is 'c.gz', but there is no such file: looked "
+              ":6:10: error: data.more.0: is 'c.gz', but there is no such file: looked "
               "for " +
               (folder.path() / "c.gz").string() + hint);
   }
@@ -282,19 +283,20 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
   CHECK(same(manifest.resolved, load(to_yaml(manifest.resolved)).resolved));
   std::filesystem::create_directory(folder.path() / "folder");
   CHECK_THROWS_WITH(load_manifest(file, {"data.train.images=folder"}, fakes()),
-                    "--set data.train.images: error: data.train.images is 'folder', but " +
+                    "--set data.train.images: error: data.train.images: is 'folder', but " +
                         (folder.path() / "folder").string() + " is a directory");
   ::unsetenv("PRIVGRAD_DATA_DIR");
 }
 
 TEST_CASE("release mode refuses what the manifest alone shows", "[manifest]") {
   CHECK_NOTHROW(load("mode: release\n" + kGood));
-  CHECK(errors_of<PrivacyError>("mode: release\nseed: 1\n" +
-                                replaced(kGood, "  also:", "  noise: off\n  also:")) ==
-        Lines{"m.yaml:2:7: error: seed is refused in release mode: who knows the seed can subtract "
-              "the noise",
-              "m.yaml:22:10: error: privacy.noise is off, which release mode refuses: nothing "
-              "would be private"});
+  CHECK(
+      errors_of<PrivacyError>("mode: release\nseed: 1\n" +
+                              replaced(kGood, "  also:", "  noise: off\n  also:")) ==
+      Lines{"m.yaml:2:7: error: seed: is refused in release mode: who knows the seed can subtract "
+            "the noise",
+            "m.yaml:22:10: error: privacy.noise: is off, which release mode refuses: nothing "
+            "would be private"});
   CHECK(load(replaced(kGood, "  also:", "  noise: off\n  also:")).noise_off);
   CHECK(load("seed: 9223372036854775807\n" + kGood).seed == 9223372036854775807u);
 }
@@ -324,7 +326,7 @@ TEST_CASE("manifest: auto stands for numbers that take it, and for nothing else"
   CHECK_THROWS_WITH(load(kGood, {"schedules.clip_norm=auto"}),
                     ContainsSubstring("no schedule 'auto' is loaded"));
   CHECK_THROWS_WITH(load(kGood, {"seed=auto"}),
-                    ContainsSubstring("seed is a text, expected an integer"));
+                    ContainsSubstring("seed: is a text, expected an integer"));
 }
 
 TEST_CASE("a component that declares a name of the manifest's own is a bug of its plugin",

@@ -99,7 +99,7 @@ TEST_CASE("the wrong shape of the whole is one problem, not a crash", "[params]"
 TEST_CASE("make() lists every problem in one line", "[params]") {
   CHECK_THROWS_WITH(
       Params::make("momentum", specs(), object({{"beta", 2, {}}})),
-      ContainsSubstring("momentum: beta is 2") && ContainsSubstring("; batch_size is missing"));
+      ContainsSubstring("momentum: beta: is 2") && ContainsSubstring("; batch_size: is missing"));
 }
 
 TEST_CASE("a component that asks for what it did not declare is at fault itself", "[params]") {

@@ -98,7 +98,7 @@ TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "
         Lines{"s.yaml:5:11: error: baseline describes 2 arms, '1+y' and '2+y' among them; say more "
               "of it"});
   CHECK(problems_after_head(axes + "baseline: 2+z\n") ==
-        Lines{"s.yaml:5:11: error: baseline is '2+z', which is no arm; did you mean '2+x'?"});
+        Lines{"s.yaml:5:11: error: baseline: is '2+z', which is no arm; did you mean '2+x'?"});
 }
 
 TEST_CASE("seeds are a number of them, or a list", "[study]") {
@@ -107,8 +107,8 @@ TEST_CASE("seeds are a number of them, or a list", "[study]") {
   const auto wrong = [](const std::string& seeds) {
     return problems_of("study: 1\nbase: {}\nseeds: " + seeds + "\n");
   };
-  CHECK(wrong("0") == Lines{"s.yaml:3:8: error: seeds is 0, allowed is 1 to 10000"});
-  CHECK(wrong("[1, 1]") == Lines{"s.yaml:3:12: error: seeds has 1 twice; the same seed gives the "
+  CHECK(wrong("0") == Lines{"s.yaml:3:8: error: seeds: is 0, allowed is 1 to 10000"});
+  CHECK(wrong("[1, 1]") == Lines{"s.yaml:3:12: error: seeds: has 1 twice; the same seed gives the "
                                  "same run and no new evidence"});
   CHECK(wrong("[1, -2, x]").size() == 2);
   CHECK(wrong("{a: 1}").size() == 1);
@@ -120,30 +120,32 @@ TEST_CASE("metrics know which way is better", "[study]") {
   REQUIRE(given.metrics.size() == 2);
   CHECK_FALSE(given.metrics[0].higher_is_better);
   CHECK(given.metrics[1].higher_is_better);
-  CHECK(problems_after_head("metrics: test_acuracy\n") ==
-        Lines{"s.yaml:4:10: error: metrics has 'test_acuracy', which no run measures; did you mean "
-              "'test_accuracy'?"});
+  CHECK(
+      problems_after_head("metrics: test_acuracy\n") ==
+      Lines{"s.yaml:4:10: error: metrics: has 'test_acuracy', which no run measures; did you mean "
+            "'test_accuracy'?"});
 }
 
 TEST_CASE("every problem of a study is said at once, with its place and the nearest right name",
           "[study]") {
-  CHECK(problems_of("study: 1\nbas: x\nseeds: 2\naxes: {optimizer: {kind: sgd}}\n") ==
-        Lines{"s.yaml:1:1: error: base is missing; it is the manifest that the arms vary: a file's "
-              "name, or the manifest itself",
-              "s.yaml:2:1: error: bas is unknown; did you mean 'base'?",
-              "s.yaml:4:19: error: axes.optimizer is one component, expected a list of values or "
-              "{NAME: VALUE, ...}"});
+  CHECK(
+      problems_of("study: 1\nbas: x\nseeds: 2\naxes: {optimizer: {kind: sgd}}\n") ==
+      Lines{"s.yaml:1:1: error: base: is missing; it is the manifest that the arms vary: a file's "
+            "name, or the manifest itself",
+            "s.yaml:2:1: error: bas: is unknown; did you mean 'base'?",
+            "s.yaml:4:19: error: axes.optimizer: is one component, expected a list of values or "
+            "{NAME: VALUE, ...}"});
   CHECK(problems_after_head("axes: {optimizer: [sgd, adam]}\nskip: [{optimizer: adm}, {optimiser: "
                             "sgd}]\n") ==
-        Lines{"s.yaml:5:20: error: skip.0.optimizer is 'adm', which is not on this axis; did you "
+        Lines{"s.yaml:5:20: error: skip.0.optimizer: is 'adm', which is not on this axis; did you "
               "mean 'adam'?",
-              "s.yaml:5:27: error: skip.1.optimiser is not varied by this study; did you mean "
+              "s.yaml:5:27: error: skip.1.optimiser: is not varied by this study; did you mean "
               "'optimizer'?"});
   CHECK(problems_after_head("axes: {a: [1, 1.0]}\n") ==
-        Lines{"s.yaml:4:15: error: axes.a has two values called '1'; take one away, or name them, "
+        Lines{"s.yaml:4:15: error: axes.a: has two values called '1'; take one away, or name them, "
               "as in {NAME: VALUE, ...}"});
   CHECK(problems_after_head("zip: [{a: [1, 2], b: [1]}]\n") ==
-        Lines{"s.yaml:4:22: error: zip.0.b has 1 value(s), a has 2; a group varies its keys "
+        Lines{"s.yaml:4:22: error: zip.0.b: has 1 value(s), a has 2; a group varies its keys "
               "together"});
   CHECK(problems_after_head("axes: {a: [1]}\nskip: [{a: 1}]\n") ==
         Lines{"s.yaml:1:1: error: skip and only leave no arm of the grid"});

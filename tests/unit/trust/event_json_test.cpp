@@ -75,19 +75,19 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
   fails("", "no JSON");
   fails("{\n\"event\": gaussian}", "e.json:2: is no JSON");
   fails("[]", "expected an object");
-  fails("{}", "event is missing");
+  fails("{}", "event: is missing");
   fails(R"({"event":"gausian","noise_multiplier":1})", "did you mean 'gaussian'?");
-  fails(R"({"event":"gaussian"})", "noise_multiplier is missing");
+  fails(R"({"event":"gaussian"})", "noise_multiplier: is missing");
   fails(R"({"event":"gaussian","noise_multiplier":"1"})",
         "noise_multiplier is string, expected a number");
   fails(R"({"event":"gaussian","noise_multiplier":0})", "above 0, got 0");
   fails(R"({"event":"gaussian","noise_multiplier":1e999})", "e.json");
   fails(R"({"event":"gaussian","noise_multiplier":1,"noise_multiplyer":2})",
-        "noise_multiplyer is unknown");
+        "noise_multiplyer: is unknown");
   fails(R"({"event":"composed","of":[{"event":"zcdp","rho":1},{"event":"zcdp"}]})",
-        "of.1.rho is missing");
+        "of.1.rho: is missing");
   fails(R"({"event":"self_composed","count":1.5,"of":{"event":"zcdp","rho":1}})",
-        "count is a real, expected an integer");
+        "count: is a real, expected an integer");
   fails(R"({"event":"self_composed","count":18446744073709551615,"of":{"event":"zcdp","rho":1}})",
         "63 bits");
   fails(R"({"event":"poisson_sampled","sampling_probability":2,"of":{"event":"zcdp","rho":1}})",

@@ -51,8 +51,8 @@ struct Reference {
 /// What box_muller.hpp promises, and what the tests allow.
 constexpr double kAccuracy = 3e-7;
 
-/// The formulas of box_muller.hpp in long double, by the C library. \param lacking  1 - u, which
-/// says more where u is near 1.
+/// The formulas of box_muller.hpp in long double, by the C library.
+/// \param lacking  1 - u, which says more where u is near 1.
 Reference exact_pair(long double u, long double lacking, std::uint32_t angle) {
   const std::uint32_t k = angle & 0x1fffffff;
   const long double t =

@@ -19,8 +19,9 @@ struct SplitFiles {
 /// A batch is a sequence of records, a label and then height x width pixels of each channel.
 /// Nothing is unpacked by the names in the archive: the six batches are looked for, and everything
 /// else in it is passed over.
-/// \returns false if it was stopped. \throws IoError  it is no such archive, or the disk failed;
-/// what was written is the caller's to remove.
+/// \returns false if it was stopped.
+/// \throws IoError  it is no such archive, or the disk failed; what was written is the caller's to
+///   remove.
 bool convert_cifar10(const std::filesystem::path& archive, const KnownDataset& dataset,
                      const SplitFiles& train, const SplitFiles& test,
                      const std::atomic<bool>* stop);

@@ -249,7 +249,8 @@ void note(const DownloadOptions& options, const std::string& text) {
 
 enum class Result { done = 1, stopped, failed };
 
-/// Everything that one address may give. \param why  receives what it did wrong.
+/// Everything that one address may give.
+/// \param why  receives what it did wrong.
 Result from_address(const DatasetFile& file, const std::string& address, const fs::path& part_path,
                     const DownloadOptions& options, std::string& why) {
   for (int tries = 0; tries <= kMostResumptions; ++tries) {

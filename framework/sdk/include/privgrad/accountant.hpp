@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "privgrad/event.hpp"
 #include "privgrad/export.hpp"
@@ -48,8 +49,7 @@ class PRIVGRAD_API Accountant {
   virtual void start(Adjacency adjacency) = 0;
 
   /// \returns nothing if this method has a proof for the event (with everything nested in it) under
-  /// the
-  ///   adjacency of start(); else the reason, with what to do instead where there is something.
+  ///   the adjacency of start(); else the reason, with what to do instead where there is something.
   virtual std::optional<std::string> refuses(const Event& event) const = 0;
 
   /// Adds `count` releases of the event to what was spent.
@@ -84,5 +84,31 @@ class PRIVGRAD_API ComposesAdaptively {
  public:
   virtual ~ComposesAdaptively();
 };
+
+/// The answer of Accountant::refuses() for a method that composes whatever it can account: the
+/// first reason among the event's releases, found by walking through "composed" and
+/// "self_composed". What happens zero times is not a release, and "unsupported" is refused with the
+/// reason that it brings.
+/// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; is asked about
+///   every other event, in order, up to the first reason. Events inside a sampled one are its own
+///   to look at.
+template <class RefusesRelease>
+std::optional<std::string> first_refusal(const Event& event,
+                                         const RefusesRelease& refuses_release) {
+  if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
+    for (const Event& part : composed->of) {
+      if (auto reason = first_refusal(part, refuses_release)) return reason;
+    }
+    return std::nullopt;
+  }
+  if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind())) {
+    return repeated->count == 0 ? std::nullopt : first_refusal(*repeated->of, refuses_release);
+  }
+  if (const auto* unsupported = std::get_if<UnsupportedEvent>(&event.kind())) {
+    return "unsupported: " +
+           (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
+  }
+  return refuses_release(event);
+}
 
 }  // namespace privgrad

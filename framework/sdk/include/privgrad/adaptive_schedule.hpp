@@ -48,7 +48,8 @@ class PRIVGRAD_API AdaptiveSchedule {
  public:
   virtual ~AdaptiveSchedule();
 
-  /// To be called after start(). \returns the same on every call.
+  /// To be called after start().
+  /// \returns the same on every call.
   virtual Measurement measurement() const = 0;
 
   /// \param current   the noise multiplier of the last step (of the first one, if none was made),

@@ -121,8 +121,8 @@ class PRIVGRAD_API UsesGradientDifferences {
   virtual double difference_bound(GradientDifference difference, std::uint64_t step) const = 0;
 
   /// As Aggregator::recipe(), with the differences of this kind for x; multipliers are in units of
-  /// the clip norm. \param step  of between_anchors, counted from the first step of the second
-  /// epoch.
+  /// the clip norm.
+  /// \param step  of between_anchors, counted from the first step of the second epoch.
   virtual ReleaseRecipe difference_recipe(GradientDifference difference,
                                           std::uint64_t step) const = 0;
 
@@ -136,7 +136,7 @@ class PRIVGRAD_API UsesGradientDifferences {
                        std::span<float> out) = 0;
 
   /// \returns the standard deviation of the noise in each coordinate of what combine() makes, for
-  /// every step, in units of the clip norm over the divisor.
+  ///   every step, in units of the clip norm over the divisor.
   virtual std::vector<double> combined_noise() const = 0;
 };
 

@@ -35,8 +35,9 @@ class PRIVGRAD_API Program {
   virtual void load_parameters(std::span<const float> parameters) = 0;
 
   /// The gradient of each example's loss, one row per example: the path that is always correct, and
-  /// the reference that faster ones are tested against. The core clips and sums. \param rows  out:
-  /// float32, [batch.rows(), parameter_count()]. A row depends on its example alone.
+  /// the reference that faster ones are tested against. The core clips and sums.
+  /// \param rows  out: float32, [batch.rows(), parameter_count()]. A row depends on its example
+  ///   alone.
   virtual void gradient_rows(const Batch& batch, std::span<float> rows) const = 0;
 
   virtual Evaluation evaluate(const Batch& batch) const = 0;
@@ -82,17 +83,19 @@ class PRIVGRAD_API FusedClipping {
   /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
 
-  /// Forwards and backwards for the examples of a batch. \param batch  at most most_rows rows; must
-  /// outlive the add_scaled() that follows. \param squared_norms  out: [rows, groups()]: no less
-  /// than the squared L2 norm of what add_scaled() adds for the example, divided by the square of
-  /// its factor, rounding included; not finite where the gradient is not. Empty: norms are not
-  /// wanted and cost nothing; every factor will be 1.
+  /// Forwards and backwards for the examples of a batch.
+  /// \param batch  at most most_rows rows; must outlive the add_scaled() that follows.
+  /// \param squared_norms  out: [rows, groups()]: no less than the squared L2 norm of what
+  ///   add_scaled() adds for the example, divided by the square of its factor, rounding included;
+  ///   not finite where the gradient is not. Empty: norms are not wanted and cost nothing; every
+  ///   factor will be 1.
   virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
 
   /// sum += sum over the examples of the last backward() of factors[i, group] * gradient_i, group
-  /// by group. \param factors  [rows, groups()], >= 0 and finite; 0 takes the example out of the
-  /// group, also where its gradient is not finite; empty where norms were not wanted. \param sum
-  /// float32, [parameter_count()].
+  /// by group.
+  /// \param factors  [rows, groups()], >= 0 and finite; 0 takes the example out of the group, also
+  ///   where its gradient is not finite; empty where norms were not wanted.
+  /// \param sum  float32, [parameter_count()].
   virtual void add_scaled(Pass& pass, std::span<const float> factors,
                           std::span<float> sum) const = 0;
 };

@@ -67,7 +67,8 @@ class PRIVGRAD_API Catalog {
     return {object, {component.factory.destroy, component.library}};
   }
 
-  /// Both in one, for code and tests. \throws ConfigError for parameters that do not fit.
+  /// Both in one, for code and tests.
+  /// \throws ConfigError for parameters that do not fit.
   template <class Interface>
   ComponentPtr<Interface> create(std::string_view id, const Value& params) const {
     const Component& component = find<Interface>(id);

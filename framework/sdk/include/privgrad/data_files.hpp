@@ -16,7 +16,8 @@ class PRIVGRAD_API DataFiles {
   DataFiles(const DataFiles&) = delete;
   DataFiles& operator=(const DataFiles&) = delete;
 
-  /// \returns the files of all splits. \throws IoError if they cannot be found.
+  /// \returns the files of all splits.
+  /// \throws IoError if they cannot be found.
   virtual std::vector<std::filesystem::path> files() = 0;
 
  protected:

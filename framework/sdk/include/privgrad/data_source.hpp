@@ -42,12 +42,13 @@ class PRIVGRAD_API DataSource {
 
   /// Opens the files and reads what the plan needs.
   /// \throws IoError naming the file and what is wrong with it: absent, truncated, mislabelled,
-  /// oversized.
+  ///   oversized.
   virtual DataInfo info() = 0;
 
   /// \returns all examples of the split, in the source's order, of the shape and number that info()
-  /// said. \throws IoError as above, and for NaN, infinities, or images and labels that disagree in
-  /// number.
+  ///   said.
+  /// \throws IoError as above, and for NaN, infinities, or images and labels that disagree in
+  ///   number.
   virtual Dataset read(Split split) = 0;
 
  protected:

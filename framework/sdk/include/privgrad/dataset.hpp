@@ -13,7 +13,8 @@ namespace privgrad {
 
 using Shape = std::vector<std::size_t>;
 
-/// \returns the product of the extents; 1 for an empty shape. \throws ConfigError on overflow.
+/// \returns the product of the extents; 1 for an empty shape.
+/// \throws ConfigError on overflow.
 PRIVGRAD_API std::size_t element_count(const Shape& shape);
 
 /// \returns "28 x 28", "1".
@@ -34,8 +35,7 @@ class PRIVGRAD_API Dataset {
   /// \param features  float32, row-major [rows, features...].
   /// \param targets   float32, [rows]; class indices (exact in float32) or reals.
   /// \throws IoError if the sizes disagree, a target is no class index below shape.classes, or a
-  /// feature
-  ///   or target is not finite (the first offending row is named).
+  ///   feature or target is not finite (the first offending row is named).
   Dataset(ExampleShape shape, std::vector<float> features, std::vector<float> targets);
 
   /// Bytes that mean byte * scale, e.g. pixels with scale 1/255. Same checks.

@@ -9,7 +9,8 @@ namespace privgrad {
 
 /// Where `privgrad data fetch` keeps data sets, each in a folder of its name: PRIVGRAD_CACHE_DIR,
 /// else XDG_CACHE_HOME/privgrad/datasets, else ~/.cache/privgrad/datasets. Nothing needs to be
-/// there. \returns an empty path if the environment names no home either.
+/// there.
+/// \returns an empty path if the environment names no home either.
 PRIVGRAD_API std::filesystem::path dataset_cache();
 
 /// The last file to appear in a folder of the cache; without it a data set is not complete. Its

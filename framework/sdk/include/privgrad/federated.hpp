@@ -40,14 +40,15 @@ class PRIVGRAD_API AdaptiveLocalIterations {
   virtual ~AdaptiveLocalIterations();
 
   /// Called before the others, and again when estimates turn out to leave fewer steps, or are left
-  /// out; the last call counts. \param rounds  of communication, > 0.
+  /// out; the last call counts.
+  /// \param rounds  of communication, > 0.
   /// \param steps  local steps that every client's budget pays for, > 0.
   /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
-  /// paid.
+  ///   paid.
   virtual bool start_rounds(std::uint64_t rounds, std::uint64_t steps) = 0;
 
   /// \returns the local steps of the round to come, > 0. What the budget does not pay for is not
-  /// made, whatever this says.
+  ///   made, whatever this says.
   virtual std::uint64_t next(const FederatedProgress& progress) = 0;
 };
 

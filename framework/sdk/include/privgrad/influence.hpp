@@ -38,7 +38,9 @@ class PRIVGRAD_API FromInfluence {
 };
 
 /// Gradient descent on a loss that shrinks by gamma in each step: q_t = gamma^(T-1-t).
-/// Hong et al., Theorem 4.1. \param steps  > 0. \param gamma  in (0, 1].
+/// Hong et al., Theorem 4.1.
+/// \param steps  > 0.
+/// \param gamma  in (0, 1].
 /// \throws ConfigError if a value is too small for a double.
 PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, double gamma);
 
@@ -47,19 +49,24 @@ PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, doub
 ///     w_i = sum_{t >= i} gamma^(T-t) ((1-beta)/(1-beta^t))^2 beta^(2(t-i)),
 /// by the backward recursion w_i = a_i + beta^2 w_{i+1}, a_t = gamma^(T-t) ((1-beta)/(1-beta^t))^2.
 /// Theorem 4.7 bounds these weights before it allocates by them, and loses by it.
-/// \param gamma  in (0, 1]. \param beta  in [0, 1). \throws ConfigError as above.
+/// \param gamma  in (0, 1].
+/// \param beta  in [0, 1).
+/// \throws ConfigError as above.
 PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
 
 /// One exponential that rises to 1 at the last step and one that falls from 1 at the first:
 ///     q_t = share * falling^t + (1 - share) * rising^(T-1-t)
 /// (Hong et al.'s experiments with momentum, there called momexpinfl.)
-/// \param rising, falling  in (0, 1]. \param share  in [0, 1]. \throws ConfigError as above.
+/// \param rising, falling  in (0, 1].
+/// \param share  in [0, 1].
+/// \throws ConfigError as above.
 PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, double rising,
                                                            double falling, double share);
 
 /// The noise multipliers that minimise sum_t q_t sigma_t^2 among those that cost `budget`:
 ///     sigma_t^2 = (1/R) sum_i sqrt(q_i / q_t)        (Hong et al., Lemma 4.3; Cauchy-Schwarz)
-/// \param influence  at least one, each > 0 and finite. \param budget  R, > 0.
+/// \param influence  at least one, each > 0 and finite.
+/// \param budget  R, > 0.
 /// \throws ConfigError naming the step whose influence is not, or whose noise overflows.
 PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influence, double budget);
 
@@ -74,7 +81,8 @@ PRIVGRAD_API std::vector<double> exponentially_allocated_noise(std::uint64_t ste
 /// budget gives T sum_t q_t / R, which is more by T^2 Var[sqrt(q_t)] / R.
 PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, double budget);
 
-/// sum_t q_t sigma_t^2. \param noise_multiplier  one per step.
+/// sum_t q_t sigma_t^2.
+/// \param noise_multiplier  one per step.
 PRIVGRAD_API double weighted_noise(std::span<const double> influence,
                                    std::span<const double> noise_multiplier);
 

@@ -136,11 +136,12 @@ PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network
 
 PRIVGRAD_API std::size_t parameter_count(const Network& network);
 
-/// \returns the number of outputs of the last layer. \throws ConfigError as layer_shapes() does.
+/// \returns the number of outputs of the last layer.
+/// \throws ConfigError as layer_shapes() does.
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
 /// \throws ConfigError if a layer cannot take what enters it, if there is nothing to train, or if
-/// outputs, loss and targets do not fit each other.
+///   outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

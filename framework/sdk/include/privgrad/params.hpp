@@ -84,7 +84,8 @@ class PRIVGRAD_API Params {
                       std::vector<Problem>& problems,
                       const std::vector<std::string_view>& ignored = {});
 
-  /// For code and tests. \throws ConfigError listing every problem, headed by `component`.
+  /// For code and tests.
+  /// \throws ConfigError listing every problem, headed by `component`.
   static Params make(std::string_view component, const std::vector<ParamSpec>& specs,
                      const Value& given);
 
@@ -113,8 +114,7 @@ class PRIVGRAD_API Params {
 };
 
 /// \returns the candidate nearest to `name` by edit distance if it is near enough to be a typing
-/// error,
-///   else "".
+///   error, else "".
 PRIVGRAD_API std::string nearest_name(std::string_view name,
                                       const std::vector<std::string>& candidates);
 

@@ -24,7 +24,8 @@ class PRIVGRAD_API RandomStream {
   RandomStream(const RandomStream&) = delete;
   RandomStream& operator=(const RandomStream&) = delete;
 
-  /// \param bound  > 0. \returns an integer uniform on [0, bound), without modulo bias.
+  /// \param bound  > 0.
+  /// \returns an integer uniform on [0, bound), without modulo bias.
   virtual std::uint64_t uniform_below(std::uint64_t bound) = 0;
 
   /// \returns a real uniform on [0, 1), a multiple of 2^-53.

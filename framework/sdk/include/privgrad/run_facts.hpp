@@ -45,7 +45,8 @@ class PRIVGRAD_API AutoSteps {
  public:
   virtual ~AutoSteps();
   /// \param facts  without steps.
-  /// \returns a whole number >= 1. \throws ConfigError if the theorem does not cover these facts.
+  /// \returns a whole number >= 1.
+  /// \throws ConfigError if the theorem does not cover these facts.
   virtual AutoValue auto_steps(const RunFacts& facts) const = 0;
 };
 
@@ -54,7 +55,8 @@ class PRIVGRAD_API AutoSteps {
 class PRIVGRAD_API AutoLearningRate {
  public:
   virtual ~AutoLearningRate();
-  /// \returns a finite number > 0, for all steps. \throws ConfigError as auto_steps().
+  /// \returns a finite number > 0, for all steps.
+  /// \throws ConfigError as auto_steps().
   virtual AutoValue auto_learning_rate(const RunFacts& facts) const = 0;
 };
 

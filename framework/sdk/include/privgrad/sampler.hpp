@@ -48,9 +48,10 @@ class PRIVGRAD_API Sampler {
   virtual double expected_batch_size(std::uint64_t step) const = 0;
 
   /// Turns the releases (the event of each step's noise on its own batch) into what each step costs
-  /// the whole data set. \returns as many events as `releases`; composed in order, every prefix of
-  /// them is a bound on what the
-  ///   same prefix of steps has spent. Event::nothing() where an earlier charge covers the step.
+  /// the whole data set.
+  /// \returns as many events as `releases`; composed in order, every prefix of them is a bound on
+  ///   what the same prefix of steps has spent. Event::nothing() where an earlier charge covers the
+  ///   step.
   /// \throws PrivacyError if nothing is proved for this sampler under the plan's adjacency.
   virtual std::vector<Event> charges(std::span<const Event> releases) const = 0;
 

@@ -52,7 +52,8 @@ class PRIVGRAD_API Transform {
 /// The parameter that every fitted transform declares: `statistics: unaccounted | public`.
 PRIVGRAD_API ParamSpec statistics_param();
 
-/// \returns what the parameter above says. \throws nothing beyond Params.
+/// \returns what the parameter above says.
+/// \throws nothing beyond Params.
 PRIVGRAD_API Statistic statistic_from(const Params& params);
 
 }  // namespace privgrad

@@ -45,7 +45,8 @@ class PRIVGRAD_API Value {
   const Value* find(std::string_view key) const noexcept;
   Value* find(std::string_view key) noexcept;
 
-  /// Adds or replaces a member; turns a null into an object. \throws ConfigError on other types.
+  /// Adds or replaces a member; turns a null into an object.
+  /// \throws ConfigError on other types.
   Value& set(std::string_view key, Value value);
 
   /// \returns "null", "a boolean", "an integer", "a real", "a text", "a list" or "an object".

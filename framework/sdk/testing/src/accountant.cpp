@@ -423,6 +423,34 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
   });
 }
 
+void check_noise(Checker& checker) {
+  checker.rule("more_noise_costs_no_more", [&] {
+    bool any = false;
+    for (const Adjacency adjacency : kAdjacencies) {
+      const auto vary = [&](const std::function<Event(double)>& make) {
+        if (started(checker, adjacency)->refuses(make(1.0))) return;
+        any = true;
+        Answers more = answers(*after(checker, adjacency, {{make(0.5), 2}}));
+        for (const double noise : {1.0, 2.0, 8.0}) {
+          const Answers less = answers(*after(checker, adjacency, {{make(noise), 2}}));
+          const std::string where = disorder(less, more);
+          require(where.empty(), "with noise " + format_number(noise) + ", " +
+                                     text_of(make(noise), adjacency) +
+                                     " costs more than with less noise: " + where);
+          more = less;
+        }
+      };
+      vary([](double noise) { return Event::gaussian(noise); });
+      vary([](double noise) { return Event::laplace(noise); });
+      vary([](double noise) { return Event::poisson_sampled(0.05, Event::gaussian(noise)); });
+      vary([](double noise) {
+        return Event::sampled_without_replacement(1000, 50, Event::gaussian(noise));
+      });
+    }
+    if (!any) throw NotChecked{"it supports no event with noise to vary"};
+  });
+}
+
 void check_composition(Checker& checker, const std::vector<Supported>& events) {
   checker.rule("counting_is_repeating", [&] {
     for (const auto& [adjacency, event] : events) {
@@ -465,31 +493,9 @@ void check_composition(Checker& checker, const std::vector<Supported>& events) {
                   text_of(event, adjacency));
     }
   });
-  checker.rule("more_noise_costs_no_more", [&] {
-    bool any = false;
-    for (const Adjacency adjacency : kAdjacencies) {
-      const auto vary = [&](const std::function<Event(double)>& make) {
-        if (started(checker, adjacency)->refuses(make(1.0))) return;
-        any = true;
-        Answers more = answers(*after(checker, adjacency, {{make(0.5), 2}}));
-        for (const double noise : {1.0, 2.0, 8.0}) {
-          const Answers less = answers(*after(checker, adjacency, {{make(noise), 2}}));
-          const std::string where = disorder(less, more);
-          require(where.empty(), "with noise " + format_number(noise) + ", " +
-                                     text_of(make(noise), adjacency) +
-                                     " costs more than with less noise: " + where);
-          more = less;
-        }
-      };
-      vary([](double noise) { return Event::gaussian(noise); });
-      vary([](double noise) { return Event::laplace(noise); });
-      vary([](double noise) { return Event::poisson_sampled(0.05, Event::gaussian(noise)); });
-      vary([](double noise) {
-        return Event::sampled_without_replacement(1000, 50, Event::gaussian(noise));
-      });
-    }
-    if (!any) throw NotChecked{"it supports no event with noise to vary"};
-  });
+}
+
+void check_instances(Checker& checker, const std::vector<Supported>& events) {
   checker.rule("start_forgets", [&] {
     for (const auto& [adjacency, event] : events) {
       const auto accountant = after(checker, Adjacency::replace_one, {});
@@ -530,6 +536,8 @@ void check_accountant(Checker& checker) {
   }
   check_answers(checker, events);
   check_composition(checker, events);
+  check_noise(checker);
+  check_instances(checker, events);
   check_known_values(checker);
   check_range_ends(checker, [&](const Params& params) {
     const auto accountant = checker.make<Accountant>(params);

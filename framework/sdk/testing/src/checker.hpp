@@ -79,7 +79,8 @@ enum class Thrown { nothing = 1, config, privacy, io, plugin, numeric, other };
 
 std::string_view to_text(Thrown thrown);
 
-/// Calls the function. \returns which of the SDK's errors it threw; anything else passes through.
+/// Calls the function.
+/// \returns which of the SDK's errors it threw; anything else passes through.
 Thrown outcome_of(const std::function<void()>& function, std::string* message = nullptr);
 
 /// Breaks the rule unless the function throws exactly this. `what` completes "... must throw".
@@ -90,7 +91,8 @@ void require_throws(Thrown expected, const std::string& what,
 bool accepted(const std::string& what, std::initializer_list<Thrown> allowed,
               const std::function<void()>& function);
 
-/// Calls the function on two threads at once. \returns both results; rethrows the first exception.
+/// Calls the function on two threads at once.
+/// \returns both results; rethrows the first exception.
 template <class Function>
 auto on_two_threads(const Function& function) {
   using Result = decltype(function());

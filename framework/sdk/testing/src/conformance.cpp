@@ -75,7 +75,8 @@ bool check_interface(Checker& checker, const InterfaceRules* rules) {
   });
 }
 
-/// Chooses the parameters and makes the component once. \returns whether that worked.
+/// Chooses the parameters and makes the component once.
+/// \returns whether that worked.
 bool check_creation(Checker& checker, const InterfaceRules& rules) {
   const Examples examples = example_params(checker.specs(), checker.setup().params);
   if (!examples.files.empty()) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "inputs.hpp"
 #include "parameters.hpp"

@@ -42,7 +42,7 @@ std::string complaint(const ParamSpec& spec, const Value& value) {
   Params::check({spec}, object, problems);
   std::string text;
   for (const Problem& problem : problems) {
-    text += (text.empty() ? "" : "; ") + problem.where + " " + problem.what;
+    text += (text.empty() ? "" : "; ") + problem.where + ": " + problem.what;
   }
   return text;
 }

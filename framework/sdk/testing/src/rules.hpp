@@ -1,5 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <vector>
+
 #include "checker.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/network.hpp"

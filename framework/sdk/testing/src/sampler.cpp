@@ -359,44 +359,7 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
   });
 }
 
-}  // namespace
-
-bool starts_somewhere(const Checker& checker) {
-  for (const Adjacency adjacency : kAdjacencies) {
-    for (const std::uint64_t size : kSizes) {
-      const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
-      const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
-      // What it should not throw is for the rules to say.
-      if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
-    }
-  }
-  return false;
-}
-
-void check_sampler(Checker& checker) {
-  std::vector<SamplingPlan> plans;
-  if (!checker.rule("accepts_a_plan", [&] {
-        plans = accepted_plans(checker);
-        require(!plans.empty(),
-                "start() refuses 1, 2, 25 steps on 1, 2, 100, 1000 examples under "
-                "every adjacency; let the examples of its parameters fit one");
-      })) {
-    return;
-  }
-  checker.rule("expected_batch_size_is_positive_and_planned", [&] {
-    for (const SamplingPlan& plan : plans) {
-      const auto sampler = started(checker, plan);
-      const std::vector<double> before = expected_sizes(*sampler, plan);
-      for (const double size : before) {
-        require(std::isfinite(size) && size > 0.0,
-                "expected_batch_size() is " + format_number(size) + " for " + text_of(plan));
-      }
-      batches(*sampler, plan);
-      const std::vector<double> after = expected_sizes(*sampler, plan);
-      require(before == after, "expected_batch_size() changed while batches were drawn");
-    }
-  });
-  checker.rule("charges_the_batch_sizes_that_it_follows", [&] { check_batch_sizes(checker); });
+void check_batches(Checker& checker, const std::vector<SamplingPlan>& plans) {
   checker.rule("batches_hold_distinct_rows_that_exist", [&] {
     for (const SamplingPlan& plan : plans) batches(*started(checker, plan), plan);
   });
@@ -443,6 +406,47 @@ void check_sampler(Checker& checker) {
     require(batches(*sampler, plan) == batches(*started(checker, plan), plan),
             "using other instances changed the batches");
   });
+}
+
+}  // namespace
+
+bool starts_somewhere(const Checker& checker) {
+  for (const Adjacency adjacency : kAdjacencies) {
+    for (const std::uint64_t size : kSizes) {
+      const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
+      const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
+      // What it should not throw is for the rules to say.
+      if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
+    }
+  }
+  return false;
+}
+
+void check_sampler(Checker& checker) {
+  std::vector<SamplingPlan> plans;
+  if (!checker.rule("accepts_a_plan", [&] {
+        plans = accepted_plans(checker);
+        require(!plans.empty(),
+                "start() refuses 1, 2, 25 steps on 1, 2, 100, 1000 examples under "
+                "every adjacency; let the examples of its parameters fit one");
+      })) {
+    return;
+  }
+  checker.rule("expected_batch_size_is_positive_and_planned", [&] {
+    for (const SamplingPlan& plan : plans) {
+      const auto sampler = started(checker, plan);
+      const std::vector<double> before = expected_sizes(*sampler, plan);
+      for (const double size : before) {
+        require(std::isfinite(size) && size > 0.0,
+                "expected_batch_size() is " + format_number(size) + " for " + text_of(plan));
+      }
+      batches(*sampler, plan);
+      const std::vector<double> after = expected_sizes(*sampler, plan);
+      require(before == after, "expected_batch_size() changed while batches were drawn");
+    }
+  });
+  checker.rule("charges_the_batch_sizes_that_it_follows", [&] { check_batch_sizes(checker); });
+  check_batches(checker, plans);
   check_charges(checker, plans);
   check_order(checker, plans);
   check_range_ends(checker, [&](const Params& params) {

@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// Every problem of a manifest, each a line "FILE:LINE:COLUMN: error: WHERE WHAT".
+/// Every problem of a manifest, each a line "FILE:LINE:COLUMN: error: WHERE: WHAT".
 class ManifestError : public ConfigError {
  public:
   explicit ManifestError(std::vector<std::string> lines);

@@ -17,7 +17,8 @@ nlohmann::json manifest_schema(const Catalog& catalog);
 /// The schema of one parameter: type, bounds, choices, default, description with the unit.
 nlohmann::json param_schema(const ParamSpec& spec);
 
-/// A value as JSON. \throws ConfigError for NaN and infinities, which JSON lacks.
+/// A value as JSON.
+/// \throws ConfigError for NaN and infinities, which JSON lacks.
 nlohmann::json value_to_json(const Value& value);
 
 }  // namespace privgrad::core

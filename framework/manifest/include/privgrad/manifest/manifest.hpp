@@ -126,7 +126,8 @@ Manifest check_manifest(Value root, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         const std::vector<ManifestChange>& changes = {});
 
-/// The text of a manifest or a study, at most one byte more than YAML may have. \throws IoError
+/// The text of a manifest or a study, at most one byte more than YAML may have.
+/// \throws IoError
 std::string read_yaml_file(const std::filesystem::path& file);
 
 /// The components that the manifest names, each with where it is used ("data.transforms.0").

@@ -11,8 +11,8 @@
 namespace privgrad::core {
 
 /// \returns `text` on one line: control characters and broken UTF-8 escaped as \xNN, the middle
-/// left out where it is longer than `limit` bytes. What users wrote is quoted in error messages,
-/// and must not be able to break or flood them.
+///   left out where it is longer than `limit` bytes. What users wrote is quoted in error messages,
+///   and must not be able to break or flood them.
 std::string one_line(std::string_view text, std::size_t limit);
 
 /// What a problem of a manifest means to the caller; in rising order of what decides when a

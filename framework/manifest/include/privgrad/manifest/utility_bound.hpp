@@ -36,7 +36,9 @@ struct AlphaFacts {
 double alpha_of(const AlphaFacts& facts);
 
 /// The rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon, epsilon + 2L - 2 sqrt(L (L + epsilon))
-/// with L = ln(1/delta); printed with a plus. \param epsilon  > 0. \param delta  in (0, 1).
+/// with L = ln(1/delta); printed with a plus.
+/// \param epsilon  > 0.
+/// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);
 
 /// Gradient descent with learning rate 1/M.
@@ -114,9 +116,11 @@ double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_
 /// x
 /// <= 2 gap bound(R/k) but for a probability of 2^-k <= p; the factor 2 is missing in print. The
 /// total failure probability is 2p, not p, and finding the best of the k runs is not paid for.
-/// \param bound_of_one  of one run with a budget of R/k. \param p  in (0, 1).
+/// \param bound_of_one  of one run with a budget of R/k.
+/// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
-/// k. \param p  in (0, 1).
+/// k.
+/// \param p  in (0, 1).
 std::uint64_t repetitions_for(double p);
 
 /// A row of the paper's tables of asymptotic bounds, with every constant taken as 1 and N, D, R put
@@ -127,8 +131,11 @@ struct TableRow {
   std::string formula;
   double value = 0.0;
 };
-/// \param budget  R. \param epsilon, delta  for the rows in R_{epsilon,delta} = epsilon^2 /
-/// ln(1/delta). \param pl_constant  mu. \param clip_norm  G. \param p  failure probability.
+/// \param budget  R.
+/// \param epsilon, delta  for the rows in R_{epsilon,delta} = epsilon^2 / ln(1/delta).
+/// \param pl_constant  mu.
+/// \param clip_norm  G.
+/// \param p  failure probability.
 std::vector<TableRow> table_rows(double examples, double parameters, double budget, double epsilon,
                                  double delta, double pl_constant, double clip_norm, double p);
 

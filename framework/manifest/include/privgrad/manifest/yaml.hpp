@@ -30,7 +30,8 @@ inline constexpr std::size_t kMaxYamlNodes = 100'000;
 ///   text could not be read to its end.
 std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& problems);
 
-/// What a plain (unquoted) scalar means. \param problem  out: set if it is a number out of range.
+/// What a plain (unquoted) scalar means.
+/// \param problem  out: set if it is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 
 /// Gives a value and everything in it one place, for what was not read from a file of its own.

@@ -15,17 +15,19 @@ namespace privgrad::report {
 /// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);
 
-/// The privacy statement of a run as text for a terminal. \throws as page(), and ConfigError for a
-/// study, or a run without a statement.
+/// The privacy statement of a run as text for a terminal.
+/// \throws as page(), and ConfigError for a study, or a run without a statement.
 std::string statement(const std::filesystem::path& directory);
 
-/// Writes the page as report.html into the directory, whole or not at all. \throws as page().
+/// Writes the page as report.html into the directory, whole or not at all.
+/// \throws as page().
 void write_report(const std::filesystem::path& directory);
 
 /// Writes a Markdown page with tables, and charts as SVG files beside it, in a folder of the page's
 /// name without its extension.
 /// \param directory  a finished study, an estimate of influence, or a folder of such: a section for
-///   each, in order of their names. \throws as page(), and ConfigError for an unfinished study.
+///   each, in order of their names.
+/// \throws as page(), and ConfigError for an unfinished study.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 
 }  // namespace privgrad::report

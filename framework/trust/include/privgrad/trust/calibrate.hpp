@@ -9,8 +9,10 @@ namespace privgrad::core {
 /// or 1e-10 in epsilon, whichever is reached first.
 ///
 /// One-sided: the scale that is returned was itself evaluated, and its epsilon is at most the
-/// target. \param epsilon_at  non-increasing in the scale; may return infinity. \param target > 0,
-/// finite. \throws PrivacyError if no scale up to 2^60 meets the target.
+/// target.
+/// \param epsilon_at  non-increasing in the scale; may return infinity.
+/// \param target  > 0, finite.
+/// \throws PrivacyError if no scale up to 2^60 meets the target.
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target);
 
 /// The largest number of repetitions whose epsilon is at most `target`; 0 if one is too many.

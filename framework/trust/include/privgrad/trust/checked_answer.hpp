@@ -7,8 +7,10 @@
 namespace privgrad::core {
 
 /// The answer, if it can be one: an accountant is a plugin, and what it says decides what is
-/// released. \param name  of the accountant, for the error. \throws PluginError if the value is NaN
-/// or negative, or below the lower bound that comes with it.
+/// released.
+/// \param name  of the accountant, for the error.
+/// \throws PluginError if the value is NaN or negative, or below the lower bound that comes with
+///   it.
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
 
 /// The same for an accountant that guards a budget.

@@ -13,8 +13,8 @@ namespace privgrad::core {
 /// the smallest numbers that rounding stays relative to its length.
 inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
 
-/// \param what  begins the message. \throws ConfigError unless it is within these two: "is ...,
-/// allowed is ...".
+/// \param what  begins the message.
+/// \throws ConfigError unless it is within these two: "is ..., allowed is ...".
 void check_clip_norm(double clip_norm, const std::string& what = {});
 
 /// How the examples of one step are clipped.
@@ -35,8 +35,8 @@ struct Clip {
 double squared_norm_at_most(std::span<const float> row);
 
 /// \returns the largest factor, at most 1, by which a vector of doubles is certain to have an L2
-/// norm of at most `bound`, rounding of the products included; 0 if it is not finite, or the bound
-/// is 0.
+///   norm of at most `bound`, rounding of the products included; 0 if it is not finite, or the
+///   bound is 0.
 double factor_to_bound(std::span<const double> vector, double bound);
 
 /// The factors of one example: what the rule says, made smaller where that is too much.

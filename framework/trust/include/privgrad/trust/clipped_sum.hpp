@@ -25,12 +25,13 @@ namespace privgrad::core {
 ///
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. An example
 /// listed twice counts twice, and is therefore refused as a bug of the sampler. Parallel over fixed
-/// groups of rows: the result does not depend on the number of threads, bit for bit. \param batch
-/// row numbers in `data`, each at most once. \throws ConfigError for a clip norm that
-/// check_clip_norm() refuses; PluginError for a row number that is out of
-/// range or repeated, or if the program has other groups than `clip`. \param most_rows  examples in
-/// memory at once, as for fused_sum(). \param memory  kept from step to step; null: made for this
-/// call. \param unit  whose data a row is.
+/// groups of rows: the result does not depend on the number of threads, bit for bit.
+/// \param batch  row numbers in `data`, each at most once.
+/// \throws ConfigError for a clip norm that check_clip_norm() refuses; PluginError for a row number
+///   that is out of range or repeated, or if the program has other groups than `clip`.
+/// \param most_rows  examples in memory at once, as for fused_sum().
+/// \param memory  kept from step to step; null: made for this call.
+/// \param unit  whose data a row is.
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                     std::size_t most_rows = 0, SumMemory* memory = nullptr,
@@ -42,7 +43,9 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
 /// Sensitivity: exactly `levels` cells per example, rounding included; no error is left out.
 ///
 /// Takes rows of gradients, also from a program with FusedClipping: what such a program adds up is
-/// not on the grid. \param clip  without a count share. \param levels  as for check_grid_levels().
+/// not on the grid.
+/// \param clip  without a count share.
+/// \param levels  as for check_grid_levels().
 /// \throws as clipped_sum(); ConfigError for other levels or a count share.
 BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> batch, const Clip& clip,
@@ -71,7 +74,8 @@ struct DifferenceBounds {
 /// bound or below, rounding included (as clip_factors()): that gradients change little between near
 /// iterates is enforced, not assumed. A gradient that is not finite counts as zero, in differences
 /// too.
-/// \param clip  without a count share. \throws as clipped_sum().
+/// \param clip  without a count share.
+/// \throws as clipped_sum().
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor);
@@ -80,7 +84,8 @@ std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
 
 /// The L2 norm of the gradient of the mean loss over a data set: no clipping, no noise, exact but
-/// for rounding, and so for research alone. \returns 0 for no rows.
+/// for rounding, and so for research alone.
+/// \returns 0 for no rows.
 double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor);
 
 }  // namespace privgrad::core

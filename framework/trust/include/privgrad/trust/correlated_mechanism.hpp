@@ -27,7 +27,8 @@ class CorrelatedMechanism {
   /// \param executor  makes a release in parallel: the same for any number of threads.
   CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key, Executor& executor);
 
-  /// Several sums in each step, noised independently. \param parts  must outlive this.
+  /// Several sums in each step, noised independently.
+  /// \param parts  must outlive this.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor);
 

@@ -33,7 +33,8 @@ class CorrelatedRecipes {
   ///   earlier.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
 
-  /// The same for any recipes, also if they are of independent noise. \param steps  > 0.
+  /// The same for any recipes, also if they are of independent noise.
+  /// \param steps  > 0.
   static CorrelatedRecipes of(const std::function<ReleaseRecipe(std::uint64_t)>& recipe,
                               std::uint64_t steps);
 
@@ -58,7 +59,8 @@ class CorrelatedRecipes {
   std::uint64_t most_kept() const;
 
   /// Whether the other's releases are these with noise multiplied by one factor, up to a relative
-  /// 1e-12. \returns the smallest such factor of any step, or nothing.
+  /// 1e-12.
+  /// \returns the smallest such factor of any step, or nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 
  private:

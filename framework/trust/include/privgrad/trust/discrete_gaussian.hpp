@@ -27,7 +27,8 @@ class RandomWords {
     return words_[used_++];
   }
 
-  /// Uniform on {0, ..., bound - 1}, exactly (Lemire 2019, Algorithm 5). \param bound  > 0.
+  /// Uniform on {0, ..., bound - 1}, exactly (Lemire 2019, Algorithm 5).
+  /// \param bound  > 0.
   std::uint64_t below(std::uint64_t bound) {
     Wide product = Wide{next()} * bound;
     if (static_cast<std::uint64_t>(product) < bound) {
@@ -74,7 +75,8 @@ inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 /// Threads: one object must not be shared.
 class DiscreteGaussianStream {
  public:
-  /// \param sigma  in [1, kLargestDiscreteSigma]. \throws ConfigError outside.
+  /// \param sigma  in [1, kLargestDiscreteSigma].
+  /// \throws ConfigError outside.
   DiscreteGaussianStream(const RandomKey& key, std::uint64_t stream, std::uint64_t sigma);
 
   /// Fills `out` with the elements 1024 chunk, 1024 chunk + 1, ...; at most 1024 of them.

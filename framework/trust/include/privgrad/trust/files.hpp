@@ -6,8 +6,8 @@
 namespace privgrad::core {
 
 /// Replaces `file` by `content` so that readers, also after a crash, see either the old file or the
-/// whole new one: written beside it, flushed, renamed, directory flushed. \throws IoError naming
-/// the file; nothing is left behind then.
+/// whole new one: written beside it, flushed, renamed, directory flushed.
+/// \throws IoError naming the file; nothing is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
 /// Makes a new directory (and its parents) for a run.
@@ -17,17 +17,19 @@ void make_run_directory(const std::filesystem::path& directory);
 /// Appends lines to a file and can force them to the disk.
 class AppendOnlyFile {
  public:
-  /// Creates `file`, which must not exist. \throws IoError
+  /// Creates `file`, which must not exist.
+  /// \throws IoError
   explicit AppendOnlyFile(std::filesystem::path file);
   ~AppendOnlyFile();
   AppendOnlyFile(const AppendOnlyFile&) = delete;
   AppendOnlyFile& operator=(const AppendOnlyFile&) = delete;
 
-  /// Appends all of `text`. \throws IoError; a part that was written is taken back as far as
-  /// possible.
+  /// Appends all of `text`.
+  /// \throws IoError; a part that was written is taken back as far as possible.
   void append(std::string_view text);
 
-  /// Returns once everything appended is on the disk. \throws IoError
+  /// Returns once everything appended is on the disk.
+  /// \throws IoError
   void flush_to_disk();
 
  private:

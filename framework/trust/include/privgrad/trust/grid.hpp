@@ -63,8 +63,9 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
 
 /// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than
-/// promised. \param noise_multiplier  > 0, finite. \throws ConfigError if it is beyond
-/// kLargestDiscreteSigma.
+/// promised.
+/// \param noise_multiplier  > 0, finite.
+/// \throws ConfigError if it is beyond kLargestDiscreteSigma.
 std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
 /// A sum over privacy units, in cells of a grid, in which no unit's contribution is longer than

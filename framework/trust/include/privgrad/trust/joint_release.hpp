@@ -22,7 +22,8 @@ namespace privgrad::core {
 ///     z_delta = z / a = (z^-2 - (2 sigma_b)^-2)^(-1/2),
 ///
 /// as in Andrew et al. 2021, Theorem 1.
-/// \returns s. \throws ConfigError unless 2 sigma_b > z: the count alone would cost more than z.
+/// \returns s.
+/// \throws ConfigError unless 2 sigma_b > z: the count alone would cost more than z.
 double count_share(double noise_multiplier, double count_noise);
 
 /// \returns a, rounded down, so that a^2 + s^2 <= 1 also for the numbers that are used.

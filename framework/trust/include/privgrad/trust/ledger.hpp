@@ -73,10 +73,10 @@ class Ledger {
 
   /// Pays for all of `charges` together, or for none of them: the accountant answers before any
   /// value is made. They are paid at once, so each of their lines shows the total with all of them.
-  /// After a refusal the ledger accepts no further charge. \returns a receipt for each charge, in
-  /// order; nothing if they do not fit in the budget. \throws PrivacyError if the accountant
-  /// refuses an event or is an estimate; IoError if the lines
-  ///   cannot be brought to the disk. Nothing is paid then, and the ledger accepts no further
+  /// After a refusal the ledger accepts no further charge.
+  /// \returns a receipt for each charge, in order; nothing if they do not fit in the budget.
+  /// \throws PrivacyError if the accountant refuses an event or is an estimate; IoError if the
+  ///   lines cannot be brought to the disk. Nothing is paid then, and the ledger accepts no further
   ///   charge.
   std::vector<Receipt> charge(std::span<const Charge> charges);
 
@@ -85,7 +85,8 @@ class Ledger {
   std::uint64_t releases() const noexcept { return releases_; }
   bool exhausted() const noexcept { return exhausted_; }
 
-  /// Writes the "close" line. \param status  "completed", "budget_exhausted", ...
+  /// Writes the "close" line.
+  /// \param status  "completed", "budget_exhausted", ...
   void close(const std::string& status, std::uint64_t steps_done);
 
  private:
@@ -121,7 +122,7 @@ struct LedgerContents {
 
 /// Reads and verifies a ledger.
 /// \throws IoError naming the line if the chain is broken: a line was changed, dropped, or
-/// inserted.
+///   inserted.
 LedgerContents read_ledger(const std::filesystem::path& file);
 
 }  // namespace privgrad::core

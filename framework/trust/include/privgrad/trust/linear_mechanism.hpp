@@ -32,7 +32,8 @@ class LinearMechanism {
 
   std::uint64_t steps() const { return columns_.size(); }
   std::uint64_t rows() const { return rows_; }
-  /// The rows that the data of one step enter. \param step  below steps().
+  /// The rows that the data of one step enter.
+  /// \param step  below steps().
   std::span<const Entry> column(std::uint64_t step) const { return columns_.at(step); }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <unordered_set>
+#include <vector>
 
 #include "privgrad/aggregator.hpp"
 #include "privgrad/event.hpp"
@@ -19,16 +20,17 @@ namespace privgrad::core {
 /// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
 /// Without a grid each is a Gaussian mechanism with the root of the summed squared multipliers.
 /// With one, which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event
-/// of grid_release_event(). \param adjacency  enters the events on a grid; accountants apply it to
-/// Gaussian ones. \throws PrivacyError for recipes that share data or noise between steps: their
-/// guarantee depends
+/// of grid_release_event().
+/// \param adjacency  enters the events on a grid; accountants apply it to Gaussian ones.
+/// \throws PrivacyError for recipes that share data or noise between steps: their guarantee depends
 ///   on who takes part in which step (CorrelatedPlan). ConfigError for a grid or a noise outside
 ///   the range of 64-bit integers.
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
                                   Adjacency adjacency);
 
 /// The same of one step. That no noise node was used by another step is for Mechanism to see, which
-/// refuses to use one twice. \throws as release_events().
+/// refuses to use one twice.
+/// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
 
 /// Turns bounded sums into released values, each with noise of its own. The only code that does,
@@ -40,12 +42,10 @@ class Mechanism {
 
   /// \param receipt  proof of payment for exactly this noise; used up.
   /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
-  /// a
-  ///   batch.
+  ///   a batch.
   /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
-  /// for this
-  ///   step, or a later one, was used before, or if the recipe now names a noise node that was used
-  ///   before.
+  ///   for this step, or a later one, was used before, or if the recipe now names a noise node that
+  ///   was used before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
   /// The same for a sum on a grid, with discrete Gaussian noise in its cells, added as integers.

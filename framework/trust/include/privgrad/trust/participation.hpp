@@ -19,13 +19,15 @@ class Participation {
   Participation(std::uint64_t groups,
                 const std::vector<std::vector<std::uint32_t>>& members_of_steps);
 
-  /// The order that this sampler draws from these streams. \throws PluginError for groups that do
-  /// not exist or are named twice in a step; PrivacyError as PublicOrder::groups().
+  /// The order that this sampler draws from these streams.
+  /// \throws PluginError for groups that do not exist or are named twice in a step; PrivacyError as
+  ///   PublicOrder::groups().
   static Participation drawn(PublicOrder& order, std::uint64_t steps, const RandomSource& random);
 
   std::uint64_t steps() const { return begins_.size() - 1; }
   std::uint64_t groups() const { return groups_; }
-  /// The groups in a step, in increasing order. \param step  below steps().
+  /// The groups in a step, in increasing order.
+  /// \param step  below steps().
   std::span<const std::uint32_t> at(std::uint64_t step) const {
     return std::span(members_).subspan(begins_[step], begins_[step + 1] - begins_[step]);
   }
@@ -62,7 +64,8 @@ class SquaredSensitivity {
   /// The data of one step enter the next release with this coefficient. Each step at most once per
   /// release.
   void add_entry(std::uint64_t step, double coefficient);
-  /// Ends the release. \param noise  its sigma, > 0.
+  /// Ends the release.
+  /// \param noise  its sigma, > 0.
   void end_release(double noise);
 
   /// Of each group, in all releases so far; relative rounding error below

@@ -32,10 +32,12 @@ class IndependentNoise final : public Aggregator {
 
 /// The sum of the rows, one of each example, each clipped to the bound; clipped_sum() of them, and
 /// its sensitivity. A row that is not finite counts as zero.
-/// \param rows  [examples, width]. \param bound  of a row's L2 norm, finite, > 0.
+/// \param rows  [examples, width].
+/// \param bound  of a row's L2 norm, finite, > 0.
 Bounded row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
 
-/// The loss of each example by itself. \param rows  which examples.
+/// The loss of each example by itself.
+/// \param rows  which examples.
 std::vector<double> example_losses(const Program& program, const Dataset& data,
                                    std::span<const std::uint32_t> rows, Executor& executor);
 

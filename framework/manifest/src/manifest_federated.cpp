@@ -1,0 +1,107 @@
+#include "manifest_reader.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "manifest_values.hpp"
+
+namespace privgrad::core {
+
+void ManifestReader::read_federated(Manifest& manifest) {
+  const Section& section = federated_section();
+  if (root_.find(section.key) == nullptr) return;
+  const Value node = section_node(section);
+  check_unknown(section, node, {});
+  const Params params = own_params(section, node);
+  if (manifest.steps == 0) {
+    const Value* steps = root_.find("steps");
+    problems_.add(steps == nullptr ? root_.mark : steps->mark, "steps",
+                  "is auto, and no theorem is for federated runs; give the most local steps of a "
+                  "client");
+  }
+  Federated& federated = manifest.federated.emplace();
+  federated.clients = static_cast<std::uint64_t>(params.integer("clients"));
+  federated.rounds = static_cast<std::uint64_t>(params.integer("rounds"));
+  if (params.text("aggregation") == "dp_fed_avg") federated.aggregation = Aggregation::dp_fed_avg;
+  federated.equal_weights = params.text("weights") == "equal";
+  federated.client_drop_rate = params.real("client_drop_rate");
+  federated.straggler_rate = params.real("straggler_rate");
+  federated.shards_are_given = params.text("shards") == "given";
+  federated.label_histograms = params.text("label_histograms") == "shown";
+  read_sizes(federated, params, node);
+  for (const EstimateMode mode : {EstimateMode::from_models, EstimateMode::unaccounted}) {
+    if (params.text("estimates") == to_text(mode)) federated.estimates = mode;
+  }
+  federated.estimate_share = params.real("estimate_share");
+  if (params.has("estimate_noise")) federated.estimate_noise = params.real("estimate_noise");
+  federated.estimate_bound = params.real("estimate_bound");
+  federated.server_learning_rate = params.real("server_learning_rate");
+  if (params.has("client_clip_norm")) federated.client_clip_norm = params.real("client_clip_norm");
+  const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
+  Value resolved = empty_object(node.mark);
+  keep(resolved, params,
+       {"clients", "rounds", "aggregation", "client_drop_rate", "straggler_rate", "shards", "sizes",
+        "label_histograms"});
+  keep_federated_of_one_kind(resolved, params, node, at_server);
+  ComponentUse* uses[] = {&federated.partition, &federated.participation,
+                          &federated.local_iterations, &federated.client_clipping,
+                          &federated.server_optimizer};
+  for (std::size_t i = 0; i < std::size(uses); ++i) {
+    if (i >= 3 && !at_server) break;
+    const Slot& slot = section.slots[i];
+    resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
+  }
+  manifest.resolved.set(section.key, std::move(resolved));
+  if (at_server) {
+    // Clients make no noise, so how `aggregator` would arrange it is not theirs.
+    read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
+              federated.client_aggregator);
+  }
+  if (!manifest.random_iterate) return;
+  problems_.add(root_.find("output")->mark, "output",
+                "is random_iterate, which federated runs do not have; use last");
+}
+
+void ManifestReader::read_sizes(Federated& federated, const Params& params, const Value& node) {
+  if (!params.has("sizes")) return;
+  for (const std::int64_t size : params.integers("sizes"))
+    federated.sizes.push_back(static_cast<std::uint64_t>(size));
+  if (federated.sizes.size() == federated.clients) return;
+  problems_.add(node.find("sizes")->mark, "federated.sizes",
+                "has " + std::to_string(federated.sizes.size()) + " numbers for " +
+                    std::to_string(federated.clients) + " clients");
+}
+
+void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& params,
+                                                const Value& node, bool at_server) {
+  const std::string_view of_clients[] = {"weights", "estimates", "estimate_share", "estimate_noise",
+                                         "estimate_bound"};
+  const std::string_view of_server[] = {"client_clip_norm", "server_learning_rate",
+                                        "client_clipping", "server_optimizer"};
+  const auto refuse = [&](std::string_view key, const char* which) {
+    const Value* given = node.find(key);
+    if (given == nullptr) return;
+    problems_.add(given->mark, dotted("federated", key),
+                  "is given, but only aggregation " + std::string(which) + " uses it");
+  };
+  if (at_server) {
+    for (const std::string_view key : of_clients) refuse(key, "fed_avg");
+    keep(resolved, params, {"client_clip_norm", "server_learning_rate"});
+    if (!params.has("client_clip_norm")) {
+      problems_.add(node.mark, "federated.client_clip_norm",
+                    "is missing; aggregation dp_fed_avg clips each client's change to it");
+    }
+  } else {
+    for (const std::string_view key : of_server) refuse(key, "dp_fed_avg");
+    keep(resolved, params, {"weights", "estimates", "estimate_bound"});
+    const bool by_noise = params.has("estimate_noise");
+    keep(resolved, params, {by_noise ? "estimate_noise" : "estimate_share"});
+    const Value* share = node.find("estimate_share");
+    if (by_noise && share != nullptr) {
+      problems_.add(share->mark, "federated.estimate_share",
+                    "is given beside estimate_noise; give one of the two");
+    }
+  }
+}
+
+}  // namespace privgrad::core

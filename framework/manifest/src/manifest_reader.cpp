@@ -1,0 +1,197 @@
+#include "manifest_reader.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "manifest_values.hpp"
+#include "privgrad/manifest/manifest_names.hpp"
+#include "privgrad/manifest/utility_bound.hpp"
+
+namespace privgrad::core {
+
+Manifest ManifestReader::load() {
+  Manifest manifest;
+  if (!std::holds_alternative<Value::Object>(root_.data())) {
+    problems_.add(root_.mark, "",
+                  "the manifest is " + std::string(root_.type_name()) +
+                      ", expected an object with keys such as data and model");
+    return manifest;
+  }
+  if (!check_version()) return manifest;
+  manifest.resolved = Value(Value::Object{});
+  manifest.resolved.mark = root_.mark;
+  read_root(manifest);
+  read_data(manifest);
+  read_schedules(manifest);
+  read_privacy(manifest);
+  read_federated(manifest);
+  check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated"});
+  check_release(manifest);
+  finish(manifest);
+  return manifest;
+}
+
+bool ManifestReader::check_version() {
+  const Value* version = root_.find("privgrad");
+  if (version == nullptr) return true;  // reported with the other missing keys
+  const auto* number = std::get_if<std::int64_t>(&version->data());
+  if (number == nullptr || *number == 1) return true;
+  problems_.add(version->mark, "privgrad",
+                "is " + std::to_string(*number) +
+                    ", a version of manifests that this program does not know; it reads 1");
+  return false;
+}
+
+void ManifestReader::read_root(Manifest& manifest) {
+  const Params params = own_params(root_section(), with_steps(root_));
+  manifest.name = params.has("name") ? params.text("name") : default_name(file_);
+  if (!is_name(manifest.name)) {
+    problems_.add(root_.find("name")->mark, "name",
+                  "is '" + one_line(manifest.name, 80) +
+                      "', allowed are letters, digits, '.', '_' and '-', at most 64, beginning "
+                      "with a letter or a digit");
+  }
+  if (params.text("mode") == "release") manifest.mode = Mode::release;
+  if (params.has("seed")) manifest.seed = static_cast<std::uint64_t>(params.integer("seed"));
+  if (!params.is_auto("steps"))
+    manifest.steps = static_cast<std::uint64_t>(params.integer("steps"));
+  if (params.has("evaluate_every")) {
+    manifest.evaluate_every = static_cast<std::uint64_t>(params.integer("evaluate_every"));
+  } else if (const std::uint64_t count = steps_or_rounds(manifest); count > 0) {
+    manifest.evaluate_every = std::max<std::uint64_t>(1, count / 20);
+  }
+  keep(manifest.resolved, params, {"privgrad"});
+  manifest.resolved.set("name", marked(manifest.name, root_.find("name")));
+  keep(manifest.resolved, params, {"mode", "seed", "steps", "utility"});
+  if (manifest.evaluate_every > 0) {
+    manifest.resolved.set(
+        "evaluate_every",
+        marked(static_cast<std::int64_t>(manifest.evaluate_every), root_.find("evaluate_every")));
+  }
+  manifest.gradient_norm = params.has("gradient_norm") && params.boolean("gradient_norm");
+  keep(manifest.resolved, params, {"gradient_norm"});
+  if (params.has("microbatch_size"))
+    manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
+  keep(manifest.resolved, params, {"microbatch_size"});
+  manifest.random_iterate = params.text("output") == "random_iterate";
+  keep(manifest.resolved, params, {"output"});
+  // `data` comes first and has its own reader.
+  manifest.resolved.set("data", Value());
+  ComponentUse* uses[] = {nullptr,
+                          &manifest.model,
+                          &manifest.backend,
+                          &manifest.sampler,
+                          &manifest.clipping,
+                          &manifest.aggregator,
+                          &manifest.optimizer};
+  for (std::size_t i = 1; i < std::size(uses); ++i) {
+    const Slot& slot = root_section().slots[i];
+    manifest.resolved.set(slot.key, read_slot(slot, "", root_, *uses[i]));
+  }
+}
+
+Value ManifestReader::with_steps(const Value& root) {
+  const Value* steps = root.find("steps");
+  const auto* text = steps == nullptr ? nullptr : std::get_if<std::string>(&steps->data());
+  if (text == nullptr || *text != "auto") return root;
+  Value changed = root;
+  const auto with = [&](std::uint64_t count) {
+    changed.set("steps", marked(static_cast<std::int64_t>(count), steps));
+    return changed;
+  };
+  const Value* utility = root.find("utility");
+  if (utility == nullptr) return root;  // a theorem of the aggregator's, then
+  std::vector<Problem> found;
+  const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
+                                 [](const ParamSpec& one) { return one.name == "utility"; });
+  const Params facts = Params::check(spec->fields, *utility, found);
+  if (!found.empty()) return with(1);  // reported with the manifest's other keys
+  const BestSteps best =
+      best_steps(Descent{.kappa = facts.real("kappa"), .alpha = facts.real("alpha")},
+                 has_dynamic_noise() ? BudgetSplit::dynamic : BudgetSplit::uniform);
+  if (best.bound >= 1.0) {
+    problems_.add(steps->mark, "steps",
+                  "is auto, but by utility no number of steps promises any progress: the least "
+                  "bound is " +
+                      format_number(best.bound) + ", at " + std::to_string(best.steps) +
+                      " step(s); give a number");
+  }
+  return with(best.steps);
+}
+
+bool ManifestReader::has_dynamic_noise() const {
+  const Value* schedules = root_.find("schedules");
+  const Value* noise = schedules == nullptr ? nullptr : schedules->find("noise_multiplier");
+  const Value* kind = noise == nullptr ? nullptr : noise->find("kind");
+  const Value* name = kind == nullptr ? noise : kind;
+  const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->data());
+  return text != nullptr && (*text == "dynamic" || text->ends_with(":dynamic"));
+}
+
+std::uint64_t ManifestReader::steps_or_rounds(const Manifest& manifest) const {
+  const Value* federated = root_.find("federated");
+  const Value* rounds = federated == nullptr ? nullptr : federated->find("rounds");
+  const auto* number = rounds == nullptr ? nullptr : std::get_if<std::int64_t>(&rounds->data());
+  return number == nullptr || *number < 1 ? manifest.steps : static_cast<std::uint64_t>(*number);
+}
+
+void ManifestReader::read_data(Manifest& manifest) {
+  const Section& section = data_section();
+  const Slot& slot = root_section().slots.front();
+  const Value* given = root_.find("data");
+  const Value nothing = empty_object(root_.mark);
+  const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
+  const Value& node = is_object ? *given : nothing;
+  Value resolved = read_slot(slot, "", root_, manifest.data, section_names(section));
+  const Params params = own_params(section, node);
+  if (params.has("size")) {
+    manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
+  }
+  manifest.test_is_public = params.boolean("test_is_public");
+  Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
+  resolved.set("transforms", std::move(list));
+  keep(resolved, params, {"size", "test_is_public"});
+  manifest.resolved.set("data", std::move(resolved));
+}
+
+void ManifestReader::check_release(const Manifest& manifest) {
+  if (manifest.mode != Mode::release) return;
+  if (manifest.seed) {
+    problems_.add(root_.find("seed")->mark, "seed",
+                  "is refused in release mode: who knows the seed can subtract the noise",
+                  Fault::privacy);
+  }
+  if (manifest.gradient_norm) {
+    problems_.add(root_.find("gradient_norm")->mark, "gradient_norm",
+                  "is refused in release mode: it is measured on private rows, without noise",
+                  Fault::privacy);
+  }
+  if (manifest.noise_off) {
+    problems_.add(root_.find("privacy")->find("noise")->mark, "privacy.noise",
+                  "is off, which release mode refuses: nothing would be private", Fault::privacy);
+  }
+}
+
+void ManifestReader::finish(Manifest& manifest) {
+  manifest.positions.emplace("", problems_.position({}));
+  add_positions(manifest.resolved, "", manifest.positions);
+}
+
+void ManifestReader::add_positions(
+    const Value& node, const std::string& path,
+    std::map<std::string, std::string, std::less<>>& positions) const {
+  if (node.mark.line != 0 && !path.empty()) positions.emplace(path, problems_.position(node.mark));
+  if (const auto* members = std::get_if<Value::Object>(&node.data())) {
+    for (const Value::Member& member : *members) {
+      add_positions(member.value, dotted(path, member.key), positions);
+    }
+  } else if (const auto* items = std::get_if<Value::List>(&node.data())) {
+    for (std::size_t i = 0; i < items->size(); ++i) {
+      add_positions((*items)[i], dotted(path, std::to_string(i)), positions);
+    }
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,92 @@
+#include "manifest_reader.hpp"
+
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "manifest_values.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+namespace {
+
+bool is_word(const Value& value, std::string_view word) {
+  const auto* text = std::get_if<std::string>(&value.data());
+  return text != nullptr && *text == word;
+}
+
+}  // namespace
+
+void ManifestReader::read_schedules(Manifest& manifest) {
+  const Section& section = schedules_section();
+  const Value node = section_node(section);
+  check_unknown(section, node, {});
+  Value resolved = empty_object(node.mark);
+  ComponentUse* uses[] = {&manifest.noise_multiplier, &manifest.clip_norm, &manifest.learning_rate,
+                          &manifest.noise_std, &manifest.batch_size};
+  const Value* std_given = node.find("noise_std");
+  if (std_given != nullptr && node.find("noise_multiplier") != nullptr) {
+    problems_.add(std_given->mark, "schedules.noise_std",
+                  "is given beside noise_multiplier; give one of the two");
+  }
+  for (std::size_t i = 0; i < std::size(uses); ++i) {
+    Slot slot = section.slots[i];
+    const bool is_given = node.find(slot.key) != nullptr;
+    if (slot.key == "noise_multiplier" && !is_given) {
+      if (std_given != nullptr) continue;
+      slot = with_default_noise(slot);
+    } else if (!slot.required && !is_given) {
+      continue;
+    }
+    if (slot.takes_auto && is_given && is_word(*node.find(slot.key), "auto")) {
+      const Value* given = node.find(slot.key);
+      uses[i]->where = dotted(section.key, slot.key);
+      uses[i]->position = problems_.position(given->mark);
+      manifest.auto_learning_rate = true;  // the only slot that takes it
+      resolved.set(slot.key, *given);
+      continue;
+    }
+    resolved.set(slot.key, read_slot(slot, section.key, node, *uses[i]));
+  }
+  manifest.resolved.set(section.key, std::move(resolved));
+}
+
+Slot ManifestReader::with_default_noise(Slot slot) {
+  if (is_given("privacy", "target_epsilon") || is_off()) {
+    slot.default_name = "uniform";
+  } else {
+    slot.doc = "give it, or privacy.target_epsilon";
+  }
+  return slot;
+}
+
+void ManifestReader::read_privacy(Manifest& manifest) {
+  const Section& section = privacy_section();
+  const Value node = section_node(section);
+  check_unknown(section, node, {});
+  const Params params = own_params(section, node);
+  if (params.has("target_epsilon")) manifest.target_epsilon = params.real("target_epsilon");
+  manifest.target_delta = params.real("target_delta");
+  manifest.adjacency = adjacency_from_text(params.text("adjacency"));
+  manifest.noise_off = params.text("noise") == "off";
+  manifest.scale_all_noise = params.text("calibrate") == "all";
+  Value resolved = empty_object(node.mark);
+  keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise", "calibrate"});
+  resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
+  resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
+  manifest.resolved.set(section.key, std::move(resolved));
+}
+
+bool ManifestReader::is_given(std::string_view section, std::string_view key) const {
+  const Value* node = root_.find(section);
+  return node != nullptr && node->find(key) != nullptr;
+}
+
+bool ManifestReader::is_off() const {
+  const Value* node = root_.find("privacy");
+  const Value* noise = node == nullptr ? nullptr : node->find("noise");
+  const auto* text = noise == nullptr ? nullptr : std::get_if<std::string>(&noise->data());
+  return text != nullptr && *text == "off";
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "chart.hpp"
+
+namespace privgrad::report {
+
+/// What a schedule's slot is called, and what its chart tells.
+struct SlotWords {
+  std::string title, says;
+};
+SlotWords words_of_slot(const std::string& slot);
+
+/// A list of steps with a value each, in order.
+/// \param name  what it is, for errors.
+/// \throws IoError for anything else.
+std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
+                                 const std::string& source);
+
+/// The values of a slot in schedules.json, over steps counted from 1, up to the last step.
+std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
+                               const std::string& source);
+
+}  // namespace privgrad::report

@@ -1,0 +1,14 @@
+#include "step_range.hpp"
+
+#include <algorithm>
+
+#include "privgrad/trust/short_numbers.hpp"
+
+namespace privgrad::report {
+
+std::string range_of(const std::vector<double>& values) {
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return core::short_range(*least, *most, 15);
+}
+
+}  // namespace privgrad::report

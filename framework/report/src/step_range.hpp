@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace privgrad::report {
+
+/// Whole numbers, as "12", or "11 to 12" where they differ.
+/// \pre `values` is not empty.
+std::string range_of(const std::vector<double>& values);
+
+}  // namespace privgrad::report
