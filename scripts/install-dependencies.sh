@@ -5,6 +5,7 @@
 #   scripts/install-dependencies.sh --test     and the browser in which the tests open reports
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
+#   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
 # With everything in place it asks dpkg once and touches neither the network nor the system.
@@ -46,6 +47,10 @@ LIST
     echo 'clang-14                      the compiler whose view of the sources the linter takes'
     echo 'clang-tidy-14                 looks for common mistakes in the sources'
   fi
+  if [ "$with_fuzz" = 1 ]; then
+    echo 'clang-14                      the compiler that libFuzzer comes with'
+    echo 'libclang-rt-14-dev            libFuzzer and the sanitizers'
+  fi
 }
 
 stop() {
@@ -56,14 +61,16 @@ stop() {
 with_format=0
 with_test=0
 with_lint=0
+with_fuzz=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
     --format) with_format=1 ;;
     --test) with_test=1 ;;
     --lint) with_lint=1 ;;
+    --fuzz) with_fuzz=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --format, --lint, --list and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --format, --fuzz, --lint, --list and --test" ;;
   esac
 done
 
