@@ -2,7 +2,7 @@
 # Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
 #
 #   scripts/install-dependencies.sh            what building needs
-#   scripts/install-dependencies.sh --test     and the browser in which the tests open reports
+#   scripts/install-dependencies.sh --test     and Python, and the browser in which the tests open reports
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
@@ -38,6 +38,7 @@ gnuplot-nox                   draws the charts of Markdown reports, as a program
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then
+    echo 'python3                       runs the fragments of the documentation in the tests'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
   if [ "$with_format" = 1 ]; then
