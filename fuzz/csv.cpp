@@ -1,4 +1,5 @@
-// CSV files. The first byte chooses how: 'h' with a header, 'n' without one, 'r' for regression, and ';' for that delimiter.
+// CSV files. The first byte chooses how: 'h' with a header, 'n' without one, 'r' for regression,
+// and ';' for that delimiter.
 #include "harness/data_source.hpp"
 #include "harness/fuzz.hpp"
 

@@ -1,6 +1,6 @@
 // Privacy events as `privgrad account` reads them.
-#include "harness/fuzz.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "harness/fuzz.hpp"
 
 void read_input(std::string_view input) {
   using namespace privgrad::core;
@@ -8,5 +8,6 @@ void read_input(std::string_view input) {
   const std::string text = to_json(event).dump();
   fuzz::require(to_json(event_from_json(text, "output.json")).dump() == text,
                 "what is written of an event reads back as the same event");
-  fuzz::require(!to_dp_accounting(event).empty(), "every event has an expression for dp_accounting");
+  fuzz::require(!to_dp_accounting(event).empty(),
+                "every event has an expression for dp_accounting");
 }

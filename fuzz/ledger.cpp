@@ -1,4 +1,5 @@
-// Ledgers. Hashes keep a fuzzer out of all that is behind them, so each input is read twice: as it is, and sealed.
+// Ledgers. Hashes keep a fuzzer out of all that is behind them, so each input is read twice: as it
+// is, and sealed.
 #include "privgrad/trust/ledger.hpp"
 
 #include <cmath>
@@ -10,7 +11,8 @@ namespace {
 
 void read(std::string_view text) {
   const auto contents = privgrad::core::read_ledger(fuzz::scratch_file("ledger.jsonl", text));
-  fuzz::require(contents.releases.empty() || contents.facts.is_object(), "releases come after the facts of the run");
+  fuzz::require(contents.releases.empty() || contents.facts.is_object(),
+                "releases come after the facts of the run");
 }
 
 }  // namespace

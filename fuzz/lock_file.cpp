@@ -8,7 +8,8 @@ void read_input(std::string_view input) {
   const host::LockFile lock = host::read_lock_file(fuzz::scratch_file("privgrad.lock", input));
   std::vector<PluginIdentity> plugins;
   for (const host::LockedPlugin& plugin : lock.plugins) {
-    plugins.push_back({plugin.name, plugin.version, plugin.sha256, plugin.abi, "/plugins/" + plugin.file});
+    plugins.push_back(
+        {plugin.name, plugin.version, plugin.sha256, plugin.abi, "/plugins/" + plugin.file});
   }
   const auto written = fuzz::scratch_file("written.lock", host::lock_file_text(plugins));
   fuzz::require(host::read_lock_file(written).plugins.size() == plugins.size(),

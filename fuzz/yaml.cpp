@@ -1,8 +1,8 @@
 // The YAML of manifests and studies, before anybody asks what it means.
+#include "privgrad/manifest/yaml.hpp"
 #include "harness/fuzz.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/manifest/yaml.hpp"
 
 namespace {
 
@@ -19,5 +19,6 @@ privgrad::Value parse(std::string_view text) {
 void read_input(std::string_view input) {
   using privgrad::core::to_yaml;
   const std::string text = to_yaml(parse(input));
-  fuzz::require(to_yaml(parse(text)) == text, "what is written of a value reads back as the same value");
+  fuzz::require(to_yaml(parse(text)) == text,
+                "what is written of a value reads back as the same value");
 }

@@ -13,14 +13,15 @@
 namespace {
 namespace fs = std::filesystem;
 
-/// \returns what is wrong with how the file was read; "" if nothing. The names of the files say what is expected:
-/// good-* is read, bad-* is refused with an Error.
+/// \returns what is wrong with how the file was read; "" if nothing. The names of the files say
+/// what is expected: good-* is read, bad-* is refused with an Error.
 std::string problem_with(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return "cannot be opened";
   const std::string input{std::istreambuf_iterator<char>(in), {}};
   const std::string name = file.filename().string();
-  if (!name.starts_with("good-") && !name.starts_with("bad-")) return "is named neither good-* nor bad-*";
+  if (!name.starts_with("good-") && !name.starts_with("bad-"))
+    return "is named neither good-* nor bad-*";
   try {
     read_input(input);
   } catch (const privgrad::Error& refusal) {

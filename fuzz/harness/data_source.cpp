@@ -11,9 +11,11 @@ void read_all(std::string_view kind, const privgrad::Value& params) {
   const DataInfo info = source->info();
   for (const Split split : {Split::train, Split::test}) {
     const Dataset data = source->read(split);
-    require(data.rows() == (split == Split::train ? info.train_rows : info.test_rows), "info() counts the rows");
-    require(data.shape().features == info.shape.features && data.shape().classes == info.shape.classes,
-            "info() tells the shape");
+    require(data.rows() == (split == Split::train ? info.train_rows : info.test_rows),
+            "info() counts the rows");
+    require(
+        data.shape().features == info.shape.features && data.shape().classes == info.shape.classes,
+        "info() tells the shape");
   }
 }
 

@@ -61,7 +61,8 @@ namespace {
 
 std::string sha256(std::string_view text) {
   std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size());
   std::array<char, 2 * digest.size() + 1> hex{};
   return sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
 }

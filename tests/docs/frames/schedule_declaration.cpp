@@ -7,18 +7,21 @@ namespace param = privgrad::param;
 
 class SlowFall final : public privgrad::Schedule {
  public:
-  explicit SlowFall(const privgrad::Params& params) : from_(params.real("from")), to_(params.real("to")) {}
-  void start(const privgrad::Horizon& horizon) override { last_ = static_cast<double>(horizon.steps - 1); }
-  double value(std::uint64_t step) const override { return from_ + (to_ - from_) * static_cast<double>(step) / last_; }
+  explicit SlowFall(const privgrad::Params& params)
+      : from_(params.real("from")), to_(params.real("to")) {}
+  void start(const privgrad::Horizon& horizon) override {
+    last_ = static_cast<double>(horizon.steps - 1);
+  }
+  double value(std::uint64_t step) const override {
+    return from_ + (to_ - from_) * static_cast<double>(step) / last_;
+  }
   bool is_shape() const override { return false; }
 
  private:
   double from_, to_, last_ = 0.0;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-FRAGMENT
-}
+void register_components(privgrad::Registrar& registrar) { FRAGMENT }
 
 }  // namespace
 

@@ -3,5 +3,5 @@
 
 class SlowFall final : public privgrad::Schedule {
  public:
-FRAGMENT
+  FRAGMENT
 };
