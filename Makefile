@@ -5,6 +5,7 @@ PRESET ?= release
 MANIFEST ?= examples/manifests/quickstart.yaml
 RUN_ARGS ?=
 TEST_ARGS ?=
+TIME ?= 60
 JOBS ?= $(shell nproc)
 
 # The release build is the one that documentation points at, so it has the plain name.
@@ -18,7 +19,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build install bench format check-format lint clean dependencies
+.PHONY: help run test build install bench fuzz format check-format lint clean dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -45,6 +46,12 @@ bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps and 
 	@$(BUILD)/bench/training_step
 	@$(BUILD)/bench/accounting
 
+fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
+	@scripts/install-dependencies.sh --fuzz
+	@$(MAKE) --no-print-directory PRESET=fuzz build-fuzz/.configured
+	@cmake --build build-fuzz --parallel $(JOBS) --target privgrad_fuzz
+	@scripts/fuzz.sh build-fuzz $(TIME) $(JOBS)
+
 format: ## Format all sources
 	@scripts/install-dependencies.sh --format
 	@$(SOURCES) | xargs -r clang-format-14 -i
@@ -61,7 +68,7 @@ lint: ## Run clang-tidy [FILES="framework/trust/src/ledger.cpp ..."]
 	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-lint
 
 clean: ## Delete every build folder
-	@rm -rf build build-ci build-dev build-asan build-tsan build-lint
+	@rm -rf build build-ci build-dev build-asan build-tsan build-fuzz build-lint
 
 dependencies:
 	@scripts/install-dependencies.sh

@@ -2,9 +2,10 @@
 # Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
 #
 #   scripts/install-dependencies.sh            what building needs
-#   scripts/install-dependencies.sh --test     and the browser in which the tests open reports
+#   scripts/install-dependencies.sh --test     and Python, and the browser in which the tests open reports
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
+#   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
 # With everything in place it asks dpkg once and touches neither the network nor the system.
@@ -37,6 +38,7 @@ gnuplot-nox                   draws the charts of Markdown reports, as a program
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then
+    echo 'python3                       runs the fragments of the documentation in the tests'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
   if [ "$with_format" = 1 ]; then
@@ -45,6 +47,10 @@ LIST
   if [ "$with_lint" = 1 ]; then
     echo 'clang-14                      the compiler whose view of the sources the linter takes'
     echo 'clang-tidy-14                 looks for common mistakes in the sources'
+  fi
+  if [ "$with_fuzz" = 1 ]; then
+    echo 'clang-14                      the compiler that libFuzzer comes with'
+    echo 'libclang-rt-14-dev            libFuzzer and the sanitizers'
   fi
 }
 
@@ -56,14 +62,16 @@ stop() {
 with_format=0
 with_test=0
 with_lint=0
+with_fuzz=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
     --format) with_format=1 ;;
     --test) with_test=1 ;;
     --lint) with_lint=1 ;;
+    --fuzz) with_fuzz=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --format, --lint, --list and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --format, --fuzz, --lint, --list and --test" ;;
   esac
 done
 

@@ -38,6 +38,25 @@ std::optional<std::pair<std::string, std::string>> split_hash(std::string_view l
                    std::string(line.substr(line.size() - kHashLength - 2, kHashLength))};
 }
 
+/// A line as JSON. It is copied by recursion, so its depth, which whoever wrote the file may
+/// choose, has an end: that of an event is at most 192. \param problem  out: set if the line cannot
+/// be read.
+nlohmann::json parse_line(const std::string& text, std::string& problem) {
+  constexpr int kDeepest = 256;
+  bool too_deep = false;
+  const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    too_deep = too_deep || depth > kDeepest;
+    return !too_deep;
+  };
+  nlohmann::json json = nlohmann::json::parse(text, watch, false);
+  if (too_deep) {
+    problem = "the line is nested deeper than " + std::to_string(kDeepest);
+  } else if (json.is_discarded()) {
+    problem = "the line is no JSON";
+  }
+  return json;
+}
+
 }  // namespace
 
 Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
@@ -140,7 +159,9 @@ LedgerContents read_ledger(const std::filesystem::path& file) {
     if (!parts) throw broken("the line does not end in its hash");
     if (sha256(parts->first) != parts->second)
       throw broken("the line was changed, its hash does not fit");
-    const nlohmann::json json = nlohmann::json::parse(parts->first, nullptr, false);
+    std::string problem;
+    const nlohmann::json json = parse_line(parts->first, problem);
+    if (!problem.empty()) throw broken(problem);
     try {
       if (json.at("previous") != previous)
         throw broken("a line before it was dropped, inserted or moved");
@@ -161,8 +182,8 @@ LedgerContents read_ledger(const std::filesystem::path& file) {
       } else {
         throw broken("no such type '" + type + "'");
       }
-    } catch (const nlohmann::json::exception& problem) {
-      throw broken(problem.what());
+    } catch (const nlohmann::json::exception& wrong) {
+      throw broken(wrong.what());
     }
     previous = parts->second;
   }

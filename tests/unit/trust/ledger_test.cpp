@@ -212,6 +212,18 @@ TEST_CASE("a ledger that was tampered with says where", "[ledger][privacy]") {
   }
 }
 
+TEST_CASE("a line nested deeper than any event is refused, though its hash fits", "[ledger]") {
+  // Who writes a ledger can make all hashes fit; 300 000 levels would overflow the stack.
+  nlohmann::json deep = nlohmann::json::array();
+  for (int level = 0; level < 300; ++level) deep = nlohmann::json::array({std::move(deep)});
+  TempDir dir;
+  CountingAccountant accountant;
+  const Ledger ledger(dir.path() / "ledger.jsonl", {.target_epsilon = 1.0, .target_delta = 1e-5},
+                      accountant, "test:counting", {{"deep", deep}});
+  CHECK_THROWS_WITH(read_ledger(dir.path() / "ledger.jsonl"),
+                    ContainsSubstring(":1: ") && ContainsSubstring("nested deeper"));
+}
+
 TEST_CASE("cut off anywhere, a ledger is readable up to the last whole line", "[ledger][privacy]") {
   Book book;
   book.ledger.charge(gaussians(0, 2, 1.0));

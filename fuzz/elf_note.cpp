@@ -1,0 +1,15 @@
+// The note of a plugin, read from a file that nobody has any reason to trust yet.
+#include "elf_note.hpp"
+
+#include "harness/fuzz.hpp"
+#include "text.hpp"
+
+void read_input(std::string_view input) {
+  using namespace privgrad;
+  const host::OpenFile file(fuzz::scratch_file("plugin.privgrad.so", input));
+  const AbiNote note = host::read_abi_note(file);
+  fuzz::require(host::is_plugin_name(note.plugin_name),
+                "the name in a note is fit for messages and lock files");
+  fuzz::require(host::is_plain_text(note.plugin_version) && host::is_plain_text(note.abi_tag),
+                "the texts of a note are printable");
+}

@@ -1,0 +1,13 @@
+// Privacy events as `privgrad account` reads them.
+#include "privgrad/trust/event_json.hpp"
+#include "harness/fuzz.hpp"
+
+void read_input(std::string_view input) {
+  using namespace privgrad::core;
+  const privgrad::Event event = event_from_json(input, "input.json");
+  const std::string text = to_json(event).dump();
+  fuzz::require(to_json(event_from_json(text, "output.json")).dump() == text,
+                "what is written of an event reads back as the same event");
+  fuzz::require(!to_dp_accounting(event).empty(),
+                "every event has an expression for dp_accounting");
+}

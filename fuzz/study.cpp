@@ -1,0 +1,13 @@
+// Studies; their base manifests are not read with them.
+#include "privgrad/studies/study.hpp"
+
+#include "harness/fuzz.hpp"
+
+void read_input(std::string_view input) {
+  using namespace privgrad::core;
+  const Study study = parse_study(input, fuzz::scratch_folder() / "study.yaml");
+  fuzz::require(!study.arms.empty() && study.arms.size() <= kMaxArms,
+                "a study has 1 to kMaxArms arms");
+  fuzz::require(study.baseline < study.arms.size(), "the baseline is one of the arms");
+  fuzz::require(!study.seeds.empty() && !study.metrics.empty(), "a study has seeds and metrics");
+}

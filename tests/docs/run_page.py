@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Runs the fragments of a page of documentation, in the order of the page, as a reader would.
+
+usage: run_page.py RULES SOURCE BUILD PAGE...
+
+Fragments are the fenced and the indented blocks of a page. Shell runs in one shell, so that `cd` and `export` hold for what
+comes after; a manifest, a part of one, or a study is written to a file and checked. RULES (fragments.toml) says what is
+not run and why, what is run with a smaller setting, and what a page takes for granted. A fragment that is nothing of this,
+or a rule whose fragment is gone, is an error.
+"""
+import fnmatch
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|[A-Z_]+=\S*|(build|bench|scripts|\.ci)/\S+)( |$)")
+YAML = re.compile(r"[a-z_]+:( |$)")
+RULE_KEYS = {"page", "begins", "not_run", "as", "replace", "before", "command", "base", "set", "file", "frame", "key"}
+
+
+@dataclass
+class Fragment:
+    page: str
+    line: int
+    language: str  # "" if the page does not say.
+    text: str
+    rule: dict = field(default_factory=dict)
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.line}"
+
+    @property
+    def first_line(self):
+        return self.text.splitlines()[0]
+
+
+def fragments_of(page, text):
+    lines = text.splitlines() + [""]
+    found = []
+    at = 0
+    while at < len(lines):
+        fence = re.match(r" *```(\w*)", lines[at])
+        if fence:
+            end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
+            found.append(Fragment(page, at + 2, fence[1], textwrap.dedent("\n".join(lines[at + 1:end]))))
+            at = end + 1
+        elif lines[at].startswith("    ") and (at == 0 or not lines[at - 1].strip()):
+            end = at
+            while end < len(lines) and (lines[end].startswith("    ") or not lines[end].strip()):
+                end += 1
+            found.append(Fragment(page, at + 1, "", textwrap.dedent("\n".join(lines[at:end])).rstrip()))
+            at = end
+        else:
+            at += 1
+    return found
+
+
+def kind_of(fragment):
+    """What to do with a fragment: shell, manifest, section, component, study, output, cpp, file; None if nobody says."""
+    if "as" in fragment.rule:
+        return fragment.rule["as"]
+    if fragment.language in ("", "sh") and SHELL.match(fragment.first_line):
+        return "shell"
+    if fragment.language == "yaml" or (fragment.language == "" and YAML.match(fragment.first_line)):
+        keys = re.findall(r"^(\w+):", fragment.text, re.MULTILINE)
+        return "manifest" if "privgrad" in keys else "study" if "study" in keys else "section"
+    return None
+
+
+def with_section(base, section):
+    """The manifest `base`, whose top-level keys the section replaces."""
+    keys = set(re.findall(r"^(\w+):", section, re.MULTILINE))
+    kept, keep = [], True
+    for line in base.splitlines():
+        key = re.match(r"(\w+):", line)
+        if key:
+            keep = key[1] not in keys
+        if keep:
+            kept.append(line)
+    return "\n".join(kept) + "\n" + section + "\n"
+
+
+class Page:
+    """Makes one shell script of a page."""
+
+    def __init__(self, tests, source, scratch):
+        self.tests, self.source, self.scratch = tests, source, scratch
+        self.count = 0
+
+    def write(self, name, text):
+        path = self.scratch / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+        return path
+
+    def script(self, fragment):
+        rule, text = fragment.rule, fragment.text
+        for old, new in rule.get("replace", []):
+            if old not in text:
+                raise SystemExit(f"{fragment.place}: the rule replaces '{old}', which the fragment does not have")
+            text = text.replace(old, new)
+        self.count += 1
+        lines = [f"echo '== {fragment.place}'"]
+        if "before" in rule:
+            lines.append(rule["before"].strip())
+        settings = " ".join("--set " + shlex.quote(one) for one in rule.get("set", []))
+        name = rule.get("file", f"fragment-{self.count}")
+        kind = kind_of(fragment)
+        if kind == "shell":
+            lines.append(text)
+        elif kind == "manifest":
+            lines.append(f"privgrad validate {self.write(name, text)} {settings}")
+        elif kind == "section":
+            base = (self.source / rule.get("base", "examples/manifests/quickstart.yaml")).read_text()
+            lines.append(f"privgrad validate {self.write(name, with_section(base, text))} {settings}")
+        elif kind == "component":
+            base = self.source / rule.get("base", "examples/manifests/quickstart.yaml")
+            lines.append(f"privgrad validate {base} {settings} --set {shlex.quote(rule['key'] + '=' + text)}")
+        elif kind == "study":
+            lines.append(f"privgrad ablate {self.write(name, text)} --dry-run {settings}")
+        elif kind in ("output", "similar output"):
+            expected = self.write(f"fragment-{self.count}.expected", text)
+            lines.append(f"( {rule['command'].strip()} ) > fragment.out 2>&1 || true")
+            lines.append(f"python3 {self.tests}/same_output.py '{kind}' {expected} fragment.out")
+        elif kind == "cpp":
+            frame = (self.tests / rule["frame"]).read_text()
+            file = self.write(f"fragment-{self.count}.cpp", frame.replace("FRAGMENT", text))
+            lines.append(f"$CXX -std=c++20 -fsyntax-only -I$HOME/privgrad/include {file}")
+        elif kind == "file":
+            lines.append(f"FRAGMENT={self.write(name, text)}")
+            lines.append(rule["command"].strip())
+        else:
+            raise SystemExit(f"{fragment.place}: there is no way to run what is '{kind}'")
+        return "\n".join(lines)
+
+
+def attach_rules(fragments, rules, pages):
+    """Gives each fragment its rule, the last one that fits. \\returns what is wrong with them together."""
+    problems = []
+    for rule in rules:
+        unknown = set(rule) - RULE_KEYS
+        if unknown or "page" not in rule or "begins" not in rule:
+            problems.append(f"a rule has the keys {sorted(rule)}, allowed are {sorted(RULE_KEYS)}")
+            continue
+        if not fnmatch.filter(pages, rule["page"]):
+            continue
+        named = [f for f in fragments
+                 if fnmatch.fnmatch(f.page, rule["page"]) and f.first_line.startswith(rule["begins"])]
+        if not named:
+            problems.append(f"{rule['page']}: no fragment begins with '{rule['begins']}', which a rule names")
+        for fragment in named:
+            fragment.rule = rule
+    for fragment in fragments:
+        if "not_run" not in fragment.rule and kind_of(fragment) is None:
+            problems.append(f"{fragment.place}: '{fragment.first_line}' is neither shell nor YAML, and no rule says what "
+                            "it is (tests/docs/fragments.toml)")
+    return problems
+
+
+def run(script, scratch, build, tests):
+    environment = {
+        **os.environ,
+        "HOME": str(scratch / "home"),
+        "PATH": f"{build}/bin:{os.environ['PATH']}",
+        "BUILD": str(build),
+        "XDG_CACHE_HOME": str(scratch / "cache"),
+    }
+    for name in ("PRIVGRAD_PLUGIN_PATH", "PRIVGRAD_DATA_DIR", "PRIVGRAD_CACHE_DIR", "XDG_DATA_HOME"):
+        environment.pop(name, None)
+    log = scratch / "log"
+    with log.open("w") as out:
+        done = subprocess.run(["bash", "-e", "-c", script], cwd=scratch, env=environment, stdout=out,
+                              stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        return []
+    output = log.read_text()
+    at = output.rfind("\n== ") if "\n== " in output else 0
+    return ["this fragment fails:\n" + textwrap.indent(output[at:].strip(), "  ")]
+
+
+def main():
+    rules_file, source, build = (Path(name).resolve() for name in sys.argv[1:4])
+    pages = sys.argv[4:]
+    rules = tomllib.loads(rules_file.read_text())["fragment"]
+    tests = rules_file.parent
+    fragments = [f for page in pages for f in fragments_of(page, (source / page).read_text())]
+    problems = attach_rules(fragments, rules, pages)
+    problems += [f"{rules_file.name} has a rule for {rule['page']}, which does not exist"
+                 for rule in rules if not list(source.glob(rule["page"]))]
+    to_run = [f for f in fragments if "not_run" not in f.rule]
+    if not problems and to_run:
+        with tempfile.TemporaryDirectory(prefix="privgrad-docs-") as folder:
+            scratch = Path(folder)
+            (scratch / "home").mkdir()
+            (scratch / "build").mkdir()
+            (scratch / "build/bin").symlink_to(build / "bin")
+            shutil.copytree(source / "examples", scratch / "examples")
+            page = Page(tests, source, scratch)
+            script = f"""fake_mnist() {{ python3 {tests}/fake_mnist.py "$@"; }}\n"""
+            script += "\n".join(page.script(fragment) for fragment in to_run)
+            problems += run(script, scratch, build, tests)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    for fragment in fragments:
+        if "not_run" in fragment.rule:
+            print(f"{fragment.place}: not run: {fragment.rule['not_run']}")
+    print(f"{len(to_run)} of {len(fragments)} fragments run")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
