@@ -19,7 +19,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test build install bench fuzz format check-format lint clean dependencies
+.PHONY: help run check test test-long build install bench bench-check fuzz format check-format lint clean dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -33,18 +33,29 @@ test: build ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
 	@scripts/install-dependencies.sh --test
 	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS)
 
-build: $(BUILD)/.configured ## Build everything
-	@cmake --build $(BUILD) --parallel $(JOBS)
+check: $(BUILD)/.configured ## Format, the fast tests, and the tests of what changed: under a minute when warm
+	@scripts/install-dependencies.sh --format
+	@scripts/check.sh $(BUILD) $(JOBS)
+
+test-long: build ## Every trial of the long tests, with a log of what ran in BUILD/test-long.log
+	@scripts/test-long.sh $(BUILD) $(JOBS)
+
+build: $(BUILD)/.configured ## Build everything [TARGETS="trust_test ..."]
+	@cmake --build $(BUILD) --parallel $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
-bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps and accountants
+bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps, accountants and noise (minutes)
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_training_step privgrad_bench_accounting
+	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench
 	@scripts/bench.sh $(BUILD)/bin/privgrad
-	@$(BUILD)/bench/training_step
-	@$(BUILD)/bench/accounting
+	@for program in training_step training accounting noise correlated federated; do $(BUILD)/bench/$$program || exit; done
+
+bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond bench/bounds.json [SLACK=1.5]
+	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_ratios
+	@$(BUILD)/bench/ratios bench/bounds.json $(BUILD)/bin/privgrad $(or $(SLACK),1)
 
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
 	@scripts/install-dependencies.sh --fuzz

@@ -11,6 +11,7 @@
 #include "house_plugins.hpp"
 #include "lattice.hpp"
 #include "privgrad/accountant.hpp"
+#include "trials.hpp"
 
 using privgrad::Accountant;
 using privgrad::Adjacency;
@@ -144,11 +145,12 @@ TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]")
 // have their compositions in closed form. Windows that are too short, tilts that are too small and
 // orders that fit nothing bring out what the bounds say about wrapping, about the roundings of the
 // transform (with deltas down to 1e-100) and about what is outside.
-TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld]") {
+TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long]") {
   Random random(2);
   int useful_upper = 0;
   int useful_lower = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  const int layouts = trials(3000, "random layouts");
+  for (int trial = 0; trial < layouts; ++trial) {
     const double mu = random.log_uniform(0.3, 5.0);
     const auto count = static_cast<std::uint64_t>(random.log_uniform(1.0, 1e5));
     const double sigma = std::sqrt(static_cast<double>(count)) / mu;
@@ -267,9 +269,10 @@ TEST_CASE("pld: known values", "[accountant][pld]") {
   CHECK(pld_of(Event::laplace(0.5))->epsilon(1e-300).value <= 2.0 * (1.0 + 1e-14));
 }
 
-TEST_CASE("pld: compositions of Gaussians are exact", "[accountant][pld]") {
+TEST_CASE("pld: compositions of Gaussians are exact", "[accountant][pld][long]") {
   Random random(3);
-  for (int trial = 0; trial < 200; ++trial) {
+  const int compositions = trials(2000, "random compositions");
+  for (int trial = 0; trial < compositions; ++trial) {
     const double sigma = random.log_uniform(0.2, 1e4);
     const auto count = static_cast<std::uint64_t>(random.log_uniform(1.0, 1e7));
     const double mu = std::sqrt(static_cast<double>(count)) / sigma;
@@ -311,9 +314,10 @@ TEST_CASE("pld: Gaussians on the grid contain the closed form", "[accountant][pl
   }
 }
 
-TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant][pld]") {
+TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant][pld][long]") {
   Random random(5);
-  for (int trial = 0; trial < 300; ++trial) {
+  const int count = trials(3000, "random settings");
+  for (int trial = 0; trial < count; ++trial) {
     const double q = random.log_uniform(1e-6, 1.0);
     const double sigma = random.log_uniform(0.2, 1e4);
     const double epsilon = random.log_uniform(1e-3, 3.0) * q / sigma;
@@ -466,7 +470,7 @@ TEST_CASE("pld: neither the order of steps nor earlier queries change a bit", "[
   CHECK(forward->epsilon(1e-5).value == answer.value);
 }
 
-TEST_CASE("pld: concurrent queries agree", "[accountant][pld]") {
+TEST_CASE("pld: queries on several threads agree", "[accountant][pld]") {
   const auto accountant = pld_of(sampled(0.01, 1.0), 100);
   std::vector<double> answers(4);
   {

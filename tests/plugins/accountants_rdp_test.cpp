@@ -9,6 +9,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
 #include "renyi.hpp"
+#include "trials.hpp"
 
 using privgrad::Accountant;
 using privgrad::Adjacency;
@@ -102,10 +103,12 @@ TEST_CASE("rdp: sampled Gaussians at the far ends of the range", "[accountant]")
   }
 }
 
-TEST_CASE("rdp: the quadrature is just above the binomial sum at integer orders", "[accountant]") {
+TEST_CASE("rdp: the quadrature is just above the binomial sum at integer orders",
+          "[accountant][long]") {
   std::mt19937_64 engine(3);
   std::uniform_real_distribution<double> unit;
-  for (int trial = 0; trial < 2000; ++trial) {
+  const int count = trials(20'000, "random settings");
+  for (int trial = 0; trial < count; ++trial) {
     const double q = std::exp(std::log(1e-6) * unit(engine));
     const double sigma = std::exp(std::log(0.5) + std::log(1000.0) * unit(engine));
     const int order = 2 + static_cast<int>(40 * unit(engine));
@@ -119,10 +122,11 @@ TEST_CASE("rdp: the quadrature is just above the binomial sum at integer orders"
   }
 }
 
-TEST_CASE("rdp: divergences grow with the order, q and the noise's lack", "[accountant]") {
+TEST_CASE("rdp: divergences grow with the order, q and the noise's lack", "[accountant][long]") {
   std::mt19937_64 engine(5);
   std::uniform_real_distribution<double> unit;
-  for (int trial = 0; trial < 2000; ++trial) {
+  const int count = trials(20'000, "random settings");
+  for (int trial = 0; trial < count; ++trial) {
     const double q = std::exp(std::log(1e-6) * unit(engine)) * 0.98;
     const double sigma = 0.005 * std::exp(std::log(1e5) * unit(engine));
     const double order = 1.0 + std::exp(std::log(1e-4) + std::log(1e6) * unit(engine));
@@ -346,7 +350,7 @@ TEST_CASE("rdp: neither the order of steps nor earlier queries change the answer
   CHECK(asked->epsilon(1e-5).value == forward->epsilon(1e-5).value);
 }
 
-TEST_CASE("rdp: concurrent queries agree", "[accountant]") {
+TEST_CASE("rdp: queries on several threads agree", "[accountant]") {
   const auto accountant = rdp_accountant();
   for (int i = 0; i < 50; ++i) accountant->compose(sampled(0.01, 1.0 + 0.01 * i), 1);
   std::vector<double> answers(4);
@@ -359,10 +363,11 @@ TEST_CASE("rdp: concurrent queries agree", "[accountant]") {
   for (const double answer : answers) CHECK(answer == answers.front());
 }
 
-TEST_CASE("rdp: a number, and a bound, over the whole range", "[accountant]") {
+TEST_CASE("rdp: a number, and a bound, over the whole range", "[accountant][long]") {
   std::mt19937_64 engine(11);
   std::uniform_real_distribution<double> unit;
-  for (int trial = 0; trial < 150; ++trial) {
+  const int count = trials(1500, "random settings");
+  for (int trial = 0; trial < count; ++trial) {
     const double q = std::exp(std::log(1e-6) * unit(engine));
     const double sigma = 0.2 * std::exp(std::log(5e4) * unit(engine));
     const auto steps = static_cast<std::uint64_t>(std::exp(std::log(1e7) * unit(engine)));

@@ -12,6 +12,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
 #include "shared_files.hpp"
+#include "trials.hpp"
 
 using privgrad::Accountant;
 using privgrad::Adjacency;
@@ -304,7 +305,7 @@ TEST_CASE("saddle_point: order, grouping and nesting do not matter", "[accountan
         expected);
 }
 
-TEST_CASE("saddle_point: more of anything that leaks costs more", "[accountant]") {
+TEST_CASE("saddle_point: more of anything that leaks costs more", "[accountant][long]") {
   std::mt19937_64 generator(20240607);
   const auto between = [&](double low, double high) {
     return std::exp(
@@ -312,7 +313,8 @@ TEST_CASE("saddle_point: more of anything that leaks costs more", "[accountant]"
   };
   const Adjacency adjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
                                    Adjacency::zero_out};
-  for (int i = 0; i < 240; ++i) {
+  const int count = trials(2400, "random settings");
+  for (int i = 0; i < count; ++i) {
     const Adjacency adjacency = adjacencies[i % 3];
     const double q = between(1e-3, 0.9);
     const double sigma = between(0.4, 20.0);

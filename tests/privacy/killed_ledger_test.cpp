@@ -16,6 +16,7 @@
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 
@@ -65,12 +66,13 @@ class SharedCounter {
 }  // namespace
 
 TEST_CASE("killed at any instant, the ledger never shows less than was released",
-          "[ledger][privacy]") {
-  // 400 processes, each killed after a random time between 0 and 6 ms: before the file is there,
+          "[ledger][privacy][long]") {
+  // Processes, each killed after a random time between 0 and 6 ms: before the file is there,
   // inside a write, inside a flush, between flush and release, after a release.
   std::mt19937 random(1);
   int with_releases = 0;
-  for (int trial = 0; trial < 400; ++trial) {
+  const int count = trials(4000, "kills of a process that releases");
+  for (int trial = 0; trial < count; ++trial) {
     const TempDir dir;
     const auto file = dir.path() / "ledger.jsonl";
     SharedCounter released;
@@ -102,5 +104,5 @@ TEST_CASE("killed at any instant, the ledger never shows less than was released"
       REQUIRE(contents.releases.back().epsilon >= static_cast<double>(contents.releases.size()));
     }
   }
-  CHECK(with_releases > 200);  // else the times are wrong and the test saw nothing
+  CHECK(with_releases > count / 2);  // else the times are wrong and the test saw nothing
 }

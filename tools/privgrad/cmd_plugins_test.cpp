@@ -115,6 +115,7 @@ void check_operand(const std::string& given) {
 int run(const Arguments& arguments) {
   check_operand(arguments.operand(0));
   limit_blas_threads();
+  choose_blas_kernels();
   const fs::path file = fs::absolute(arguments.operand(0));
   host::PluginHost host(host::TrustPolicy{.directories = {file.parent_path()}, .pins = {}});
   host.load(file);

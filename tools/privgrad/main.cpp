@@ -5,6 +5,7 @@
 #include "exit_code.hpp"
 #include "output.hpp"
 #include "privgrad/abi.hpp"
+#include "privgrad/instruction_set.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
@@ -37,7 +38,8 @@ std::string overview() {
   return text +
          "\noptions:\n"
          "  --help            Print this page; after a command, the command's.\n"
-         "  --version         Print the version and the ABI that plugins need.\n"
+         "  --version         Print the version, the ABI that plugins need and the\n"
+         "                    instructions in use (PRIVGRAD_INSTRUCTIONS).\n"
          "\nexamples:\n"
          "  privgrad run examples/manifests/quickstart.yaml\n"
          "  privgrad plan examples/manifests/quickstart.yaml --set privacy.target_epsilon=1\n"
@@ -98,7 +100,8 @@ int dispatch(const Words& given) {
   if (given.front() == "--version") {
     print("privgrad " PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
         PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH) "\nABI " PRIVGRAD_ABI_TAG
-                                                                          "\n");
+                                                                          "\ninstructions " +
+          std::string(name_of(instruction_set())) + "\n");
     return 0;
   }
   fail_unknown(given);
@@ -136,6 +139,7 @@ int main(int argc, char** argv) {
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   return privgrad::tool::with_exit_code([&] {
+    privgrad::instruction_set();  // a wrong PRIVGRAD_INSTRUCTIONS is refused before anything else
     return privgrad::tool::dispatch({argv + 1, argv + argc});
   });
 }

@@ -16,6 +16,10 @@ Option plugin_dir_option();
 /// from one that it does not, and starting its threads takes longer than loading all plugins.
 void limit_blas_threads();
 
+/// To be called before plugins are loaded: where PRIVGRAD_INSTRUCTIONS names a level, OpenBLAS uses
+/// its kernels of that level, too. Its products differ from level to level in their last bits.
+void choose_blas_kernels();
+
 /// Loads the plugins that the call may use, and warns about those that were refused.
 /// \throws ConfigError, PluginError
 host::PluginHost load_plugins(const Arguments& arguments,

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "privgrad/error.hpp"
+#include "privgrad/instruction_set.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -55,7 +56,7 @@ PRIVGRAD_AES void encrypt(const __m128i (&keys)[11], std::uint64_t domain, std::
 }  // namespace
 
 bool has_aes_instructions() {
-  return __builtin_cpu_supports("aes") && __builtin_cpu_supports("sse4.1");
+  return instruction_set() >= InstructionSet::avx2 && __builtin_cpu_supports("aes");
 }
 
 PRIVGRAD_AES AesRoundKeys aes_round_keys(std::span<const std::uint8_t, 16> key) {

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <vector>
 
+#include "privgrad/instruction_set.hpp"
+
 // One source for all instruction sets: the loop below is plain IEEE arithmetic, inlined into
 // functions for which the compiler may use wider registers. Where a product and a sum are rounded
 // once, that is written down (multiply_add, which the C library computes where the processor
@@ -124,11 +126,8 @@ __attribute__((target("avx512f,avx512dq,avx512vl"))) bool transform_avx512(
 std::vector<BoxMuller> find_variants() {
   std::vector<BoxMuller> found;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    found.push_back({"avx512", transform_avx512});
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    found.push_back({"avx2", transform_avx2});
+  if (instruction_set() >= InstructionSet::avx512) found.push_back({"avx512", transform_avx512});
+  if (instruction_set() >= InstructionSet::avx2) found.push_back({"avx2", transform_avx2});
 #endif
   found.push_back({"plain", transform_plain});
   return found;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -90,7 +91,7 @@ using AddInFloat = bool (*)(std::span<float>, const float*, float, float);
 /// The same bits from both: the C library's fmaf is exact where the processor has none.
 AddInFloat find_add_in_float() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return add_in_float_fma;
+  if (instruction_set() >= InstructionSet::avx2) return add_in_float_fma;
 #endif
   return add_in_float_plain;
 }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "privgrad/instruction_set.hpp"
+
 namespace privgrad::cpu {
 namespace {
 
@@ -160,15 +162,6 @@ PRIVGRAD_INLINE void sigmoid_backward_body(const float* y, std::size_t count, fl
   for (std::size_t i = 0; i < count; ++i) delta[i] *= y[i] * (1.0f - y[i]);
 }
 
-bool has_avx2() {
-#ifdef __x86_64__
-  static const bool has = __builtin_cpu_supports("avx2");
-  return has;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 // One function for every instruction set, and one that chooses.
@@ -178,7 +171,10 @@ bool has_avx2() {
   result name##_portable parameters { return name##_body arguments; }                     \
   [[gnu::target("avx2")]] result name##_avx2 parameters { return name##_body arguments; } \
   }                                                                                       \
-  result name parameters { return has_avx2() ? name##_avx2 arguments : name##_portable arguments; }
+  result name parameters {                                                                \
+    return instruction_set() >= InstructionSet::avx2 ? name##_avx2 arguments              \
+                                                     : name##_portable arguments;         \
+  }
 #else
 #define PRIVGRAD_LOOP(result, name, parameters, arguments) \
   result name parameters { return name##_body arguments; }

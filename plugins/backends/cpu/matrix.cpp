@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "privgrad/instruction_set.hpp"
+
 namespace privgrad::cpu {
 namespace {
 
@@ -60,7 +62,9 @@ void multiply_portable(const Product& p) { multiply_panels<4, 2>(p); }
 #ifdef __x86_64__
 [[gnu::target("avx2")]] void multiply_avx2(const Product& p) { multiply_panels<8, 4>(p); }
 
-Kernel best_kernel() { return __builtin_cpu_supports("avx2") ? multiply_avx2 : multiply_portable; }
+Kernel best_kernel() {
+  return instruction_set() >= InstructionSet::avx2 ? multiply_avx2 : multiply_portable;
+}
 #else
 Kernel best_kernel() { return multiply_portable; }
 #endif

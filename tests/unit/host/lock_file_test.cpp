@@ -5,6 +5,7 @@
 #include <random>
 
 #include "host_support.hpp"
+#include "trials.hpp"
 
 using privgrad::IoError;
 using privgrad::PluginIdentity;
@@ -115,9 +116,11 @@ TEST_CASE("a lock file cut off anywhere is noticed", "[lock]") {
   }
 }
 
-TEST_CASE("no changed bytes crash the reader, and every refusal is one short line", "[lock]") {
+TEST_CASE("no changed bytes crash the reader, and every refusal is one short line",
+          "[lock][long]") {
   std::mt19937_64 random(7);
-  for (int round = 0; round < 2000; ++round) {
+  const int count = trials(20'000, "lock files with changed bytes");
+  for (int round = 0; round < count; ++round) {
     std::string text = kTwo;
     for (int i = 0; i < 3; ++i) text[random() % text.size()] = static_cast<char>(random());
     const std::string refusal = refusal_of(text);

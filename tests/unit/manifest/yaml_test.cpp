@@ -5,6 +5,7 @@
 #include <random>
 
 #include "manifest_fixture.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 using namespace privgrad::core;
@@ -189,7 +190,7 @@ TEST_CASE("the limits hold, and hostile texts cost little", "[yaml]") {
   CHECK(std::clock() - begin < 20 * CLOCKS_PER_SEC);
 }
 
-TEST_CASE("writing and reading again gives the same value", "[yaml]") {
+TEST_CASE("writing and reading again gives the same value", "[yaml][long]") {
   // Property test: random trees of texts that look like everything else, extreme reals and so on.
   // The seed is fixed; the generator's quality does not matter here.
   std::mt19937_64 random(20240601);
@@ -236,7 +237,8 @@ TEST_CASE("writing and reading again gives the same value", "[yaml]") {
       }
     }
   };
-  for (int i = 0; i < 3000; ++i) {
+  const int count = trials(30'000, "random trees");
+  for (int i = 0; i < count; ++i) {
     Value root{Value::Object{}};
     root.set("root", tree(tree, 4));
     const std::string written = to_yaml(root);

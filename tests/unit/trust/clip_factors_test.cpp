@@ -7,6 +7,7 @@
 
 #include "fake_clipping.hpp"
 #include "support.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 using core::clip_factors;
@@ -67,7 +68,7 @@ Gradient random_gradient(std::mt19937& random) {
 }  // namespace
 
 TEST_CASE("a contribution never has a norm above the bound, whatever the rule says",
-          "[clip][privacy]") {
+          "[clip][privacy][long]") {
   // Rows of many shapes and scales, bounds of all sizes, and bounds that are the gradient's own
   // norm up to the last bits, where rounding decides.
   std::mt19937 random(1);
@@ -91,7 +92,8 @@ TEST_CASE("a contribution never has a norm above the bound, whatever the rule sa
       factors[g] = clip_norm / std::sqrt(squares[g]);  // each group as long as all may be
     }
   });
-  for (int trial = 0; trial < 3000; ++trial) {
+  const int count = trials(30'000, "gradients");
+  for (int trial = 0; trial < count; ++trial) {
     const Gradient gradient = random_gradient(random);
     const auto squares = squared_norms(gradient);
     const std::vector<double> ones(gradient.size(), 1.0);
@@ -118,10 +120,11 @@ TEST_CASE("a contribution never has a norm above the bound, whatever the rule sa
   }
 }
 
-TEST_CASE("a squared norm is never below the true one", "[clip][privacy]") {
+TEST_CASE("a squared norm is never below the true one", "[clip][privacy][long]") {
   std::mt19937 random(6);
   std::normal_distribution<float> normal;
-  for (int trial = 0; trial < 1000; ++trial) {
+  const int count = trials(10'000, "rows");
+  for (int trial = 0; trial < count; ++trial) {
     std::vector<float> row(1 + random() % 300);
     const float scale = std::pow(10.0f, static_cast<float>(random() % 60) - 30.0f);
     long double exact = 0.0L;

@@ -4,6 +4,7 @@
 
 #include "privgrad/error.hpp"
 #include "support.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 using core::event_from_json;
@@ -59,9 +60,10 @@ TEST_CASE("the contract's examples are read", "[event_json]") {
       Event::sampled_without_replacement(60000, 600, Event::composed({Event::non_private()})));
 }
 
-TEST_CASE("what is written is read back as the same event", "[event_json]") {
+TEST_CASE("what is written is read back as the same event", "[event_json][long]") {
   std::mt19937 random(1);
-  for (int i = 0; i < 500; ++i) {
+  const int count = trials(5000, "random events");
+  for (int i = 0; i < count; ++i) {
     const Event event = random_event(random, 4);
     REQUIRE(parse(core::to_json(event).dump()) == event);
   }
@@ -94,7 +96,7 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
         "[0, 1]");
 }
 
-TEST_CASE("hostile documents are refused, not followed down the stack", "[event_json]") {
+TEST_CASE("hostile documents are refused, not followed down the stack", "[event_json][long]") {
   CHECK_THROWS_AS(parse(std::string(1'000'000, '[')), ConfigError);
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += R"({"event":"composed","of":[)";
@@ -107,7 +109,8 @@ TEST_CASE("hostile documents are refused, not followed down the stack", "[event_
                                                    Event::laplace(1)})))
           .dump();
   std::mt19937 random(2);
-  for (int i = 0; i < 5000; ++i) {
+  const int count = trials(50'000, "changed bytes");
+  for (int i = 0; i < count; ++i) {
     std::string changed = text;
     changed[random() % changed.size()] = static_cast<char>(random());
     try {

@@ -17,6 +17,7 @@
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 using core::BoundedOnGrid;
@@ -159,10 +160,11 @@ TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
 }
 
 TEST_CASE("whatever the factors, a contribution on the grid is within the bound, exactly",
-          "[grid][privacy]") {
+          "[grid][privacy][long]") {
   // Factors that no core would give: the bound must not rest on them, or on any rounding.
   Rows rows;
-  for (int trial = 0; trial < 20'000; ++trial) {
+  const int count = trials(200'000, "contributions");
+  for (int trial = 0; trial < count; ++trial) {
     const auto row = rows.next();
     const double clip_norm = std::exp2(rows.real(-60.0, 60.0));
     const std::uint64_t levels = 1 + rows.integer() % (kMostGridLevels >> rows.integer() % 28);
@@ -181,10 +183,11 @@ TEST_CASE("whatever the factors, a contribution on the grid is within the bound,
 }
 
 TEST_CASE("clipped as a run clips it, a contribution keeps all but the fraction of a cell",
-          "[grid][privacy]") {
+          "[grid][privacy][long]") {
   Rows rows;
   int clipped = 0;
-  for (int trial = 0; trial < 20'000; ++trial) {
+  const int count = trials(200'000, "contributions");
+  for (int trial = 0; trial < count; ++trial) {
     const auto row = rows.next();
     const double clip_norm = std::exp2(rows.real(-30.0, 30.0));
     const std::uint64_t levels = 1 + rows.integer() % (kMostGridLevels >> rows.integer() % 28);
@@ -211,7 +214,7 @@ TEST_CASE("clipped as a run clips it, a contribution keeps all but the fraction 
     REQUIRE(most <= 0.0);
     REQUIRE(least > -1.0);
   }
-  CHECK(clipped > 1000);
+  CHECK(clipped > count / 20);
 }
 
 TEST_CASE("what is not finite contributes nothing to a sum on the grid", "[grid][privacy]") {

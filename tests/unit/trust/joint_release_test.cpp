@@ -11,6 +11,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
+#include "trials.hpp"
 
 using namespace privgrad;
 using core::count_share;
@@ -40,9 +41,10 @@ double norm_of(std::span<const float> values) {
 
 }  // namespace
 
-TEST_CASE("the shares of a joint release fill the bound and never more", "[joint][privacy]") {
+TEST_CASE("the shares of a joint release fill the bound and never more", "[joint][privacy][long]") {
   std::mt19937_64 random(5);
-  for (int trial = 0; trial < 2000; ++trial) {
+  const int count = trials(20'000, "pairs of noise multipliers");
+  for (int trial = 0; trial < count; ++trial) {
     const double z = std::exp(8.0 * static_cast<double>(random() >> 11) * 0x1p-53 - 4.0);
     const double sigma_b =
         z * (0.5000001 + 50.0 * std::pow(static_cast<double>(random() >> 11) * 0x1p-53, 4.0));

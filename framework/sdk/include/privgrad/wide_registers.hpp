@@ -1,5 +1,7 @@
 #pragma once
 
+#include "privgrad/instruction_set.hpp"
+
 namespace privgrad {
 
 #if defined(__x86_64__)
@@ -9,12 +11,13 @@ template <class Loop>
 }
 #endif
 
-/// Calls `loop`, compiled for AVX2 where the processor has it. The operations are the same IEEE
-/// ones either way (AVX2 alone has no fused multiply-add to contract them to), so are the results.
+/// Calls `loop`, compiled for AVX2 where instruction_set() allows it. The operations are the same
+/// IEEE ones either way (AVX2 alone has no fused multiply-add to contract them to), so are the
+/// results.
 template <class Loop>
 void in_wide_registers(const Loop& loop) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return with_avx2(loop);
+  if (instruction_set() >= InstructionSet::avx2) return with_avx2(loop);
 #endif
   loop();
 }

@@ -15,7 +15,8 @@ struct alignas(16) AesRoundKeys {
   std::array<std::array<std::uint8_t, 16>, 11> keys;
 };
 
-/// Whether the functions below may be called: on x86-64 with AES-NI.
+/// Whether the functions below may be called: on x86-64 with AES-NI, and AVX2 in use
+/// (instruction_set.hpp; processors that have one without the other are older than 2013).
 bool has_aes_instructions();
 
 AesRoundKeys aes_round_keys(std::span<const std::uint8_t, 16> key);

@@ -40,7 +40,7 @@ struct BoxMuller {
   BoxMullerFunction* transform;
 };
 
-/// Those that this processor can run, the fastest first; never empty.
+/// Those that instruction_set() allows, the fastest first; never empty.
 std::span<const BoxMuller> box_muller_variants();
 
 /// Whether a pair's u is so near 0 or 1 that 32 bits are too coarse for it: its 12 leading bits are

@@ -1,0 +1,187 @@
+// The gate of `make bench-check`: ratios of times within one run, against committed bounds.
+// See README.md.
+
+#include <cblas.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <iostream>
+
+#include "steps.hpp"
+
+namespace {
+
+using namespace privgrad;
+using namespace privgrad::bench;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The median of `time` over that of `reference`, taken in turns, so that what disturbs one
+/// disturbs the other. Both return seconds; the first pair is not counted.
+double ratio(int repeats, const std::function<double()>& time,
+             const std::function<double()>& reference) {
+  std::vector<double> times, references;
+  for (int i = 0; i <= repeats; ++i) {
+    const double reference_seconds = reference();
+    const double seconds = time();
+    if (i == 0) continue;
+    references.push_back(reference_seconds);
+    times.push_back(seconds);
+  }
+  return median(times) / median(references);
+}
+
+double private_over_plain(const Catalog& catalog, const Case& one) {
+  Bench bench(catalog, one, 1);
+  return ratio(
+      one.repeats,
+      [&] {
+        const auto parts = bench.private_step();
+        return parts[0] + parts[1] + parts[2];
+      },
+      [&] { return bench.plain_step(); });
+}
+
+/// What accountants are measured against: a million exponentials and square roots, one after the
+/// other.
+double reference_loop() {
+  return seconds_of([] {
+    double sum = 0.0;
+    for (int i = 0; i < 1'000'000; ++i) sum += std::exp(-std::sqrt(1e-3 * i + 1e-9 * sum));
+    asm volatile("" : : "r"(&sum) : "memory");
+  });
+}
+
+/// Epsilon of a whole training run with noise that falls: 100 settings, each taken 100 times.
+double accountant_over_loop(const Catalog& catalog, const std::string& name) {
+  return ratio(
+      7,
+      [&] {
+        return seconds_of([&] {
+          const auto accountant = catalog.create<Accountant>(name, Value::Object{});
+          accountant->start(Adjacency::add_or_remove_one);
+          for (int i = 0; i < 100; ++i) {
+            accountant->compose(Event::poisson_sampled(0.01, Event::gaussian(2.0 - 0.012 * i)),
+                                100);
+          }
+          if (!(accountant->epsilon(1e-5).value > 0.0)) throw std::runtime_error("no epsilon");
+        });
+      },
+      reference_loop);
+}
+
+/// Processor seconds of a program, output thrown away.
+double seconds_of_program(std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  pid_t child = 0;
+  const int failed =
+      ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  rusage usage{};
+  if (failed != 0 || ::wait4(child, &status, 0, &usage) != child || status != 0) {
+    throw std::runtime_error(words.front() + " could not be run or failed");
+  }
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double start_up_over_true(const std::string& program) {
+  return ratio(
+      21,
+      [&] {
+        return seconds_of_program({program, "plugins", "list"});
+      },
+      [] { return seconds_of_program({"/bin/true"}); });
+}
+
+/// Measures, prints a line and says whether the ratio is within the bound that the file has.
+class Gate {
+ public:
+  Gate(const nlohmann::json& bounds, double slack) : bounds_(bounds), slack_(slack) {
+    std::printf("%-34s %9s %9s\n", "ratio", "measured", "bound");
+  }
+
+  void check(const char* name, const std::function<double()>& measure) {
+    const double bound = bounds_.at(name).get<double>() * slack_;
+    const double found = measure();
+    ++checked_;
+    std::printf("%-34s %9.3f %9.3f", name, found, bound);
+    if (!(found <= bound)) {
+      ++beyond_;
+      std::printf("  BEYOND by %.0f %%", 100.0 * (found / bound - 1.0));
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+
+  /// \throws std::runtime_error if a bound was not checked: a gate that nobody passes guards
+  /// nothing
+  bool passed() const {
+    if (checked_ != bounds_.size()) throw std::runtime_error("a bound has no ratio of its name");
+    return beyond_ == 0;
+  }
+
+ private:
+  const nlohmann::json& bounds_;
+  double slack_;
+  std::size_t checked_ = 0;
+  int beyond_ = 0;
+};
+
+}  // namespace
+
+/// ratios BOUNDS PROGRAM SLACK
+int main(int argc, char** argv) try {
+  if (argc != 4) {
+    std::cerr << "usage: ratios BOUNDS PROGRAM SLACK\n";
+    return 2;
+  }
+  std::ifstream file(argv[1]);
+  const auto bounds = nlohmann::json::parse(file);
+  const std::string program = argv[2];
+  const double slack = std::stod(argv[3]);
+  if (!(slack >= 1.0)) throw std::runtime_error("SLACK is below 1");
+
+  openblas_set_num_threads(1);
+  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  host::PluginHost host({.directories = {plugins}, .pins = {}});
+  load_step_plugins(host, plugins);
+  host.load(plugins / "accountants/pld.privgrad.so");
+  host.load(plugins / "accountants/saddle_point.privgrad.so");
+  const Catalog& catalog = host.catalog();
+
+  Gate gate(bounds, slack);
+  gate.check("dense_step_private_over_plain", [&] {
+    return private_over_plain(catalog, {"784-1000-10", dense_network(), 256, 40});
+  });
+  gate.check("conv_step_private_over_plain", [&] {
+    return private_over_plain(catalog, {"conv", conv_network(), 64, 15});
+  });
+  gate.check("pld_over_loop", [&] { return accountant_over_loop(catalog, "pld"); });
+  gate.check("saddle_point_over_loop",
+             [&] { return accountant_over_loop(catalog, "saddle_point"); });
+  gate.check("plugins_list_over_true", [&] { return start_up_over_true(program); });
+  return gate.passed() ? EXIT_SUCCESS : EXIT_FAILURE;
+} catch (const std::exception& error) {
+  std::cerr << "ratios: " << error.what() << '\n';
+  return EXIT_FAILURE;
+}

@@ -1,0 +1,192 @@
+// PRIVGRAD_INSTRUCTIONS, and what must not depend on it.
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::vector<std::string> kLevels{"plain", "avx2", "avx512"};
+
+/// The levels that this processor has, by what the kernel says of it.
+std::set<std::string> levels_of_processor() {
+  std::set<std::string> flags;
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; flags.empty() && std::getline(in, line);) {
+    if (!line.starts_with("flags")) continue;
+    std::istringstream words(line);
+    flags.insert(std::istream_iterator<std::string>(words), {});
+  }
+  const auto has = [&](const std::vector<std::string>& wanted) {
+    return std::all_of(wanted.begin(), wanted.end(),
+                       [&](const std::string& flag) { return flags.contains(flag); });
+  };
+  std::set<std::string> levels{"plain"};
+  if (has({"avx2", "fma"})) levels.insert("avx2");
+  if (has({"avx2", "fma", "avx512f", "avx512dq", "avx512vl"})) levels.insert("avx512");
+  return levels;
+}
+
+Outcome call_at(const Cli& cli, const std::string& level, const Words& words) {
+  Call what = cli.prepare(words);
+  what.environment["PRIVGRAD_INSTRUCTIONS"] = level;
+  return call(what);
+}
+
+/// The model that a run of `manifest` leaves at each level that the processor has.
+std::map<std::string, std::string> models(const Cli& cli, const std::string& manifest,
+                                          const Words& settings = {}) {
+  write_file(cli.dir() / "run.yaml", manifest);
+  std::map<std::string, std::string> found;
+  for (const std::string& level : levels_of_processor()) {
+    fs::remove_all(cli.out(level));
+    Words words{"run", "run.yaml", "--quiet", "--out", level};
+    for (const std::string& setting : settings) {
+      words.push_back("--set");
+      words.push_back(setting);
+    }
+    const Outcome run = call_at(cli, level, words);
+    INFO(level << ": " << run.err);
+    REQUIRE(run.exit_code == 0);
+    found[level] = read_file(cli.out(level) / "model.safetensors");
+  }
+  return found;
+}
+
+void check_equal(const std::map<std::string, std::string>& models) {
+  for (const auto& [level, model] : models) {
+    INFO(level << " beside plain");
+    const bool same = model == models.at("plain");  // not in CHECK, which would print both
+    CHECK(same);
+  }
+}
+
+/// A CSV file of `rows` rows and `columns` features, feature(row, column), and a last column.
+template <class Feature, class Target>
+std::string table(int rows, int columns, Feature feature, Target target) {
+  std::string text;
+  for (int row = 0; row < rows; ++row) {
+    for (int column = 0; column < columns; ++column) {
+      text += std::to_string(feature(row, column)) + ",";
+    }
+    text += std::to_string(target(row)) + "\n";
+  }
+  return text;
+}
+
+/// The parameters of a safetensors file: a length of 8 bytes, so many bytes of JSON, floats.
+std::vector<float> parameters(const std::string& file) {
+  std::uint64_t header = 0;
+  REQUIRE(file.size() > sizeof header);
+  std::memcpy(&header, file.data(), sizeof header);
+  const std::string bytes = file.substr(sizeof header + header);
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("PRIVGRAD_INSTRUCTIONS chooses a level that the processor has, and no other") {
+  const Cli cli;
+  const auto here = levels_of_processor();
+  for (const std::string& level : kLevels) {
+    const Outcome version = call_at(cli, level, {"--version"});
+    if (here.contains(level)) {
+      CHECK(version.exit_code == 0);
+      CHECK(version.out.ends_with("instructions " + level + "\n"));
+    } else {
+      check_one_error_line(version, 2);
+      CHECK(version.err.find("'" + level + "', which this processor lacks") != std::string::npos);
+    }
+  }
+  // Unset, it is the highest that there is.
+  const std::string highest =
+      *std::find_if(kLevels.rbegin(), kLevels.rend(),
+                    [&](const std::string& level) { return here.contains(level); });
+  CHECK(cli({"--version"}).out.ends_with("instructions " + highest + "\n"));
+
+  for (const std::string wrong : {"sse2", "AVX2", ""}) {
+    const Outcome refused = call_at(cli, wrong, {"--version"});
+    check_one_error_line(refused, 2);
+    CHECK(refused.err == "privgrad: error: PRIVGRAD_INSTRUCTIONS is '" + wrong +
+                             "', allowed are avx512, avx2 and plain\n");
+  }
+}
+
+// All features are 0, so no matrix product has anything to round: weights get noise and nothing
+// else, biases the gradients of the loss. Whatever differs between levels comes from the noise, the
+// release, the clipped sum or the optimizer.
+TEST_CASE("noise, releases and optimizers give the same bits at every level") {
+  const Cli cli;
+  write_file(cli.dir() / "zeros.csv",
+             table(
+                 40, 300, [](int, int) { return 0; }, [](int row) { return row % 10; }));
+  const std::string manifest = R"(privgrad: 1
+seed: 3
+data: {kind: csv, header: false, train: zeros.csv, target: "300", classes: 10}
+model: {kind: linear}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: uniform, clip_norm: 1, learning_rate: 0.5}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 20
+)";
+  const auto setting = GENERATE(
+      as<std::string>(), "optimizer=sgd", "optimizer={kind: momentum, beta: 0.9}", "optimizer=adam",
+      "aggregator=discrete_gaussian", "aggregator={kind: tree, momentum: 0.9}");
+  CAPTURE(setting);
+  check_equal(models(cli, manifest, {setting}));
+}
+
+// One step on small whole numbers, of which no contribution is clipped: every product and sum is
+// exact in float32, in whichever order a level takes them, and the noise is small enough to show
+// the last bit of the sum.
+TEST_CASE("a clipped sum that is exact is the same at every level") {
+  const Cli cli;
+  write_file(cli.dir() / "small.csv",
+             table(
+                 64, 100, [](int row, int column) { return (row * 7 + column * 3) % 5 - 2; },
+                 [](int row) { return row % 9 - 4; }));
+  const auto clipping = GENERATE(as<std::string>(), "flat", "per_layer");
+  CAPTURE(clipping);
+  check_equal(models(cli, R"(privgrad: 1
+seed: 3
+data: {kind: csv, header: false, train: small.csv, target: "100", task: regression}
+model: {kind: linear, loss: squared}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: {kind: constant, value: 1e-6}, clip_norm: 1024, learning_rate: 0.5}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 1
+)",
+                     {"clipping=" + clipping}));
+}
+
+// OpenBLAS has kernels of its own for each level, whose sums differ in the last bits. How far a run
+// drifts is printed; that it stays the same run is checked: the noise is the same, so parameters of
+// order 1 move by roundings only.
+TEST_CASE("a training run differs between levels by roundings of matrix products only") {
+  const Cli cli;
+  const auto found = models(cli, Cli::kManifest, {"seed=3", "model={kind: mlp, hidden: [16]}"});
+  const std::vector<float> plain = parameters(found.at("plain"));
+  for (const auto& [level, model] : found) {
+    const std::vector<float> values = parameters(model);
+    REQUIRE(values.size() == plain.size());
+    double largest = 0.0;
+    int different = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      different += values[i] != plain[i];
+      largest = std::max(largest, static_cast<double>(std::abs(values[i] - plain[i])));
+    }
+    if (different > 0) {
+      WARN(level << " beside plain: " << different << " of " << values.size()
+                 << " parameters differ, by at most " << largest);
+    }
+    CHECK(largest < 1e-5);
+  }
+}
