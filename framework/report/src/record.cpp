@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "privgrad/error.hpp"
-#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "digits.hpp"
 #include "document.hpp"
 #include "html.hpp"
 #include "interval.hpp"
@@ -21,13 +22,8 @@ using core::short_bound;
 using core::short_number;
 using core::short_range;
 
-constexpr int kBoundDigits = 5;
 constexpr std::size_t kMostCurvePoints = 300;  // of each arm, with its interval
 constexpr double kSameEpsilon = 0.005;  // relative; below that, a chart over epsilon says nothing
-
-std::string digits(std::optional<double> value, int count = 4) {
-  return value ? short_number(*value, count) : "-";
-}
 
 /// "test accuracy" for test_accuracy.
 std::string spoken(std::string name) {
