@@ -2,7 +2,8 @@
 # Everything here is a short name for something longer; CMakePresets.json holds the build itself.
 
 PRESET ?= release
-MANIFEST ?= examples/manifests/quickstart.yaml
+QUICKSTART := examples/manifests/quickstart.yaml
+MANIFEST ?= $(QUICKSTART)
 RUN_ARGS ?=
 TEST_ARGS ?=
 TIME ?= 60
@@ -10,6 +11,12 @@ JOBS ?= $(shell nproc)
 
 # The release build is the one that documentation points at, so it has the plain name.
 BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+
+# A first run builds what the quickstart needs. Another manifest may need any plugin; and whoever has built everything
+# wants it kept up to date.
+EVERYTHING := $(BUILD)/lib/privgrad/privgrad-conformance
+RUNTIME := $(if $(or $(filter-out $(QUICKSTART),$(MANIFEST)),$(RUN_ARGS),$(wildcard $(EVERYTHING))),privgrad_runtime,privgrad_quickstart)
+
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
 # A compiler cache changes nothing but time; CMake reads these when it first configures a folder.
@@ -26,8 +33,9 @@ help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
 
 run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RUN_ARGS="--threads 2 ..."]
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime
+	@cmake --build $(BUILD) --parallel $(JOBS) --target $(RUNTIME)
 	@$(BUILD)/bin/privgrad run $(MANIFEST) $(RUN_ARGS)
+	@[ -e $(EVERYTHING) ] || echo 'So far only what this run needed is built; make build makes the rest.'
 
 test: build ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
 	@scripts/install-dependencies.sh --test

@@ -1,11 +1,12 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
 #   bin/privgrad   lib/libprivgrad_sdk.so   lib/privgrad/plugins/<room>/   include/privgrad/
-#   lib/privgrad/privgrad-fetch   lib/cmake/privgrad/   share/privgrad/plugin_template/   share/doc/privgrad/
+#   lib/privgrad/privgrad-fetch   lib/privgrad/privgrad-conformance   lib/cmake/privgrad/
+#   share/privgrad/plugin_template/   share/doc/privgrad/
 #   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
 set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
-set_target_properties(privgrad-fetch PROPERTIES INSTALL_RPATH "$ORIGIN/..")
-install(TARGETS privgrad-fetch RUNTIME DESTINATION lib/privgrad)
+set_target_properties(privgrad-fetch privgrad-conformance PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+install(TARGETS privgrad-fetch privgrad-conformance RUNTIME DESTINATION lib/privgrad)
 
 set(package_dir lib/cmake/privgrad)
 install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir})

@@ -2,7 +2,7 @@
 # Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
 #
 #   scripts/install-dependencies.sh            what building needs
-#   scripts/install-dependencies.sh --test     and Python, and the browser in which the tests open reports
+#   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
@@ -34,11 +34,11 @@ libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
 libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
-gnuplot-nox                   draws the charts of Markdown reports, as a program of its own
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then
     echo 'python3                       runs the fragments of the documentation in the tests'
+    echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
   if [ "$with_format" = 1 ]; then

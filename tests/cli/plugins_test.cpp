@@ -234,6 +234,29 @@ TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {
   CHECK(Json::parse(as_json.out).at("conforms") == false);
 }
 
+TEST_CASE("plugins test and data fetch say which program they need where it is not installed") {
+  const Cli cli;
+  const fs::path command = cli.out("elsewhere/bin/privgrad");
+  fs::create_directories(command.parent_path());
+  fs::create_directories(cli.out("elsewhere/lib"));
+  fs::copy_file(PRIVGRAD_TEST_PROGRAM, command);
+  for (const auto& library : fs::directory_iterator(kPlugins.parent_path().parent_path())) {
+    if (library.path().filename().string().starts_with("libprivgrad_sdk.so")) {
+      fs::copy(library, cli.out("elsewhere/lib") / library.path().filename());
+    }
+  }
+  const std::string sgd = (kPlugins / "optimizers/sgd.privgrad.so").string();
+  for (const auto& [words, program] : {std::pair(Words{"plugins", "test", sgd}, "conformance"),
+                                       std::pair(Words{"data", "fetch", "mnist"}, "fetch")}) {
+    Call without = cli.prepare(words);
+    without.words.front() = command;
+    const Outcome outcome = call(without);
+    check_one_error_line(outcome, 4);
+    CHECK_THAT(outcome.err, ContainsSubstring("elsewhere/lib/privgrad/privgrad-" +
+                                              std::string(program) + ": is missing; "));
+  }
+}
+
 TEST_CASE("the component pages in docs/ are up to date") {
   const Cli cli;
   REQUIRE(cli({"plugins", "docs", "pages"}).exit_code == 0);

@@ -1,3 +1,5 @@
+#include <iterator>
+#include <set>
 #include <sstream>
 
 #include "cli.hpp"
@@ -49,6 +51,22 @@ TEST_CASE("run --json prints the contract's summary and nothing else") {
   CHECK(summary.at("threads") == 2);
   CHECK(summary.at("run_dir") == "out");
   CHECK(Json::parse(read_file(cli.out("out/summary.json"))) == summary);
+}
+
+TEST_CASE("the plugins that make run builds first are those that the quickstart uses") {
+  const Cli cli;
+  const std::string quickstart = kSource / "examples/manifests/quickstart.yaml";
+  REQUIRE(cli({"run", quickstart, "--set", "steps=1", "--out", "out", "--quiet"}).exit_code == 0);
+  std::set<std::string> used;
+  std::istringstream lock(read_file(cli.out("out/privgrad.lock")));
+  for (std::string line; std::getline(lock, line);) {
+    const std::string begin = "name = \"privgrad.";
+    if (line.starts_with(begin))
+      used.insert(line.substr(begin.size(), line.size() - begin.size() - 1));
+  }
+  std::istringstream names(PRIVGRAD_TEST_QUICKSTART);
+  const std::set<std::string> built{std::istream_iterator<std::string>(names), {}};
+  CHECK(used == built);
 }
 
 TEST_CASE("a run leaves its record, and nothing else") {

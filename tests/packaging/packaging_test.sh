@@ -68,6 +68,15 @@ case_install() {
   # The program that downloads is found beside the moved one, and starts: the disk is what fails it.
   expect_exit 4 env PRIVGRAD_CACHE_DIR=/proc/privgrad "$privgrad" data fetch mnist
   expect_text "$log" /proc/privgrad
+  # What makes released values out of nothing is in the program for plugin authors, and in no other.
+  companions=$prefix/lib/privgrad
+  nm -C "$companions/privgrad-conformance" >"$log"
+  expect_text "$log" "privgrad::core::released_for_testing("
+  for file in "$privgrad" "$companions/privgrad-fetch" "$prefix"/lib/libprivgrad_sdk.so; do
+    nm -C "$file" >"$log"
+    expect_text "$log" "privgrad::"
+    ! grep -F released_for_testing "$log" || fail "$file can make released values"
+  done
   for shell in bash-completion/completions/privgrad zsh/site-functions/_privgrad; do
     expect_text "$prefix/share/$shell" "plugins describe"
   done

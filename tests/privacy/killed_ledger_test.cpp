@@ -14,6 +14,7 @@
 #include "fake_program.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 #include "trials.hpp"

@@ -8,9 +8,9 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A finished study's files, as docs/studies.md describes them; only what a page of Markdown reads.
-class Study {
+class WrittenStudy {
  public:
-  Study() { write(); }
+  WrittenStudy() { write(); }
 
   void write() const {
     fs::create_directories(cli.out("study"));
@@ -56,7 +56,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
-  const Study study;
+  const WrittenStudy study;
   const Outcome outcome = study.report();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
@@ -73,14 +73,14 @@ TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
 }
 
 TEST_CASE("arms over numbers are drawn as curves, and compared at the same number") {
-  Study study;
+  WrittenStudy study;
   Json& arms = study.results["arms"];
   arms = Json::array();
   for (const int rows : {100, 200, 400}) {
     for (const char* kind : {"uniform", "dynamic"}) {
       const double shift = kind[0] == 'd' ? 0.5 : 0.0;
-      arms.push_back(Study::arm(kind + std::to_string(rows), {1.0 + shift, 2.0 + shift},
-                                {{"rows", std::to_string(rows)}, {"schedule", kind}}));
+      arms.push_back(WrittenStudy::arm(kind + std::to_string(rows), {1.0 + shift, 2.0 + shift},
+                                       {{"rows", std::to_string(rows)}, {"schedule", kind}}));
     }
   }
   study.results["baseline"] = "uniform100";
@@ -95,15 +95,16 @@ TEST_CASE("arms over numbers are drawn as curves, and compared at the same numbe
 }
 
 TEST_CASE("keys that vary together name a curve once") {
-  Study study;
+  WrittenStudy study;
   Json& arms = study.results["arms"];
   arms = Json::array();
   study.axes = {{{"keys", {"rows"}}, {"labels", {"100", "200", "400"}}},
                 {{"keys", {"optimizer", "aggregator"}}, {"labels", {"plain", "tree"}}}};
   for (const char* rows : {"100", "200", "400"}) {
     for (const char* method : {"plain", "tree"}) {
-      arms.push_back(Study::arm(std::string(rows) + "+" + method, {1.0, 2.0},
-                                {{"rows", rows}, {"optimizer", method}, {"aggregator", method}}));
+      arms.push_back(
+          WrittenStudy::arm(std::string(rows) + "+" + method, {1.0, 2.0},
+                            {{"rows", rows}, {"optimizer", method}, {"aggregator", method}}));
     }
   }
   study.results["baseline"] = "100+plain";
@@ -114,7 +115,7 @@ TEST_CASE("keys that vary together name a curve once") {
 }
 
 TEST_CASE("numbers that vary together are one axis, named by the first of them") {
-  Study study;
+  WrittenStudy study;
   Json& arms = study.results["arms"];
   arms = Json::array();
   study.axes = {{{"keys", {"target", "rounds"}}, {"labels", {"1", "2", "3"}}},
@@ -122,7 +123,7 @@ TEST_CASE("numbers that vary together are one axis, named by the first of them")
   for (const int number : {1, 2, 3}) {
     for (const char* method : {"plain", "tree"}) {
       const std::string target = std::to_string(number);
-      arms.push_back(Study::arm(
+      arms.push_back(WrittenStudy::arm(
           target + "+" + method, {1.0, 2.0},
           {{"target", target}, {"rounds", std::to_string(100 * number)}, {"method", method}}));
     }
@@ -136,7 +137,7 @@ TEST_CASE("numbers that vary together are one axis, named by the first of them")
 }
 
 TEST_CASE("names in a chart are text, whatever a plotting program would make of them") {
-  Study study;
+  WrittenStudy study;
   const std::string stolen = study.cli.out("stolen").string();
   for (const std::string& name : {"`touch " + stolen + "`", "'; system('touch " + stolen + "') #",
                                   "x'\nset output '" + stolen + "'\n!touch " + stolen,
@@ -157,7 +158,7 @@ TEST_CASE("names in a chart are text, whatever a plotting program would make of 
 }
 
 TEST_CASE("without gnuplot, the error names it, and nothing is written") {
-  const Study study;
+  const WrittenStudy study;
   Call what = study.cli.prepare({"report", "study", "--markdown", "page.md"});
   what.environment = {{"PATH", "/nonexistent"}};
   const Outcome outcome = call(what);
@@ -168,7 +169,7 @@ TEST_CASE("without gnuplot, the error names it, and nothing is written") {
 }
 
 TEST_CASE("steps that are no numbers are refused in one line") {
-  Study study;
+  WrittenStudy study;
   study.results["arms"][1]["steps"] = {12, "many"};
   study.write();
   const Outcome outcome = study.report();
@@ -177,7 +178,7 @@ TEST_CASE("steps that are no numbers are refused in one line") {
 }
 
 TEST_CASE("half a study is refused before anything is written") {
-  Study study;
+  WrittenStudy study;
   SECTION("a value is missing") {
     study.results["arms"][1]["metrics"]["train_loss"]["values"][1] = nullptr;
     study.write();

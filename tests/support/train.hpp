@@ -11,7 +11,7 @@
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/run.hpp"
-#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 
 /// A manifest, its plan, and its run, in a directory of their own.
 class Experiment {

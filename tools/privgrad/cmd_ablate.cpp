@@ -61,7 +61,7 @@ int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
   return 0;
 }
 
-int run(const Arguments& arguments) {
+int do_ablate(const Arguments& arguments) {
   const int jobs = jobs_of(arguments);
   const host::PluginHost host = load_plugins(arguments);
   const core::StudyPlan plan = core::plan_study(core::read_study(arguments.operand(0)),
@@ -118,7 +118,7 @@ Command ablate_command() {
                         "privgrad ablate study.yaml --dry-run",
                         "privgrad ablate study.yaml --set privacy.target_epsilon=2 --out "
                         "studies/e2 --jobs 4"}},
-      .run = run};
+      .run = do_ablate};
 }
 
 }  // namespace privgrad::tool

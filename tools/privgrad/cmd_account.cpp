@@ -43,7 +43,7 @@ Account account(const Arguments& arguments, const Accountant& accountant) {
   return result;
 }
 
-int run(const Arguments& arguments) {
+int do_account(const Arguments& arguments) {
   if (!arguments.has("event")) throw UsageError("--event FILE is missing ('-' is standard input)");
   const std::string& file = arguments.text("event");
   const std::string source = file == "-" ? "standard input" : file;
@@ -113,7 +113,7 @@ Command account_command() {
            .examples =
                {"privgrad account --accountant pld --event event.json --delta 1e-5",
                 "privgrad account --accountant pld --event - --epsilon 1 --json < event.json"}},
-      .run = run};
+      .run = do_account};
 }
 
 }  // namespace privgrad::tool

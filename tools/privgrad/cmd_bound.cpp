@@ -248,7 +248,6 @@ std::string text_of(const Json& value) {
 }
 
 std::string page_of(const Json& json) {
-  using Align = Table::Align;
   std::string page = json.at("kind").get<std::string>();
   for (const auto& [name, value] : json.items()) {
     if (value.is_number()) page += ", " + name + " " + text_of(value);
@@ -280,7 +279,7 @@ std::string page_of(const Json& json) {
   return page;
 }
 
-int run(const Arguments& arguments) {
+int do_bound(const Arguments& arguments) {
   const Kind& kind = kind_named(arguments.operand(0));
   Json json = kind.answer(Numbers(arguments));
   json["kind"] = kind.name;
@@ -345,7 +344,7 @@ Command bound_command() {
                         "privgrad bound momentum --kappa 10 --alpha 1e-5 --beta 0.5 --json",
                         "privgrad bound tables --examples 1000 --parameters 60 --target-epsilon 4 "
                         "--target-delta 1e-8"}},
-      .run = run};
+      .run = do_bound};
 }
 
 }  // namespace privgrad::tool

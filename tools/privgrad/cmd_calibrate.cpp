@@ -92,7 +92,7 @@ class Calibration {
   PrivacyAnswer result_;
 };
 
-int run(const Arguments& arguments) {
+int do_calibrate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const AccountantCall call(arguments, host.catalog());
   const Calibration calibration(arguments, call);
@@ -137,7 +137,7 @@ Command calibrate_command() {
                 "--sample-rate 1 --steps 100",
                 "privgrad calibrate --accountant zcdp --target-epsilon 2 --target-delta 1e-5 "
                 "--sample-rate 1 --noise-multiplier 30 --json"}},
-      .run = run};
+      .run = do_calibrate};
 }
 
 }  // namespace privgrad::tool

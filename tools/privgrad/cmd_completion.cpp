@@ -5,7 +5,7 @@
 namespace privgrad::tool {
 namespace {
 
-int run(const Arguments& arguments) {
+int do_completion(const Arguments& arguments) {
   const std::string& shell = arguments.operand(0);
   if (shell == "bash") {
     print(bash_completion(commands()));
@@ -31,7 +31,7 @@ Command completion_command() {
                                  "~/.local/share/bash-completion/completions/privgrad",
                                  "privgrad completion zsh > ~/.zsh/completions/_privgrad",
                                  "source <(privgrad completion bash)"}},
-          .run = run};
+          .run = do_completion};
 }
 
 }  // namespace privgrad::tool

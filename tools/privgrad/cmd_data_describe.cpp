@@ -18,7 +18,6 @@ namespace privgrad::tool {
 namespace {
 
 namespace fs = std::filesystem;
-using Align = Table::Align;
 
 constexpr const char* kPrivate =
     "These are facts about the examples, histograms included: of private examples they are "
@@ -281,7 +280,7 @@ nlohmann::json to_json(const std::string& what, const Description& d) {
   return json;
 }
 
-int run(const Arguments& arguments) {
+int do_data_describe(const Arguments& arguments) {
   const std::string& what = arguments.operand(0);
   const Value given = given_params(arguments.texts("set"));
   const host::PluginHost host = load_plugins(arguments);
@@ -323,7 +322,7 @@ Command data_describe_command() {
                              "privgrad data describe patients.csv --set target=outcome",
                              "privgrad data describe x.npy --set 'train={features: x.npy, targets: "
                              "y.npy}' --json"}},
-      .run = run};
+      .run = do_data_describe};
 }
 
 }  // namespace privgrad::tool

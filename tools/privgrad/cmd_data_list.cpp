@@ -13,8 +13,6 @@
 namespace privgrad::tool {
 namespace {
 
-using Align = Table::Align;
-
 /// What the data source `dataset` finds under a name, now and here.
 struct Here {
   std::size_t train_rows = 0;
@@ -101,7 +99,7 @@ nlohmann::json list_json(const std::vector<Row>& rows) {
   return json;
 }
 
-int run(const Arguments& arguments) {
+int do_data_list(const Arguments& arguments) {
   const std::vector<KnownDataset> datasets = known_datasets();
   const host::PluginHost host = load_plugins(arguments);
   std::vector<Row> rows;
@@ -128,7 +126,7 @@ Command data_list_command() {
                            "in it where that is another than was published.",
                 .examples = {"privgrad data list",
                              "PRIVGRAD_DATA_DIR=~/data privgrad data list --json"}},
-      .run = run};
+      .run = do_data_list};
 }
 
 }  // namespace privgrad::tool

@@ -170,7 +170,6 @@ std::string table_of(const Json& record) {
 }
 
 std::string page_of(const Json& record, const fs::path& table) {
-  using Align = Table::Align;
   Table rows({Align::right, Align::right, Align::right});
   rows.add({"step", "influence", "standard error"});
   for (const Json& row : record["estimates"]) {
@@ -249,7 +248,7 @@ int by_retraining(const Call& call, const Arguments& arguments, const core::Mani
                 arguments);
 }
 
-int run(const Arguments& arguments) {
+int do_influence(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -311,7 +310,7 @@ Command influence_command() {
            .examples = {"privgrad influence m.yaml",
                         "privgrad influence m.yaml --points 21 --repeats 30 --jobs 2",
                         "privgrad influence m.yaml --method hessian --json"}},
-      .run = run};
+      .run = do_influence};
 }
 
 }  // namespace privgrad::tool

@@ -210,7 +210,6 @@ nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manif
 
 std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest,
                     const Question& question) {
-  using Align = Table::Align;
   Table table({Align::left, Align::right, Align::right, Align::right, Align::right, Align::right,
                Align::left});
   const std::uint64_t steps = steps_of(arms);
@@ -237,7 +236,7 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
          ", over " + std::to_string(steps) + " steps\n\n" + table.text(2) + refusals;
 }
 
-int run(const Arguments& arguments) {
+int do_noise_error(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -297,7 +296,7 @@ Command noise_error_command() {
                       "epochs are\nall in the same order.",
            .examples = {"privgrad noise-error m.yaml --momentum 0.99",
                         "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json"}},
-      .run = run};
+      .run = do_noise_error};
 }
 
 }  // namespace privgrad::tool

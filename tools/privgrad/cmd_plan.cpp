@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 namespace {
 
-int run(const Arguments& arguments) {
+int do_plan(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -38,7 +38,7 @@ Command plan_command() {
                                 plugin_dir_option()},
                     .examples = {"privgrad plan examples/manifests/quickstart.yaml",
                                  "privgrad plan m.yaml --set privacy.target_epsilon=1 --json"}},
-          .run = run};
+          .run = do_plan};
 }
 
 }  // namespace privgrad::tool

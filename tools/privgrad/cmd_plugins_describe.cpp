@@ -55,7 +55,7 @@ const Component& find(const Catalog& catalog, const std::string& id) {
   throw ConfigError("'" + id + "' is offered more than once; say which: " + all);
 }
 
-int run(const Arguments& arguments) {
+int do_plugins_describe(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const Component& component = find(host.catalog(), arguments.operand(0));
   if (arguments.has("json")) {
@@ -79,7 +79,7 @@ Command plugins_describe_command() {
                            "plugins offer the same name.",
                 .examples = {"privgrad plugins describe optimizer/momentum",
                              "privgrad plugins describe schedule/constant --json"}},
-      .run = run};
+      .run = do_plugins_describe};
 }
 
 }  // namespace privgrad::tool

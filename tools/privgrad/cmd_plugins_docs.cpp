@@ -33,7 +33,7 @@ std::string index_page(const Index& index) {
   return text;
 }
 
-int run(const Arguments& arguments) {
+int do_plugins_docs(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const fs::path folder = arguments.operand(0);
   std::error_code failure;
@@ -63,7 +63,7 @@ Command plugins_docs_command() {
                 .operands = {"DIR"},
                 .options = {plugin_dir_option()},
                 .examples = {"privgrad plugins docs docs/components"}},
-      .run = run};
+      .run = do_plugins_docs};
 }
 
 }  // namespace privgrad::tool

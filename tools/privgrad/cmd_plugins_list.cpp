@@ -12,8 +12,6 @@
 namespace privgrad::tool {
 namespace {
 
-using Align = Table::Align;
-
 std::vector<const Component*> sorted(const Catalog& catalog) {
   std::vector<const Component*> components;
   for (const Component& component : catalog.components()) components.push_back(&component);
@@ -57,7 +55,7 @@ std::string list_text(const host::PluginHost& host) {
          "\n";
 }
 
-int run(const Arguments& arguments) {
+int do_plugins_list(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   if (arguments.has("json")) {
     print_json(list_json(host.catalog()));
@@ -82,7 +80,7 @@ Command plugins_list_command() {
                                "PRIVGRAD_PLUGIN_PATH\n(separated by ':'), in "
                                "~/.local/share/privgrad/plugins, and beside the program.",
                     .examples = {"privgrad plugins list", "privgrad plugins list --json"}},
-          .run = run};
+          .run = do_plugins_list};
 }
 
 }  // namespace privgrad::tool

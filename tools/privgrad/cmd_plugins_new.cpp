@@ -145,7 +145,7 @@ void write_folder(const fs::path& folder, const std::map<fs::path, std::string>&
   }
 }
 
-int run(const Arguments& arguments) {
+int do_plugins_new(const Arguments& arguments) {
   const std::string& kind = arguments.operand(0);
   const std::string& name = arguments.operand(1);
   const std::string vendor = arguments.has("vendor") ? arguments.text("vendor") : "example";
@@ -186,7 +186,7 @@ Command plugins_new_command() {
                     .examples = {"privgrad plugins new schedule warm_up",
                                  "privgrad plugins new accountant tight --dir plugins/tight "
                                  "--vendor acme"}},
-          .run = run};
+          .run = do_plugins_new};
 }
 
 }  // namespace privgrad::tool

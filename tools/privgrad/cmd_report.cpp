@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int run(const Arguments& arguments) {
+int do_report(const Arguments& arguments) {
   const fs::path directory = arguments.operand(0);
   if (arguments.has("statement")) {
     if (arguments.has("out")) throw UsageError("--statement prints; it cannot be used with --out");
@@ -59,7 +59,7 @@ Command report_command() {
                "is broken, or could\nnot be read or written",
            .examples = {"privgrad report runs/e2", "privgrad report runs/e2 --out e2.html",
                         "privgrad report runs/e2 --statement"}},
-      .run = run};
+      .run = do_report};
 }
 
 }  // namespace privgrad::tool

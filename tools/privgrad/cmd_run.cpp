@@ -83,7 +83,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result) {
   return 1;
 }
 
-int run(const Arguments& arguments) {
+int do_run(const Arguments& arguments) {
   if (arguments.has("out")) check_utf8(arguments.text("out"));
   core::RunOptions options;
   options.threads = arguments.has("threads")
@@ -145,7 +145,7 @@ Command run_command() {
                         "privgrad run m.yaml --set privacy.target_epsilon=2 --set seed=7 --out "
                         "runs/e2",
                         "privgrad run runs/e2/manifest.yaml --locked --json > summary.json"}},
-      .run = run};
+      .run = do_run};
 }
 
 }  // namespace privgrad::tool

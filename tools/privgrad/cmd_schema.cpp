@@ -8,7 +8,7 @@
 namespace privgrad::tool {
 namespace {
 
-int run(const Arguments& arguments) {
+int do_schema(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   print_json(core::manifest_schema(host.catalog()));
   return 0;
@@ -25,7 +25,7 @@ Command schema_command() {
                     .details = "An editor completes and checks a manifest that begins with\n"
                                "# yaml-language-server: $schema=privgrad.schema.json",
                     .examples = {"privgrad schema > privgrad.schema.json"}},
-          .run = run};
+          .run = do_schema};
 }
 
 }  // namespace privgrad::tool

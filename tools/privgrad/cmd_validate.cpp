@@ -48,7 +48,7 @@ void make_all(const core::Manifest& manifest) {
   if (!problems.empty()) throw core::ManifestError(std::move(problems));
 }
 
-int run(const Arguments& arguments) {
+int do_validate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   make_all(core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
   return 0;
@@ -66,7 +66,7 @@ Command validate_command() {
                     .details = "Opens no data and computes no noise: `privgrad plan` also tells "
                                "what the privacy budget and\nthe data have to say.",
                     .examples = {"privgrad validate examples/manifests/quickstart.yaml"}},
-          .run = run};
+          .run = do_validate};
 }
 
 }  // namespace privgrad::tool

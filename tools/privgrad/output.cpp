@@ -98,6 +98,12 @@ bool speaks_utf8() {
   return false;
 }
 
+std::string fixed_text(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
 std::string duration_text(double seconds) {
   constexpr double kMost = 359999.0;  // 99:59:59, about four days: a guess beyond it tells nothing
   const auto whole = static_cast<long>(std::ceil(std::clamp(seconds, 0.0, kMost)));

@@ -33,6 +33,9 @@ bool use_colour(int descriptor);
 /// Whether the user's locale says that the terminal shows UTF-8.
 bool speaks_utf8();
 
+/// \returns a number with that many digits after the point: "0.5000". \pre |value| < 1e40
+std::string fixed_text(double value, int decimals);
+
 /// \returns a time as one reads it on a clock: "0:07", "12:34", "3:05:00" (hours in front).
 std::string duration_text(double seconds);
 

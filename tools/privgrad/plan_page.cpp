@@ -16,8 +16,6 @@
 namespace privgrad::tool {
 namespace {
 
-using Align = Table::Align;
-
 constexpr std::size_t kCurveWidth = 40;
 constexpr std::size_t kIndent = 2;
 

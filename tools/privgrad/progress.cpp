@@ -1,7 +1,6 @@
 #include "progress.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -10,24 +9,19 @@
 namespace privgrad::tool {
 namespace {
 
-std::string fixed(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
-}
-
 std::string padded_left(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 /// Losses have no natural size, so small ones keep their digits.
 std::string loss_text(double loss) {
-  return std::isfinite(loss) && loss >= 1e-3 && loss < 1e4 ? fixed(loss, 4) : short_number(loss);
+  return std::isfinite(loss) && loss >= 1e-3 && loss < 1e4 ? fixed_text(loss, 4)
+                                                           : short_number(loss);
 }
 
 /// Never below the value: it is read as what was spent at most.
 std::string spent_text(double epsilon) {
-  return std::isfinite(epsilon) ? fixed(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
+  return std::isfinite(epsilon) ? fixed_text(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
 }
 
 void add_metric(std::string& line, const char* name, const std::optional<double>& train,
@@ -56,7 +50,7 @@ std::string ProgressDisplay::line(const core::Progress& progress, Detail detail)
   }
   add_metric(line, "loss", m.train_loss, m.test_loss, loss_text);
   add_metric(line, "accuracy", m.train_accuracy, m.test_accuracy,
-             [](double value) { return fixed(value, 4); });
+             [](double value) { return fixed_text(value, 4); });
   line += "  epsilon " + spent_text(progress.epsilon);
   if (target_epsilon_) line += " of " + format_number(*target_epsilon_);
   return line;

@@ -10,8 +10,6 @@
 namespace privgrad::tool {
 namespace {
 
-using Align = Table::Align;
-
 std::string metric_text(const std::optional<double>& value) {
   return value ? short_number(*value, 4) : "-";
 }

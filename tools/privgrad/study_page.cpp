@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "output.hpp"
@@ -12,30 +11,23 @@
 namespace privgrad::tool {
 namespace {
 
-using Align = Table::Align;
 using Json = nlohmann::json;
 
-std::string fixed(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
-}
-
 std::string number_or_dash(const Json& value, int decimals) {
-  return value.is_number() ? fixed(value.get<double>(), decimals) : "-";
+  return value.is_number() ? fixed_text(value.get<double>(), decimals) : "-";
 }
 
 /// Never smaller than it is.
 std::string p_text(const Json& p) {
   if (!p.is_number()) return "-";
   if (p.get<double>() < 1e-4) return "<0.0001";
-  return fixed(std::ceil(p.get<double>() * 1e4) / 1e4, 4);
+  return fixed_text(std::ceil(p.get<double>() * 1e4) / 1e4, 4);
 }
 
 std::string interval_text(const Json& interval) {
   if (!interval.is_array()) return "-";
-  return "[" + fixed(interval[0].get<double>(), 4) + ", " + fixed(interval[1].get<double>(), 4) +
-         "]";
+  return "[" + fixed_text(interval[0].get<double>(), 4) + ", " +
+         fixed_text(interval[1].get<double>(), 4) + "]";
 }
 
 std::string noise_text(const core::Plan& plan) {

@@ -24,6 +24,7 @@ class Table {
   std::vector<Align> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
+using Align = Table::Align;
 
 /// \returns the number of characters of UTF-8 text; terminals show most of them one cell wide.
 std::size_t character_count(const std::string& text);

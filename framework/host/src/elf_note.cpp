@@ -15,7 +15,7 @@
 namespace privgrad::host {
 namespace {
 
-constexpr std::array<char, 14> kSection{".privgrad.abi"};
+constexpr std::array<char, 14> kNoteSection{".privgrad.abi"};
 
 template <class T>
 T read_at(const OpenFile& file, std::uint64_t offset) {
@@ -73,13 +73,13 @@ AbiNote read_abi_note(const OpenFile& file) {
   const Elf64_Shdr& names = sections[header.e_shstrndx];
   for (const Elf64_Shdr& section : sections) {
     // Only this long a name can match; the sums below cannot overflow once these hold.
-    if (names.sh_size < kSection.size() || section.sh_name > names.sh_size - kSection.size() ||
-        names.sh_offset > file.size()) {
+    if (names.sh_size < kNoteSection.size() ||
+        section.sh_name > names.sh_size - kNoteSection.size() || names.sh_offset > file.size()) {
       continue;
     }
     const auto name =
-        read_at<std::array<char, kSection.size()>>(file, names.sh_offset + section.sh_name);
-    if (name != kSection) continue;
+        read_at<std::array<char, kNoteSection.size()>>(file, names.sh_offset + section.sh_name);
+    if (name != kNoteSection) continue;
     if (section.sh_type != SHT_PROGBITS || section.sh_size < sizeof(AbiNote)) {
       throw PluginError("its plugin note is malformed: too short");
     }

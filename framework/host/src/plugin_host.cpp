@@ -20,8 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".privgrad.so";
-
 /// Puts the floating-point state back, whatever the plugin did to it: one linked with -ffast-math
 /// runs crtfastmath.o on load and would switch the whole process to flush-to-zero, and accountants
 /// work with tails that small.
@@ -124,7 +122,7 @@ void check_pinned(const std::string& name, const std::string& sha256,
 
 const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (!name.ends_with(kSuffix) || !is_plain_text(name)) {
+  if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
     throw PluginError("not named like a plugin; expected NAME.privgrad.so in printable ASCII");
   }
   const fs::path path = resolve_trusted(file);

@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSuffix = ".privgrad.so";
 constexpr int kDeepest = 4;
 
 // secure_getenv: a set-user-id program must not let its caller choose its code.
@@ -157,7 +156,7 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();
-    if (file.filename().string().ends_with(kSuffix) && !walk->is_directory()) {
+    if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory()) {
       files.push_back(file);
     }
   }

@@ -5,6 +5,9 @@
 
 namespace privgrad::host {
 
+/// How the name of every plugin file ends.
+inline constexpr std::string_view kPluginSuffix = ".privgrad.so";
+
 /// True for 1 or more printable ASCII characters without '"' and '\\': a text that can be put in
 /// a message or between the quotes of a lock file as it is.
 bool is_plain_text(std::string_view text) noexcept;

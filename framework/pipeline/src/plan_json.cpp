@@ -1,6 +1,7 @@
 #include "privgrad/pipeline/plan_json.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 

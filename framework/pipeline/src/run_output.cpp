@@ -1,5 +1,6 @@
 #include "run_output.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "privgrad/pipeline/plan_json.hpp"

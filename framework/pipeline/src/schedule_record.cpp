@@ -1,5 +1,6 @@
 #include "privgrad/pipeline/schedule_record.hpp"
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "statement_prose.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "privgrad/value.hpp"

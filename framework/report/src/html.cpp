@@ -1,5 +1,7 @@
 #include "html.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include "privgrad/manifest/yaml.hpp"
 
 namespace privgrad::report {

@@ -1,5 +1,6 @@
 #include "privgrad/report/noise_error.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string number(double value) { return core::short_number(value, 4); }
+std::string rounded(double value) { return core::short_number(value, 4); }
 
 Series curve(const Json& mechanism) {
   Series series{.name = mechanism.at("name"), .points = {}};
@@ -26,7 +27,7 @@ Series curve(const Json& mechanism) {
 
 std::string noise_error_page(const Json& comparison) {
   const double momentum = comparison.at("momentum");
-  const std::string released = momentum < 1.0 ? "momentum " + number(momentum) : "prefix sums";
+  const std::string released = momentum < 1.0 ? "momentum " + rounded(momentum) : "prefix sums";
   const std::string name = comparison.at("name");
   HtmlTable table("Standard deviation of the noise in each coordinate",
                   {"mechanism", "aggregator", "node noise", "first step", "half way", "last step",
@@ -48,17 +49,17 @@ std::string noise_error_page(const Json& comparison) {
     }
     const Json& stddev = mechanism.at("stddev");
     table.add({mechanism.at("name"), mechanism.at("aggregator"),
-               number(mechanism.at("noise_multiplier")), number(stddev.front()),
-               number(stddev.at(stddev.size() / 2)), number(stddev.back()),
-               number(mechanism.at("root_mean_square"))});
+               rounded(mechanism.at("noise_multiplier")), rounded(stddev.front()),
+               rounded(stddev.at(stddev.size() / 2)), rounded(stddev.back()),
+               rounded(mechanism.at("root_mean_square"))});
     chart.series.push_back(curve(mechanism));
   }
   chart.from_zero = true;
   Charts charts;
   const std::string figure = charts.add(std::move(chart));
   std::string body = "<h1>" + escaped(name) + "</h1>\n";
-  body += paragraph("At epsilon " + number(comparison.at("target_epsilon")) + ", delta " +
-                    number(comparison.at("target_delta")) + ", " +
+  body += paragraph("At epsilon " + rounded(comparison.at("target_epsilon")) + ", delta " +
+                    rounded(comparison.at("target_delta")) + ", " +
                     comparison.at("adjacency").get<std::string>() + ", over " +
                     std::to_string(comparison.at("steps").get<std::uint64_t>()) +
                     " steps. Predicted from the plan alone: nothing was trained.");

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "privgrad/error.hpp"
-#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 
 namespace privgrad::report {
 namespace {

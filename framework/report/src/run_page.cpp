@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "digits.hpp"
 #include "document.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
@@ -16,12 +17,6 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_lower_bound;
 using core::short_number;
-
-constexpr int kBoundDigits = 5;
-
-std::string digits(std::optional<double> value, int count = 4) {
-  return value ? short_number(*value, count) : "-";
-}
 
 std::string whole(double value) { return short_number(value, 15); }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <system_error>
 
+#include "digits.hpp"
 #include "document.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
@@ -23,13 +24,8 @@ using core::short_bound;
 using core::short_number;
 using core::short_range;
 
-constexpr int kBoundDigits = 5;
 constexpr std::size_t kMostCurvePoints = 300;  // of each arm, with its interval
 constexpr double kSameEpsilon = 0.005;  // relative; below that, a chart over epsilon says nothing
-
-std::string digits(std::optional<double> value, int count = 4) {
-  return value ? short_number(*value, count) : "-";
-}
 
 /// "test accuracy" for test_accuracy.
 std::string spoken(std::string name) {

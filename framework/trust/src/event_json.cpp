@@ -1,6 +1,7 @@
 #include "privgrad/trust/event_json.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace privgrad::core {
 namespace {

@@ -6,12 +6,14 @@
 #include <array>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {

@@ -1,5 +1,6 @@
 #include "privgrad/trust/event_json.hpp"
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "privgrad/error.hpp"

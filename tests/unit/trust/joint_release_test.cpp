@@ -1,6 +1,7 @@
 #include "privgrad/trust/joint_release.hpp"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
 

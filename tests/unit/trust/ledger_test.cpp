@@ -11,6 +11,7 @@
 
 #include "fake_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "support.hpp"
 
 using namespace privgrad;

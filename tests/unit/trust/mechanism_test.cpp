@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "fake_accountant.hpp"

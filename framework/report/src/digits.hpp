@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "privgrad/trust/short_numbers.hpp"
+
+namespace privgrad::report {
+
+/// The digits of a bound on privacy, which is rounded away from its better side.
+inline constexpr int kBoundDigits = 5;
+
+/// A number as pages show it, or a dash where there is none.
+inline std::string digits(std::optional<double> value, int count = 4) {
+  return value ? core::short_number(*value, count) : "-";
+}
+
+}  // namespace privgrad::report

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace privgrad::tool {
+
+/// Becomes a program that lies beside the command, in lib/privgrad/: what not every command should
+/// carry. It goes on with this process: the same input and output, and its exit code is the
+/// command's. \param words  how it is called, without its name. \throws IoError if it is missing or
+/// cannot be started.
+[[noreturn]] void become_companion(const std::string& name, std::vector<std::string> words);
+
+}  // namespace privgrad::tool
