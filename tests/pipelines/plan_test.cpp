@@ -1,11 +1,13 @@
 // A plan is values: two of the same manifest are equal, copies are, and a run leaves its plan
 // alone.
-#include <cmath>
+#include <filesystem>
+#include <span>
 
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/trust/mechanism.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -90,6 +92,41 @@ TEST_CASE("components that are started for a plan charge what was planned", "[pl
     for (std::size_t step = 0; step < costs.size(); ++step)
       CHECK(costs[step] == plan.charges[step].cost);
   }
+}
+
+namespace {
+
+/// The first instance, which plans, charges each step in full; those that follow, nothing.
+class FickleSampler final : public Sampler {
+ public:
+  explicit FickleSampler(const Params&) : is_first_(made++ == 0) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    if (is_first_) return {releases.begin(), releases.end()};
+    return std::vector<Event>(releases.size(), Event::zcdp(1e-6));
+  }
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+              std::vector<std::uint32_t>& batch) const override {
+    batch.clear();
+    for (std::size_t row = 0; row < rows; ++row) batch.push_back(static_cast<std::uint32_t>(row));
+  }
+  inline static int made = 0;
+
+ private:
+  bool is_first_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a sampler whose instances charge differently does not run", "[plan][privacy]") {
+  FickleSampler::made = 0;
+  const Catalog catalog = house_with({offer<Sampler, FickleSampler>("fickle")});
+  Experiment experiment(kBase, {"sampler=fickle"}, catalog);
+  REQUIRE(experiment.plan().charges.front().cost == experiment.plan().charges.front().release);
+  CHECK_THROWS_AS(experiment.run(), PluginError);
+  CHECK_FALSE(std::filesystem::exists(experiment.run_dir() / "ledger.jsonl"));
 }
 
 TEST_CASE("an outcome states the charges of the client that it names, and nothing else of it",

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "guard.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/mechanism.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -41,6 +43,22 @@ Components start_components(const Plan& plan) {
   start_aggregator(*plan.manifest, *made.aggregator, plan.facts, multipliers, plan.clip_norm,
                    plan.learning_rate);
   return made;
+}
+
+void check_charges(const Plan& plan, const Components& started) {
+  if (plan.manifest->noise_off || plan.correlated) return;
+  const Manifest& manifest = *plan.manifest;
+  const std::vector<Event> releases = manifest.aggregator.with_position(
+      [&] { return release_events(*started.aggregator, plan.steps(), manifest.adjacency); });
+  const std::vector<Charge> charges = sampled_charges(manifest, *started.sampler, releases);
+  for (std::size_t step = 0; step < charges.size(); ++step) {
+    if (charges[step] == plan.charges[step]) continue;
+    throw PluginError(manifest.sampler.component->full_name() + " or " +
+                      manifest.aggregator.component->full_name() + ": step " +
+                      std::to_string(step) +
+                      " is charged otherwise than when it was planned; two instances with the "
+                      "same parameters must agree");
+  }
 }
 
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,

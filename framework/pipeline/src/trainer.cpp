@@ -80,6 +80,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
 }
 
 void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
+  check_charges(plan_, made_);
   accountant_ = make_accountant(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
   ledger_.emplace(
