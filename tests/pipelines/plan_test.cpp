@@ -107,7 +107,7 @@ class FickleSampler final : public Sampler {
     return std::vector<Event>(releases.size(), Event::zcdp(1e-6));
   }
   void sample(std::uint64_t, std::size_t rows, const RandomSource&,
-              std::vector<std::uint32_t>& batch) const override {
+              std::vector<std::uint32_t>& batch) override {
     batch.clear();
     for (std::size_t row = 0; row < rows; ++row) batch.push_back(static_cast<std::uint32_t>(row));
   }

@@ -95,7 +95,7 @@ Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {
     throw UsageError("the auxiliary data that can be made are vectors, but " +
-                     manifest.model.component->factory.info.name + " takes examples of " +
+                     manifest.model.name() + " takes examples of " +
                      to_text(shape.features) + "; give --auxiliary");
   }
   Value data{Value::Object{}};
@@ -110,7 +110,7 @@ Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const Value* given = manifest.resolved.find("data")->find("transforms");
   const auto& all = std::get<Value::List>(given->data());
   for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
-    const std::string& name = manifest.transforms[i].component->factory.info.name;
+    const std::string& name = manifest.transforms[i].name();
     if (name == "standardize" || name == "scale_max_norm") transforms.push_back(all[i]);
   }
   data.set("transforms", std::move(transforms));

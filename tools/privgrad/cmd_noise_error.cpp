@@ -149,7 +149,7 @@ double momentum_of(const core::Manifest& manifest) {
 Question question_of(const Arguments& arguments, const core::Manifest& manifest) {
   Question question;
   const Params& params = manifest.aggregator.params;
-  const std::string& name = manifest.aggregator.component->factory.info.name;
+  const std::string& name = manifest.aggregator.name();
   if (name == "tree_reduced") {
     if (!arguments.has("momentum")) question.momentum = momentum_of(manifest);
     question.smoothness = params.real("smoothness");

@@ -5,9 +5,13 @@
 #include <utility>
 #include <variant>
 
+#include "manifest_paths.hpp"
 #include "manifest_values.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/influence.hpp"
 #include "privgrad/manifest/manifest_names.hpp"
 #include "privgrad/manifest/utility_bound.hpp"
+#include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
 
@@ -110,7 +114,7 @@ Value ManifestReader::with_steps(const Value& root) {
   if (!found.empty()) return with(1);  // reported with the manifest's other keys
   const BestSteps best =
       best_steps(Descent{.kappa = facts.real("kappa"), .alpha = facts.real("alpha")},
-                 has_dynamic_noise() ? BudgetSplit::dynamic : BudgetSplit::uniform);
+                 divides_noise_by_influence() ? BudgetSplit::dynamic : BudgetSplit::uniform);
   if (best.bound >= 1.0) {
     problems_.add(steps->mark, "steps",
                   "is auto, but by utility no number of steps promises any progress: the least "
@@ -121,13 +125,28 @@ Value ManifestReader::with_steps(const Value& root) {
   return with(best.steps);
 }
 
-bool ManifestReader::has_dynamic_noise() const {
+bool ManifestReader::divides_noise_by_influence() const {
   const Value* schedules = root_.find("schedules");
   const Value* noise = schedules == nullptr ? nullptr : schedules->find("noise_multiplier");
   const Value* kind = noise == nullptr ? nullptr : noise->find("kind");
   const Value* name = kind == nullptr ? noise : kind;
   const auto* text = name == nullptr ? nullptr : std::get_if<std::string>(&name->data());
-  return text != nullptr && (*text == "dynamic" || text->ends_with(":dynamic"));
+  if (text == nullptr) return false;
+  try {
+    const Component& component = catalog_.find<Schedule>(*text);
+    const std::vector<ParamSpec>& specs = component.factory.info.params;
+    std::vector<Problem> found;
+    Value params =
+        Params::check(specs, kind == nullptr ? Value{Value::Object{}} : *noise, found, {"kind"})
+            .value();
+    ManifestProblems missing_files("");
+    resolve_paths(specs, params, "schedules.noise_multiplier", folders_, missing_files);
+    if (!found.empty() || !missing_files.empty()) return false;
+    const auto schedule = Catalog::create<Schedule>(component, Params::check(specs, params, found));
+    return dynamic_cast<const FromInfluence*>(schedule.get()) != nullptr;
+  } catch (const Error&) {
+    return false;  // is reported where the schedule is read
+  }
 }
 
 std::uint64_t ManifestReader::steps_or_rounds(const Manifest& manifest) const {

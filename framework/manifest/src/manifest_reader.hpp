@@ -41,10 +41,11 @@ class ManifestReader {
   bool check_version();
   void read_root(Manifest& manifest);
   /// The manifest with a number for steps: auto where `utility` says enough, the one with the least
-  /// utility bound: that of dynamic noise if the schedule is that one, else of uniform noise. Known
-  /// before any data is.
+  /// utility bound: that of dynamic noise if the schedule divides the budget so, else of uniform
+  /// noise. Known before any data is.
   Value with_steps(const Value& root);
-  bool has_dynamic_noise() const;
+  /// Whether the noise schedule is made from an influence (FromInfluence).
+  bool divides_noise_by_influence() const;
   /// What the progress line counts.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);

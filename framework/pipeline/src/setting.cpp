@@ -46,7 +46,7 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
   setting->data = manifest.data.make<DataSource>();
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   if (setting->info.train_rows == 0)
-    throw IoError(manifest.data.position + ": error: data: there are no training examples");
+    throw IoError(error_text(manifest, "data", "there are no training examples"));
   const ExampleShape shape = plan_transforms(manifest, *setting);
   setting->dataset_size = public_size(manifest, setting->info);
   setting->model = manifest.model.make<Model>();

@@ -50,9 +50,9 @@ StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
     some_steps.steps = std::max<std::uint64_t>(1, owner.steps);
     facts.batch_size = start_sampler(manifest, *made.sampler, some_steps, {}).front();
   } else if (chooses_steps || manifest.auto_learning_rate) {
-    throw ManifestError({manifest.batch_size.position +
-                         ": error: schedules.batch_size: changes the batches, for which no "
-                         "theorem says an auto value; give the sampler's batch_size instead"});
+    throw error_at(manifest, "schedules.batch_size",
+                   "changes the batches, for which no theorem says an auto value; give the "
+                   "sampler's batch_size instead");
   }
   if (chooses_steps) {
     count.auto_values.push_back(chosen_steps(manifest, facts, *made.aggregator));

@@ -134,17 +134,18 @@ std::unique_ptr<Manifest> manifest_of(const Study& study, const Arm& arm,
 
 void check_mode(const Manifest& manifest) {
   if (manifest.mode != Mode::release) return;
-  throw PrivacyError(manifest.position_of("mode") +
-                     ": error: mode: a study pairs its runs by their seeds, which release mode "
-                     "refuses; use mode: research");
+  throw privacy_error_at(manifest, "mode",
+                         "a study pairs its runs by their seeds, which release mode refuses; use "
+                         "mode: research");
 }
 
 /// What equal privacy asks of a manifest alone.
 void check_target(const Manifest& manifest, const Manifest& first) {
   const auto refuse = [&](const char* key, const std::string& why) {
-    throw PrivacyError(manifest.position_of(key) + ": error: " + key + ": " + why +
-                       "; a study compares its arms at the same privacy, unless it says "
-                       "equal_privacy: false, which every output then shows");
+    throw privacy_error_at(manifest, key,
+                           why +
+                               "; a study compares its arms at the same privacy, unless it says "
+                               "equal_privacy: false, which every output then shows");
   };
   const auto differs = [](const std::string& other, const std::string& own) {
     return "is " + own + " here and " + other + " in the first arm";
@@ -176,32 +177,27 @@ void check_guarantee(const Plan& plan) {
       epsilon >= (1.0 - kEpsilonTolerance) * target) {
     return;
   }
-  throw PrivacyError(manifest.position_of("privacy.target_epsilon") +
-                     ": error: privacy.target_epsilon: is " + format_number(target) +
-                     ", but the arm cannot be calibrated to it: it spends " +
-                     format_number(epsilon) + " in " + std::to_string(plan.affordable_steps) +
-                     " of " + std::to_string(plan.steps()) + " steps");
+  throw privacy_error_at(
+      manifest, "privacy.target_epsilon",
+      "is " + format_number(target) + ", but the arm cannot be calibrated to it: it spends " +
+          format_number(epsilon) + " in " + std::to_string(plan.affordable_steps) + " of " +
+          std::to_string(plan.steps()) + " steps");
 }
 
 void check_metrics(const Plan& plan, const Study& study) {
   for (const StudyMetric& metric : study.metrics) {
     const bool needs_test = metric.name.starts_with("test_");
     if (needs_test && plan.setting->info.test_rows == 0) {
-      throw ManifestError({plan.manifest->data.position +
-                           ": error: data: there are no test "
-                           "examples, but the study asks for " +
-                           metric.name});
+      throw error_at(*plan.manifest, "data",
+                     "there are no test examples, but the study asks for " + metric.name);
     }
     if (metric.name == "gradient_norm" && !plan.manifest->gradient_norm) {
-      throw ManifestError({plan.manifest->position_of("gradient_norm") +
-                           ": error: gradient_norm: is not measured, but the study asks for it; "
-                           "set gradient_norm: true"});
+      throw error_at(*plan.manifest, "gradient_norm",
+                     "is not measured, but the study asks for it; set gradient_norm: true");
     }
     if (metric.name.ends_with("accuracy") && plan.setting->network.input.classes == 0) {
-      throw ManifestError({plan.manifest->data.position +
-                           ": error: data: has no classes, but the "
-                           "study asks for " +
-                           metric.name});
+      throw error_at(*plan.manifest, "data",
+                     "has no classes, but the study asks for " + metric.name);
     }
   }
 }

@@ -44,15 +44,15 @@ std::optional<std::pair<std::string, std::string>> split_hash(std::string_view l
 /// choose, has an end: that of an event is at most 192. \param problem  out: set if the line cannot
 /// be read.
 nlohmann::json parse_line(const std::string& text, std::string& problem) {
-  constexpr int kDeepest = 256;
+  constexpr int kDeepestLine = 256;
   bool too_deep = false;
   const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    too_deep = too_deep || depth > kDeepest;
+    too_deep = too_deep || depth > kDeepestLine;
     return !too_deep;
   };
   nlohmann::json json = nlohmann::json::parse(text, watch, false);
   if (too_deep) {
-    problem = "the line is nested deeper than " + std::to_string(kDeepest);
+    problem = "the line is nested deeper than " + std::to_string(kDeepestLine);
   } else if (json.is_discarded()) {
     problem = "the line is no JSON";
   }
