@@ -65,7 +65,8 @@ bool is_nothing(const Event& event) {
 }
 
 /// The accountant after the given charges, one by one: the very additions that the ledger will
-/// make, so that the run cannot differ from its plan by a rounding. \param beside  composed first.
+/// make, so that the run cannot differ from its plan by a rounding.
+/// \param beside  composed first.
 ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
                                           const std::vector<Charge>& beside,
                                           const std::vector<Charge>& charges, std::uint64_t count) {
@@ -510,8 +511,9 @@ class Planner {
                                   .note = "no noise"}});
   }
 
-  /// Starts the aggregator. \returns whether its releases share data or noise between steps, in
-  /// which case they are accounted for the sampler's order; the sampler has been started.
+  /// Starts the aggregator.
+  /// \returns whether its releases share data or noise between steps, in which case they are
+  ///   accounted for the sampler's order; the sampler has been started.
   bool plan_correlated(const Setting& setting) {
     plan_.correlated.reset();
     auto parts = manifest_.aggregator.with_position([&] {

@@ -30,14 +30,16 @@ struct OwnerSetting {
 Plan plan_setting(const Manifest& manifest);
 
 /// Sampler, noise and cost of an owner's steps, for the network of `setting`, without data, model
-/// and what is unaccounted. \throws as make_plan().
+/// and what is unaccounted.
+/// \throws as make_plan().
 Plan plan_owner(const Manifest& manifest, const Plan& setting, const OwnerSetting& owner);
 
-/// The same plan with components of its own. \param plan  that plan_owner() made, without
-/// correlated releases.
+/// The same plan with components of its own.
+/// \param plan  that plan_owner() made, without correlated releases.
 Plan twin_of(const Plan& plan);
 
-/// Lists what no accountant is charged for. \throws PrivacyError for it in release mode.
+/// Lists what no accountant is charged for.
+/// \throws PrivacyError for it in release mode.
 void list_unaccounted(Plan& plan, std::vector<Unaccounted> more = {});
 
 /// One hyper-parameter over time, as the manifest's schedule gives it.

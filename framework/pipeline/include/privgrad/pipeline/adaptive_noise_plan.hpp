@@ -55,7 +55,8 @@ struct AdaptiveNoisePlan {
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest, const Plan& plan);
 
 /// What can be seen only once the plan has its charges: that each step is charged as a release of
-/// its own. \throws as plan_adaptive_noise().
+/// its own.
+/// \throws as plan_adaptive_noise().
 void check_adaptive_noise(const Manifest& manifest, const Plan& plan);
 
 }  // namespace privgrad::core

@@ -140,9 +140,8 @@ RandomKey run_key(const Manifest& manifest);
 
 /// \param manifest  must outlive the plan.
 /// \throws ManifestError for what does not fit together; PrivacyError for what is not proved, what
-/// the
-///   budget cannot pay a single step of, and what release mode refuses, each with its place in the
-///   manifest; IoError if the data's headers cannot be read.
+///   the budget cannot pay a single step of, and what release mode refuses, each with its place in
+///   the manifest; IoError if the data's headers cannot be read.
 Plan make_plan(const Manifest& manifest);
 
 }  // namespace privgrad::core
