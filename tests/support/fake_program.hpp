@@ -33,13 +33,16 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// A program that forgets to write every row but the first.
+/// A program of one parameter whose gradients are the features, and that forgets to write the rows of
+/// examples whose feature is 0.
 class ForgetfulProgram final : public privgrad::Program {
  public:
   std::size_t parameter_count() const override { return 1; }
   void load_parameters(std::span<const float>) override {}
   void gradient_rows(const privgrad::Batch& batch, std::span<float> rows) const override {
-    rows[0] = batch.features[0];
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (batch.features[i] != 0.0f) rows[i] = batch.features[i];
+    }
   }
   privgrad::Evaluation evaluate(const privgrad::Batch&) const override { return {}; }
 };

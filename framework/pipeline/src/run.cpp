@@ -83,7 +83,7 @@ class Training {
   }
 
   /// \returns whether the step is paid for, and what chooses its noise. Nothing has been released
-  /// when it is not.
+  ///   when it is not.
   bool pay_for(std::uint64_t step) {
     const bool paid = trainer_.choose_noise(step, bench_, data_.test) && trainer_.pay_for(step);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();

@@ -27,7 +27,8 @@ class RunOutput {
   /// What the first line of a ledger says besides the budget.
   nlohmann::json ledger_facts() const;
 
-  /// Measures the model, and adds a line to metrics.jsonl. \param progress  without metrics.
+  /// Measures the model, and adds a line to metrics.jsonl.
+  /// \param progress  without metrics.
   /// \param more  members of that line.
   void report(Progress progress, const nlohmann::json& more, const RunData& data,
               const Workbench& bench, Executor& executor);

@@ -23,7 +23,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
                            ManifestProblems& problems);
 
 /// \returns the index of the arm that `baseline` names, or describes by its place on the axes; 0 if
-/// it is not given.
+///   it is not given.
 std::size_t find_baseline(const Value& root, const StudyAxes& axes, const std::vector<Arm>& arms,
                           ManifestProblems& problems);
 

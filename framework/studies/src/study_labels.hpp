@@ -13,7 +13,7 @@ namespace privgrad::core {
 bool is_label(std::string_view text);
 
 /// \returns a short name for each value of an axis: the value itself, or the kind of a component,
-/// with its parameters where two would else have the same name. "" for what has no short name.
+///   with its parameters where two would else have the same name. "" for what has no short name.
 std::vector<std::string> labels_of(const std::vector<Value>& values);
 
 /// Equal as YAML: 1 and 1.0 are, and objects are in any order.

@@ -25,7 +25,8 @@ class ArmProblems {
  public:
   explicit ArmProblems(const Study& study) : study_(study) {}
 
-  /// Does something for an arm and keeps what it throws. \returns whether it threw nothing.
+  /// Does something for an arm and keeps what it throws.
+  /// \returns whether it threw nothing.
   template <class Action>
   bool guard(const Arm& arm, Action action) {
     try {

@@ -165,9 +165,11 @@ class Reader {
   }
 
   static std::string kind_of(const Json& json) {
-    return json.is_number_float() ? "a real"
-           : json.is_number()     ? "an integer"
-                                  : std::string(json.type_name());
+    if (json.is_null()) return "null";
+    if (json.is_number_float()) return "a real";
+    if (json.is_number()) return "an integer";
+    const std::string type = json.type_name();
+    return (json.is_array() || json.is_object() ? "an " : "a ") + type;
   }
 
   [[noreturn]] void fail(const Place& place, const std::string& what) const {

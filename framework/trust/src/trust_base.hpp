@@ -9,9 +9,9 @@
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid and Released. Not installed, not exported; included by
-/// clipped_sum.cpp, mechanism.cpp and correlated_mechanism.cpp alone, and a test sees to it that
-/// this stays so.
+/// The only maker of Bounded, BoundedOnGrid and Released. Included by clipped_sum.cpp, mechanism.cpp
+/// and correlated_mechanism.cpp alone, and by the library that makes released values for the
+/// conformance suite. It is not installed, and other targets do not have this folder on their path.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.

@@ -1,5 +1,6 @@
 #include "privgrad/trust/clipped_sum.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -68,10 +69,13 @@ TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][
 
 TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
   SerialExecutor serial;
-  // 600 rows of one parameter are ten chunks in eight lanes: two lanes use their memory again.
-  const Dataset data = make_data(1, std::vector<float>(600, 0.5f), std::vector<float>(600, 0.0f));
+  // 600 rows of one parameter are chunks of 64 in eight lanes: the last 88 rows, which are forgotten,
+  // are in the memory of others that were written.
+  std::vector<float> features(600, 0.0f);
+  std::fill_n(features.begin(), 512, 0.5f);
+  const Dataset data = make_data(1, features, std::vector<float>(600, 0.0f));
   CHECK(values_of(clipped_sum(ForgetfulProgram(), data, all_rows(data), 1.0, serial))[0] ==
-        0.5f * 10);
+        0.5f * 512);
 }
 
 TEST_CASE("the clipped sum of known rows", "[clip]") {

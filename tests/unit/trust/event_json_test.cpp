@@ -82,7 +82,7 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
   fails(R"({"event":"gausian","noise_multiplier":1})", "did you mean 'gaussian'?");
   fails(R"({"event":"gaussian"})", "noise_multiplier: is missing");
   fails(R"({"event":"gaussian","noise_multiplier":"1"})",
-        "noise_multiplier is string, expected a number");
+        "noise_multiplier: is a string, expected a number");
   fails(R"({"event":"gaussian","noise_multiplier":0})", "above 0, got 0");
   fails(R"({"event":"gaussian","noise_multiplier":1e999})", "e.json");
   fails(R"({"event":"gaussian","noise_multiplier":1,"noise_multiplyer":2})",

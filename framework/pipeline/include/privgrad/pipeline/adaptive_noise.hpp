@@ -38,12 +38,14 @@ class AdaptiveNoise {
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
   /// To be called before each step is paid for: measures, if a measurement is due, and chooses the
-  /// noise of the step. \param program  holds the released model. \param test  the test rows.
+  /// noise of the step.
+  /// \param program  holds the released model.
+  /// \param test  the test rows.
   /// \returns false if the measurement does not fit in the budget; nothing was released then.
   bool choose(std::uint64_t step, const Program& program, const Dataset& test, Ledger& ledger);
 
-  /// Pays for the step, by the noise that was chosen for it. \returns nothing if the budget does
-  /// not pay for it.
+  /// Pays for the step, by the noise that was chosen for it.
+  /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
   /// Of the last step that was paid for, or of the first one.

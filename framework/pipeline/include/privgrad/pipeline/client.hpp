@@ -38,8 +38,8 @@ class WorkbenchPool {
 /// Threads: calls on one client never overlap; clients of different workbenches may run at once.
 class Client {
  public:
-  /// \param number   of the client, 0-based. \param data  all training examples; it looks at its
-  ///   own. All outlive the client.
+  /// \param number   of the client, 0-based.
+  /// \param data  all training examples; it looks at its own. All outlive the client.
   /// \param run_key  that of the run; see key_of().
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RandomKey& run_key, Executor& executor);

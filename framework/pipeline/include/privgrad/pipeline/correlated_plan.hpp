@@ -59,8 +59,7 @@ Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 /// differences since the anchors, then of differences between them (of this the steps after the
 /// first epoch, if there are any).
 /// \throws PrivacyError, PluginError as CorrelatedRecipes::of(); PluginError for a bound that is
-/// not
-///   one.
+///   not one.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);

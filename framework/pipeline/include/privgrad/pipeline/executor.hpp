@@ -6,7 +6,8 @@
 
 namespace privgrad::core {
 
-/// An executor on its own TBB arena. \param threads  > 0.
+/// An executor on its own TBB arena.
+/// \param threads  > 0.
 std::unique_ptr<Executor> make_executor(int threads);
 
 /// \returns the number of threads that the machine lets this process use, at least 1.

@@ -24,13 +24,14 @@ class GradientDifferences {
   /// \param plan  correlated. \param rule  the started aggregator's ability. All outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
-  /// \param step  each once, in order. \param parameters  the step's iterate, which `program`
-  /// holds.
+  /// \param step  each once, in order.
+  /// \param parameters  the step's iterate, which `program` holds.
   std::vector<Bounded> sums(std::uint64_t step, std::span<const float> parameters,
                             const Program& program, const Dataset& data,
                             std::span<const std::uint32_t> batch, const Clip& clip);
 
-  /// What the optimizer gets from the releases of the step. \param noised  whether they have noise.
+  /// What the optimizer gets from the releases of the step.
+  /// \param noised  whether they have noise.
   Released combine(std::uint64_t step, std::span<const Released> parts, double clip_norm,
                    double divisor, bool noised);
 

@@ -75,7 +75,7 @@ class LossEstimator {
   /// \param before  the model that the clients received, [parameters].
   /// \param clients  those whose models arrived, in a fixed order.
   /// \returns nothing for what cannot be known yet; nothing at all for a round in which a client's
-  /// learning rates were 0, so that its model shows no gradient.
+  ///   learning rates were 0, so that its model shows no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
 
  private:

@@ -33,18 +33,20 @@ struct Workbench {
   void load(std::vector<float> values);
 };
 
-/// \param plan  with a model and a network. \param backend  made if it is null and the model does
-/// not
-///   execute itself; outlives the program, as does the executor.
+/// \param plan  with a model and a network.
+/// \param backend  made if it is null and the model does not execute itself; outlives the program,
+///   as does the executor.
 /// \throws as make_workbench()
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor);
 
-/// \param plan  with a model and a network. \param executor  outlives the workbench.
+/// \param plan  with a model and a network.
+/// \param executor  outlives the workbench.
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
-/// \returns the model's initial parameters. \param key  that of the run.
+/// \returns the model's initial parameters.
+/// \param key  that of the run.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
 /// Trains on the data of one owner, and answers for what that costs them: the sampler, the
@@ -65,13 +67,15 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// To be called before the first step, unless noise is off. \param facts  more of them for the
-  /// ledger's first line. \throws IoError
+  /// To be called before the first step, unless noise is off.
+  /// \param facts  more of them for the ledger's first line.
+  /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
   /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
   /// schedule follows, if that is due, and chooses the noise of the step.
-  /// \param bench  holds the model. \param test  the test rows.
+  /// \param bench  holds the model.
+  /// \param test  the test rows.
   /// \returns whether the budget paid for that.
   bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
 

@@ -22,7 +22,8 @@ struct InfluenceQuestion {
   std::vector<ManifestChange> changes;
 };
 
-/// `count` steps from the first to the last, about equally far apart. \param count  >= 1.
+/// `count` steps from the first to the last, about equally far apart.
+/// \param count  >= 1.
 std::vector<std::uint64_t> spread_steps(std::uint64_t steps, std::uint64_t count);
 
 /// The study that answers it: an arm with all noise as it is, and one for each step and factor.
@@ -32,8 +33,9 @@ Study influence_study(const InfluenceQuestion& question);
 
 /// For each seed, the slope of the line through (sigma_t^2, training loss at the end) over the
 /// factors, by least squares (the paper's fit c2 sigma_t^2 + c0); their mean over the seeds, and
-/// its standard error (0 for one seed). \param runs  those of influence_study(question). \throws
-/// NumericError if a run diverged.
+/// its standard error (0 for one seed).
+/// \param runs  those of influence_study(question).
+/// \throws NumericError if a run diverged.
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,
                                                    const StudyRuns& runs);
 

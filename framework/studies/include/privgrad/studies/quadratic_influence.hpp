@@ -26,7 +26,8 @@ struct QuadraticDescent {
 std::vector<double> quadratic_influence(const QuadraticDescent& descent);
 
 /// The eigenvalues of a symmetric matrix, ascending (Jacobi's method).
-/// \param matrix  row-major, [size, size]. \throws NumericError if it does not converge.
+/// \param matrix  row-major, [size, size].
+/// \throws NumericError if it does not converge.
 std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_t size);
 
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
