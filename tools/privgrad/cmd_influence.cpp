@@ -95,8 +95,8 @@ Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {
     throw UsageError("the auxiliary data that can be made are vectors, but " +
-                     manifest.model.name() + " takes examples of " +
-                     to_text(shape.features) + "; give --auxiliary");
+                     manifest.model.name() + " takes examples of " + to_text(shape.features) +
+                     "; give --auxiliary");
   }
   Value data{Value::Object{}};
   data.set("kind", "synthetic");

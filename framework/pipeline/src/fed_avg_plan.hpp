@@ -9,7 +9,8 @@
 namespace privgrad::core {
 
 /// fed_avg: every client for itself. Makes the clients' plans, and what the run's estimates cost.
-/// \param federated  gets them. \returns the plan of the client whose guarantee is the weakest.
+/// \param federated  gets them.
+/// \returns the plan of the client whose guarantee is the weakest.
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);
 

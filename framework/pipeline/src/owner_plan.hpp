@@ -25,7 +25,8 @@ struct OwnerSetting {
 };
 
 /// The plan of an owner's steps, in stages: step count, schedules, charges with the noise's scale,
-/// budget. What nobody is charged for is not listed yet. \throws as make_plan().
+/// budget. What nobody is charged for is not listed yet.
+/// \throws as make_plan().
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner);
 

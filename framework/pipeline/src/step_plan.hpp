@@ -32,7 +32,8 @@ struct StepSetting {
 
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
 /// accountant proves the target of all steps.
-/// \param target  for epsilon. \param beside  paid for first.
+/// \param target  for epsilon.
+/// \param beside  paid for first.
 /// \throws ManifestError, PrivacyError with the place, for what does not fit together or is not
 /// proved.
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,

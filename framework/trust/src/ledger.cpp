@@ -41,7 +41,8 @@ std::optional<std::pair<std::string, std::string>> split_hash(std::string_view l
 }
 
 /// A line as JSON. It is copied by recursion, so its depth, which whoever wrote the file may
-/// choose, has an end: that of an event is at most 192. \param problem  out: set if the line cannot
+/// choose, has an end: that of an event is at most 192.
+/// \param problem  out: set if the line cannot
 /// be read.
 nlohmann::json parse_line(const std::string& text, std::string& problem) {
   constexpr int kDeepestLine = 256;

@@ -73,7 +73,8 @@ class PRIVGRAD_API LinearDescent {
 
   virtual ~LinearDescent();
 
-  /// \param step  0-based. \returns finite numbers, the same on every call.
+  /// \param step  0-based.
+  /// \returns finite numbers, the same on every call.
   virtual Coefficients coefficients(std::uint64_t step) const = 0;
 };
 

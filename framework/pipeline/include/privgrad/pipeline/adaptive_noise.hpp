@@ -30,7 +30,9 @@ namespace privgrad::core {
 /// private as the rows and stay here.
 class AdaptiveNoise {
  public:
-  /// \param plan  with noise that adapts. \param train  the private rows. \param key  of the run.
+  /// \param plan  with noise that adapts.
+  /// \param train  the private rows.
+  /// \param key  of the run.
   /// \param aggregator  of the run, started; told whenever the noise changes.
   AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
                 const RandomKey& key, Executor& executor);

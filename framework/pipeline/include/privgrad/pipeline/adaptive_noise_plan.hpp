@@ -45,7 +45,8 @@ std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 
 /// What can be seen only once the steps have their charges: that each is charged as a release of
-/// its own. \throws as plan_adaptive_noise().
+/// its own.
+/// \throws as plan_adaptive_noise().
 void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
 /// The budget is what is known beforehand: what is spent in the end depends on what is released.

@@ -25,7 +25,8 @@ struct Components {
   PublicOrder* order = nullptr;
 };
 
-/// As the manifest names them. \param groups  of the network's parameters.
+/// As the manifest names them.
+/// \param groups  of the network's parameters.
 Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups);
 
 /// The same, started for a plan, so that they release what was planned and nothing else.
@@ -33,10 +34,12 @@ Components start_components(const Plan& plan);
 
 /// What is accounted is what runs: components that were made for a plan must charge each step as
 /// those did that it was made by. Correlated releases are checked batch by batch instead, and run by
-/// the plan's own recipes. \throws PluginError naming the first step that is charged otherwise.
+/// the plan's own recipes.
+/// \throws PluginError naming the first step that is charged otherwise.
 void check_charges(const Plan& plan, const Components& started);
 
-/// Starts the sampler. \param batch_sizes  of every step; empty: its own.
+/// Starts the sampler.
+/// \param batch_sizes  of every step; empty: its own.
 /// \returns how many examples it expects in each step.
 /// \throws ManifestError, PrivacyError with the place: it does not follow the sizes, or has no
 /// proof.

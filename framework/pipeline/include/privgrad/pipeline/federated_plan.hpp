@@ -68,7 +68,8 @@ struct FederatedPlan {
 /// would then decide who takes part.
 RandomKey server_key(const RandomKey& run_key);
 
-/// The sampler of a client's estimates, started. \param size  public, of the client's data.
+/// The sampler of a client's estimates, started.
+/// \param size  public, of the client's data.
 ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint64_t size,
                                              const std::vector<double>& batch_size);
 

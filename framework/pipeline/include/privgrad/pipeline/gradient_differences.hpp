@@ -21,7 +21,8 @@ namespace privgrad::core {
 /// Threads: calls never overlap.
 class GradientDifferences {
  public:
-  /// \param plan  correlated. \param rule  the started aggregator's ability. All outlive this.
+  /// \param plan  correlated.
+  /// \param rule  the started aggregator's ability. All outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
   /// \param step  each once, in order.

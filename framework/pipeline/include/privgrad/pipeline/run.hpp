@@ -52,8 +52,8 @@ struct RunResult : Outcome {
 ///
 /// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
 /// computed and released. A step that cannot be paid for ends the run before the data is touched,
-/// with the model so far. \throws IoError, NumericError, PluginError, PrivacyError; a run that
-/// throws leaves its ledger.
+/// with the model so far.
+/// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
 RunResult run(const Plan& plan, const RunOptions& options);
 
 }  // namespace privgrad::core

@@ -19,7 +19,8 @@ namespace privgrad::core {
 /// "prose" has the same in sentences, one text a paragraph; the first sentence says what stains the
 /// guarantee, if something does ("stain" has that alone). "short" is one line for the model file.
 ///
-/// Privacy: a function of the plan and of what was released. \throws nothing of its own.
+/// Privacy: a function of the plan and of what was released.
+/// \throws nothing of its own.
 nlohmann::json privacy_statement(const Plan& plan, const Outcome& outcome);
 
 }  // namespace privgrad::core

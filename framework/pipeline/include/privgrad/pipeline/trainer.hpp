@@ -58,7 +58,8 @@ class Trainer {
  public:
   /// \param plan  the owner's, for which the trainer makes components of its own. Outlives the
   ///   trainer, as do the others.
-  /// \param data  holds the owner's rows. \param rows  which they are; nothing: all of them.
+  /// \param data  holds the owner's rows.
+  /// \param rows  which they are; nothing: all of them.
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
