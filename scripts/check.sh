@@ -22,8 +22,8 @@ changed=$(git diff --name-only --diff-filter=d "$base"; git ls-files --others --
 touches() { grep -qE "$1" <<<"$changed"; }
 
 echo "== format"
-grep -E '\.(cpp|hpp)$' <<<"$changed" | grep -v '^examples/plugin_template' |
-  xargs -r clang-format-14 --dry-run --Werror
+sources=$(grep -E '\.(cpp|hpp)$' <<<"$changed" | grep -v '^examples/plugin_template' || true)
+xargs -r clang-format-14 --dry-run --Werror <<<"$sources"
 
 programs="sdk_test trust_test manifest_test pipeline_test studies_test host_test"
 kinds=$(sed -nE 's#^(plugins|tests/plugins)/([a-z_]+)s[_/].*#\2#p' <<<"$changed" | sort -u)
