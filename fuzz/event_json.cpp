@@ -1,6 +1,8 @@
 // Privacy events as `privgrad account` reads them.
-#include "privgrad/trust/event_json.hpp"
+#include <nlohmann/json.hpp>
+
 #include "harness/fuzz.hpp"
+#include "privgrad/trust/event_json.hpp"
 
 void read_input(std::string_view input) {
   using namespace privgrad::core;

@@ -1,6 +1,6 @@
 // Ledgers. Hashes keep a fuzzer out of all that is behind them, so each input is read twice: as it
 // is, and sealed.
-#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 
 #include <cmath>
 

@@ -92,7 +92,7 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms) {
                           {"detail", finding.detail}});
     }
     components.push_back({{"kind", examined.component->factory.kind},
-                          {"name", examined.name()},
+                          {"name", examined.component->factory.info.name},
                           {"full_name", examined.component->full_name()},
                           {"findings", std::move(findings)}});
   }
