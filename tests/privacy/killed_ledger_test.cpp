@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ TEST_CASE("killed at any instant, the ledger never shows less than was released"
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is stopped leaves nothing that releases
       try {
         release_for_ever(file, 1 + static_cast<std::size_t>(trial) % 8, released.value());
       } catch (...) {
