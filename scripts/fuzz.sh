@@ -17,8 +17,8 @@ run_target() {
   local name=$1 dictionary=() log=$build/fuzz/$1.log findings=$build/fuzz/findings/$1 result=ok exit_code=0
   mkdir -p "$build/fuzz/new/$name" "$findings"
   [ -e "dictionaries/$name.dict" ] && dictionary=("-dict=dictionaries/$name.dict")
-  # Inputs take milliseconds; what takes 10 s, or memory that only a lying header could ask for, is a finding.
-  "$build/fuzz/$name" -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=256 -rss_limit_mb=1024 \
+  # Inputs take milliseconds; what takes a minute, also on a busy machine, or memory that only a lying header could ask for, is a finding.
+  "$build/fuzz/$name" -max_total_time="$seconds" -timeout=60 -malloc_limit_mb=256 -rss_limit_mb=1024 \
     -print_final_stats=1 -artifact_prefix="$findings/" "${dictionary[@]}" \
     "$build/fuzz/new/$name" "corpus/$name" >"$log" 2>&1 || exit_code=$?
   [ "$exit_code" = 0 ] || result="FINDING $(sed -n 's/.*Test unit written to //p' "$log" | tail -1) (log: $log)"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "json_depth.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -188,14 +189,11 @@ Json parse(std::string_view text, std::string_view source) {
     throw ConfigError(std::string(source) +
                       ": is longer than 64 MiB, the most that an event may have");
   }
-  bool too_deep = false;
-  const auto watch = [&too_deep](int depth, Json::parse_event_t, Json&) {
-    too_deep = too_deep || depth > 3 * kDeepest;
-    return !too_deep;
-  };
-  Json json;
+  if (nested_deeper_than(3 * kDeepest, text))
+    throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +
+                      " events");
   try {
-    json = Json::parse(text, watch);
+    return Json::parse(text);
   } catch (const Json::parse_error& problem) {
     const auto end =
         text.begin() + static_cast<std::ptrdiff_t>(std::min(problem.byte, text.size()));
@@ -205,10 +203,6 @@ Json parse(std::string_view text, std::string_view source) {
   } catch (const Json::exception& problem) {  // a number that no double holds
     throw ConfigError(std::string(source) + ": is no JSON that can be used: " + problem.what());
   }
-  if (too_deep)
-    throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +
-                      " events");
-  return json;
 }
 
 }  // namespace

@@ -1,25 +1,24 @@
 #include "privgrad/trust/ledger.hpp"
 
 #include <sodium.h>
-#include <limits>
 
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "json_depth.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kHashLength = 64;
+constexpr int kDeepestLine = 256;  // the JSON of an event is at most 192 deep
 constexpr std::string_view kHashKey = ",\"hash\":\"";
 
 std::string sha256(std::string_view text) {
@@ -38,26 +37,6 @@ std::optional<std::pair<std::string, std::string>> split_hash(std::string_view l
   if (key != kHashKey) return std::nullopt;
   return std::pair{std::string(line.substr(0, line.size() - tail)) + "}",
                    std::string(line.substr(line.size() - kHashLength - 2, kHashLength))};
-}
-
-/// A line as JSON. It is copied by recursion, so its depth, which whoever wrote the file may
-/// choose, has an end: that of an event is at most 192.
-/// \param problem  out: set if the line cannot
-/// be read.
-nlohmann::json parse_line(const std::string& text, std::string& problem) {
-  constexpr int kDeepestLine = 256;
-  bool too_deep = false;
-  const auto watch = [&too_deep](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    too_deep = too_deep || depth > kDeepestLine;
-    return !too_deep;
-  };
-  nlohmann::json json = nlohmann::json::parse(text, watch, false);
-  if (too_deep) {
-    problem = "the line is nested deeper than " + std::to_string(kDeepestLine);
-  } else if (json.is_discarded()) {
-    problem = "the line is no JSON";
-  }
-  return json;
 }
 
 }  // namespace
@@ -162,9 +141,10 @@ LedgerContents read_ledger(const std::filesystem::path& file) {
     if (!parts) throw broken("the line does not end in its hash");
     if (sha256(parts->first) != parts->second)
       throw broken("the line was changed, its hash does not fit");
-    std::string problem;
-    const nlohmann::json json = parse_line(parts->first, problem);
-    if (!problem.empty()) throw broken(problem);
+    if (nested_deeper_than(kDeepestLine, parts->first))
+      throw broken("the line is nested deeper than " + std::to_string(kDeepestLine));
+    const nlohmann::json json = nlohmann::json::parse(parts->first, nullptr, false);
+    if (json.is_discarded()) throw broken("the line is no JSON");
     try {
       if (json.at("previous") != previous)
         throw broken("a line before it was dropped, inserted or moved");
@@ -185,8 +165,8 @@ LedgerContents read_ledger(const std::filesystem::path& file) {
       } else {
         throw broken("no such type '" + type + "'");
       }
-    } catch (const nlohmann::json::exception& wrong) {
-      throw broken(wrong.what());
+    } catch (const nlohmann::json::exception& problem) {
+      throw broken(problem.what());
     }
     previous = parts->second;
   }
