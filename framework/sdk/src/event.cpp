@@ -11,13 +11,6 @@
 namespace privgrad {
 namespace {
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
-
 void require(bool ok, const char* what, double value) {
   if (!ok) throw ConfigError(std::string(what) + ", got " + format_number(value));
 }

@@ -12,6 +12,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {

@@ -19,10 +19,7 @@ using Reason = std::optional<std::string>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
+using privgrad::Overloaded;
 
 /// Gaussian differential privacy (Dong, Roth and Su 2022): a Gaussian release with sensitivity s is
 /// (s / noise_multiplier)-GDP, squares of mu add (Corollary 3.3, adaptive composition), and the

@@ -22,10 +22,7 @@ using privgrad::Event;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
+using privgrad::Overloaded;
 
 /// A release whose loss distribution is known, with the numbers that decide it.
 struct Mechanism {

@@ -31,10 +31,7 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr std::size_t kKeptSettings = 16384;
 constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
+using privgrad::Overloaded;
 
 /// The field's default orders: 1.1 to 10.9 by tenths, 11 to 63, and four far ones (dp_accounting's
 /// list, which contains Opacus').

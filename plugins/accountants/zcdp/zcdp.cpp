@@ -15,12 +15,7 @@ using privgrad::Event;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-template <class... Ts>
-struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
+using privgrad::Overloaded;
 
 constexpr const char* kSubsampled =
     "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "

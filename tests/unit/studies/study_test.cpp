@@ -94,9 +94,10 @@ TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "
   CHECK(study(kHead + axes).baseline == 0);
   CHECK(study(kHead + axes + "baseline: 2+x\n").baseline == 2);
   CHECK(study(kHead + axes + "baseline: {b: y, a: 2}\n").baseline == 3);
-  CHECK(problems_after_head(axes + "baseline: {b: y}\n") ==
-        Lines{"s.yaml:5:11: error: baseline: describes 2 arms, '1+y' and '2+y' among them; say more "
-              "of it"});
+  CHECK(
+      problems_after_head(axes + "baseline: {b: y}\n") ==
+      Lines{"s.yaml:5:11: error: baseline: describes 2 arms, '1+y' and '2+y' among them; say more "
+            "of it"});
   CHECK(problems_after_head(axes + "baseline: 2+z\n") ==
         Lines{"s.yaml:5:11: error: baseline: is '2+z', which is no arm; did you mean '2+x'?"});
 }

@@ -108,4 +108,12 @@ PRIVGRAD_API std::vector<CountedEvent> flatten(const Event& event);
 /// The sequence as one event: runs of equal events become self_composed, "nothing" disappears.
 PRIVGRAD_API Event compose_runs(const std::vector<Event>& sequence);
 
+/// For std::visit of Event::kind(): one function per kind of event.
+template <class... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
+
 }  // namespace privgrad
