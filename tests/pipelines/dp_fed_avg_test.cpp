@@ -1,0 +1,277 @@
+// Federated runs by dp_fed_avg: the server adds the noise, and clients are the units.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "federated.hpp"
+#include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "test_components.hpp"
+
+using namespace federated;
+
+namespace {
+
+/// Every unit in every step, after a draw that the test sees.
+class WatchedSampler final : public Sampler {
+ public:
+  static inline std::vector<double> draws;
+  static inline std::vector<std::uint64_t> steps;
+
+  explicit WatchedSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    draws.push_back(random.stream(step)->uniform());
+    steps.push_back(step);
+    batch.resize(rows);
+    for (std::uint32_t row = 0; row < rows; ++row) batch[row] = row;
+  }
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+const Catalog& watching() {
+  static const Catalog catalog = house_with({offer<Sampler, WatchedSampler>("watched")});
+  return catalog;
+}
+
+}  // namespace
+
+TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever happens",
+          "[federated][privacy]") {
+  // 4 clients with little noise: the budgets end in the middle of the rounds.
+  const std::vector<std::vector<std::string>> circumstances{
+      {},
+      {"federated.client_drop_rate=0.5", "federated.straggler_rate=0.5"},
+      {"federated.participation={kind: poisson, sample_rate: 0.6}"},
+      {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
+       "sampler={kind: poisson, batch_size: 15}"}};
+  for (const auto& where : circumstances) {
+    for (const double epsilon : {4.0, 8.0}) {
+      std::vector<std::string> set{
+          "steps=100", "federated.rounds=30", "federated.aggregation=dp_fed_avg",
+          "federated.client_clip_norm=1", "privacy.target_epsilon=" + std::to_string(epsilon)};
+      set.insert(set.end(), where.begin(), where.end());
+      INFO((where.empty() ? "" : where.front()) << ", " << epsilon);
+      Experiment experiment(kBase, set);
+      const auto result = experiment.run(2);
+      const auto ledger = experiment.ledger();
+      for (const auto& release : ledger.releases) CHECK(release.epsilon <= epsilon);
+      const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
+      CHECK(rounds.size() <= ledger.releases.size());  // what was made was paid for
+      CHECK(rounds.size() == experiment.plan().affordable_steps);
+      CHECK(rounds.size() < 30);
+      CHECK(result.status == core::RunStatus::budget_exhausted);
+      CHECK(result.epsilon.value <= epsilon);
+    }
+  }
+}
+
+TEST_CASE("dp_fed_avg: a number of examples that was counted is no public one",
+          "[federated][privacy]") {
+  // Without a client's examples there are fewer of them, and the shares of all others change.
+  const auto lists_sizes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+                                 "privacy.target_epsilon=1000"};
+    set.insert(set.end(), more.begin(), more.end());
+    Experiment experiment(kBase, set);
+    const auto& list = experiment.plan().unaccounted;
+    return std::any_of(list.begin(), list.end(), [](const core::Unaccounted& item) {
+      return item.what == "sizes of the clients' shards";
+    });
+  };
+  CHECK(lists_sizes({}));
+  CHECK(lists_sizes({"privacy.adjacency=replace_one", "federated.participation=full_batch"}));
+  CHECK_FALSE(lists_sizes({"data.size=400"}));
+  CHECK_FALSE(lists_sizes({"privacy.adjacency=zero_out", "federated.participation=full_batch"}));
+  CHECK_FALSE(lists_sizes({"federated.shards=given", "federated.sizes=[100, 100, 100, 100]",
+                           "federated.partition={kind: dirichlet, alpha: 50, at_least: 20}"}));
+}
+
+TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
+          "[federated][privacy]") {
+  const std::vector<std::string> set{
+      "federated.aggregation=dp_fed_avg", "federated.client_clip_norm=0.5", "federated.rounds=12",
+      "privacy.target_epsilon=100",       "privacy.adjacency=zero_out",     "sampler=full_batch"};
+  Experiment experiment(kBase, set);
+  const auto& plan = experiment.plan();
+  CHECK(plan.unit == PrivacyUnit::client);
+  CHECK(plan.steps() == 12);
+  CHECK(plan.clip_norm == std::vector<double>(12, 0.5));
+  CHECK(plan.batch_size.front() == 4.0);  // all clients
+  const auto result = experiment.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.summary.at("unit") == "client");
+  const auto ledger = experiment.ledger();
+  CHECK(ledger.releases.size() == 12);
+  CHECK(ledger.facts.at("unit") == "client");
+  CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
+}
+
+TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",
+          "[federated][privacy]") {
+  // Amplified participation is a secret: it must not follow from what batches a client draws.
+  for (const char* aggregation :
+       {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5, straggler_rate: 0.5"}) {
+    WatchedSampler::draws.clear();
+    std::string yaml = kBase;
+    yaml.replace(
+        yaml.find("local_iterations: 3"), 19,
+        std::string("local_iterations: 3, participation: watched, aggregation: ") + aggregation);
+    const core::Manifest manifest = core::parse_manifest(
+        yaml, "/nowhere/m.yaml",
+        {"sampler=watched", "privacy.target_epsilon=1000", "federated.rounds=5"}, watching());
+    const core::Plan plan = core::make_plan(manifest);
+    const TempDir dir;
+    core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+    const std::set<double> different(WatchedSampler::draws.begin(), WatchedSampler::draws.end());
+    CHECK(WatchedSampler::draws.size() > 5 + 4 * 5);
+    CHECK(different.size() == WatchedSampler::draws.size());
+  }
+}
+
+TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlier participation",
+          "[federated][privacy]") {
+  // Its steps are numbered by the rounds, taken part in or not: the schedules and batches of the
+  // tenth round are those of steps 27 to 29.
+  WatchedSampler::steps.clear();
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("local_iterations: 3"), 19,
+               "local_iterations: 3, participation: {kind: fixed_size, batch_size: 2}, "
+               "aggregation: dp_fed_avg, client_clip_norm: 1");
+  const core::Manifest manifest =
+      core::parse_manifest(yaml, "/nowhere/m.yaml",
+                           {"sampler=watched", "privacy.target_epsilon=1000",
+                            "privacy.adjacency=replace_one", "steps=30"},
+                           watching());
+  const core::Plan plan = core::make_plan(manifest);
+  const TempDir dir;
+  core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
+  std::map<std::uint64_t, int> times;
+  for (const std::uint64_t step : WatchedSampler::steps) ++times[step];
+  CHECK(times.size() == 30);
+  for (const auto& [step, count] : times) CHECK(count == 2);  // of two clients, in every round
+}
+
+TEST_CASE("dp_fed_avg: the server's own order of clients is not drawn as batches are",
+          "[federated][privacy]") {
+  Experiment experiment(
+      kBase,
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree}", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "federated.participation={kind: sequential, batch_size: 2}", "privacy.target_epsilon=1000"});
+  const auto first_of = [](const core::RandomKey& key) {
+    return core::make_random_source(key.derive("sampler"))->stream(0)->uniform();
+  };
+  const core::RandomKey run = core::RandomKey::from_seed(1);
+  const double drawn = experiment.plan().correlated->random->stream(0)->uniform();
+  CHECK(drawn == first_of(core::server_key(run)));
+  CHECK(drawn != first_of(core::Client::key_of(0, run)));
+}
+
+TEST_CASE("dp_fed_avg: the server's learning rate is its own where the clients' is auto",
+          "[federated]") {
+  Experiment experiment(
+      kBase, {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+              "federated.server_learning_rate=0.25", "optimizer=normalized_sgd",
+              "schedules.learning_rate=auto", "data.size=400", "privacy.target_epsilon=1000"});
+  CHECK(experiment.plan().learning_rate.front() == 0.25);
+  CHECK(experiment.plan().federated->clients.front().plan->learning_rate.front() != 0.25);
+}
+
+TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
+  // Poisson participation is charged as Poisson sampled, which holds only while nobody knows who
+  // took part; neither may anybody know of draws without replacement.
+  std::string yaml = kBase;
+  yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
+  const std::vector<std::string> base{"federated.aggregation=dp_fed_avg",
+                                      "federated.client_clip_norm=1", "federated.clients=20",
+                                      "privacy.target_epsilon=200", "data.size=400"};
+  struct Case {
+    const char *participation, *adjacency;
+    bool is_secret;
+  };
+  for (const Case& one : {Case{"{kind: poisson, sample_rate: 0.3}", "add_or_remove_one", true},
+                          Case{"{kind: fixed_size, batch_size: 2}", "replace_one", true},
+                          Case{"full_batch", "zero_out", false}}) {
+    INFO(one.participation);
+    std::vector<std::string> set = base;
+    set.push_back(std::string("federated.participation=") + one.participation);
+    set.push_back(std::string("privacy.adjacency=") + one.adjacency);
+    Experiment released(yaml, set), shown(kBase, set);
+    const auto result = released.run();
+    shown.run();
+    std::set<std::string> names;
+    for (const auto& item : shown.plan().unaccounted) names.insert(item.what);
+    CHECK(names.contains("who takes part in which round") == one.is_secret);
+    CHECK(lines_of(shown.run_dir() / "rounds.jsonl").front().contains("clients"));
+    CHECK(clients_of(shown).front().contains("steps"));
+    for (const Json& round : lines_of(released.run_dir() / "rounds.jsonl")) {
+      CHECK(round.contains("clients") != one.is_secret);
+      CHECK(round.contains("dropped") != one.is_secret);
+      CHECK(round.contains("bytes_down") != one.is_secret);
+      CHECK(round.contains("bytes_up") != one.is_secret);
+    }
+    for (const Json& client : clients_of(released)) {
+      CHECK(client.contains("steps") != one.is_secret);
+      CHECK(client.contains("estimates") != one.is_secret);
+    }
+    for (const char* key : {"dropped", "bytes_down", "bytes_up"})
+      CHECK(result.summary.at("federated").contains(key) != one.is_secret);
+  }
+}
+
+TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise of any kind",
+          "[federated]") {
+  // Noise in trees is the server's over the rounds; the clients may sample as they like.
+  Experiment experiment(
+      kBase,
+      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+       "aggregator={kind: tree}", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "federated.participation={kind: sequential, batch_size: 2}", "privacy.target_epsilon=1000"});
+  const auto& plan = experiment.plan();
+  CHECK(plan.correlated != nullptr);
+  for (const auto& client : plan.federated->clients) CHECK(client.plan->correlated == nullptr);
+  CHECK(experiment.run().status == core::RunStatus::completed);
+}
+
+TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[federated]") {
+  // The mean of the changes against the mean of the models, both in float32.
+  const std::vector<std::string> quiet{"privacy.noise=off", "federated.client_drop_rate=0"};
+  std::vector<std::string> server = quiet;
+  for (const char* one : {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1000"})
+    server.emplace_back(one);
+  Experiment clients(kBase, quiet), at_server(kBase, server);
+  clients.run();
+  at_server.run();
+  const auto a = clients.parameters(), b = at_server.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i)
+    CHECK_THAT(static_cast<double>(a[i]), WithinAbs(static_cast<double>(b[i]), 1e-4));
+}
+
+TEST_CASE("dp_fed_avg: no client moves the model further than its bound", "[federated][privacy]") {
+  // Without noise a round moves the model by the mean of clipped changes: at most the clip norm.
+  Experiment experiment(kBase, {"privacy.noise=off", "federated.aggregation=dp_fed_avg",
+                                "federated.client_clip_norm=0.001", "federated.rounds=1",
+                                "schedules.learning_rate=5"});
+  Experiment nothing(kBase, {"privacy.noise=off", "federated.aggregation=dp_fed_avg",
+                             "federated.client_clip_norm=0.001", "federated.rounds=1",
+                             "schedules.learning_rate=0"});
+  experiment.run();
+  nothing.run();
+  const auto a = experiment.parameters(), b = nothing.parameters();
+  double square = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double change = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    square += change * change;
+  }
+  CHECK(std::sqrt(square) > 0.0);
+  CHECK(std::sqrt(square) <= 0.001 * (1.0 + 1e-3));
+}
