@@ -1,4 +1,4 @@
-// Manifests, checked against the plugins of the house.
+// Manifests, checked against the built-in plugins.
 #include "privgrad/manifest/manifest.hpp"
 
 #include "harness/fuzz.hpp"
