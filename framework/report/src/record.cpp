@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
 namespace privgrad::report {
@@ -29,13 +30,9 @@ constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 }
 
 Json parse_object(std::string_view content, const std::string& source) {
-  bool too_deep = false;
-  const auto check_depth = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMostDepth) too_deep = true;
-    return !too_deep;
-  };
-  const Json json = Json::parse(content, check_depth, false);
-  if (too_deep) fail(source, "is nested more than " + std::to_string(kMostDepth) + " deep");
+  if (core::nested_deeper_than(kMostDepth, content))
+    fail(source, "is nested more than " + std::to_string(kMostDepth) + " deep");
+  const Json json = Json::parse(content, nullptr, false);
   if (!json.is_object()) fail(source, "holds no JSON object, as PrivGrad writes it");
   return json;
 }

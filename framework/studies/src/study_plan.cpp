@@ -99,7 +99,7 @@ void refuse_varied_overrides(const Study& study, const std::vector<std::string>&
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
     const auto refuse = [&](const std::string& why) {
-      throw ManifestError({"--set " + key + ": error: " + why});
+      throw ManifestError({std::string("--set ").append(key).append(": error: ").append(why)});
     };
     if (key == "seed") refuse("the study has seeds of its own");
     if (key == "privacy.calibrate") refuse("follows from the study's equal_privacy");
@@ -260,7 +260,7 @@ Json arm_json(const PlannedArm& planned) {
 /// The value that all arms have, or null.
 template <class Get>
 Json common(const StudyPlan& plan, Get get) {
-  const Json value = get(plan.arms.front().plan);
+  Json value = get(plan.arms.front().plan);
   for (const PlannedArm& arm : plan.arms) {
     if (get(arm.plan) != value) return nullptr;
   }

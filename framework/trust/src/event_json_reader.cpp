@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "json_depth.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/json_depth.hpp"
 
 namespace privgrad::core {
 namespace {

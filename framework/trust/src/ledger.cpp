@@ -8,10 +8,10 @@
 #include <string_view>
 #include <utility>
 
-#include "json_depth.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
 

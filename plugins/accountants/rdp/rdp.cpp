@@ -76,7 +76,7 @@ struct Setting {
   CostKind kind = CostKind::laplace;
   double noise = 0.0;     ///< Over the sensitivity under the adjacency in use.
   double fraction = 1.0;  ///< Share of the data that is sampled.
-  auto operator<=>(const Setting&) const = default;
+  auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
 };
 
 /// The log moments of one setting.

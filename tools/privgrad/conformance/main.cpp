@@ -21,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using privgrad::testing::Finding;
-using privgrad::testing::Verdict;
 
 struct Examined {
   const Component* component = nullptr;

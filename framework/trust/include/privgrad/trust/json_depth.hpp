@@ -5,8 +5,9 @@
 
 namespace privgrad::core {
 
-/// Whether the brackets of a JSON text open deeper than `limit`, in one pass over it. To be asked before the text is parsed:
-/// what is parsed gets copied by recursion, and the parser's own callback takes time quadratic in the length of a list.
+/// Whether the brackets of a JSON text open deeper than `limit`, in one pass over it. To be asked
+/// before the text is parsed: what is parsed gets copied by recursion, and the parser's own callback
+/// takes time quadratic in the length of a list.
 inline bool nested_deeper_than(int limit, std::string_view text) {
   int depth = 0;
   bool in_text = false;
