@@ -25,7 +25,7 @@ T read_at(const OpenFile& file, std::uint64_t offset) {
 }
 
 Elf64_Ehdr read_header(const OpenFile& file) {
-  const char* const kNoPlugin = "not a 64-bit ELF shared object";
+  constexpr const char* kNoPlugin = "not a 64-bit ELF shared object";
   if (file.size() < sizeof(Elf64_Ehdr)) throw PluginError(kNoPlugin);
   const auto header = read_at<Elf64_Ehdr>(file, 0);
   constexpr unsigned char kOrder =

@@ -32,7 +32,7 @@ constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 Json parse_object(std::string_view content, const std::string& source) {
   if (core::nested_deeper_than(kMostDepth, content))
     fail(source, "is nested more than " + std::to_string(kMostDepth) + " deep");
-  const Json json = Json::parse(content, nullptr, false);
+  Json json = Json::parse(content, nullptr, false);
   if (!json.is_object()) fail(source, "holds no JSON object, as PrivGrad writes it");
   return json;
 }
