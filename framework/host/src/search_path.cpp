@@ -36,7 +36,7 @@ void add_environment(std::vector<SearchDirectory>& to) {
 
 fs::path data_home() {
   // The XDG base directory specification: relative paths are to be ignored.
-  if (const fs::path given = environment("XDG_DATA_HOME"); given.is_absolute()) return given;
+  if (fs::path given = environment("XDG_DATA_HOME"); given.is_absolute()) return given;
   if (const fs::path home = environment("HOME"); home.is_absolute()) return home / ".local/share";
   return {};
 }
@@ -132,6 +132,7 @@ void check_complete(const PluginHost& host, const LockFile& lock) {
 
 std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dirs) {
   std::vector<SearchDirectory> directories;
+  directories.reserve(plugin_dirs.size());
   for (const fs::path& given : plugin_dirs) {
     directories.push_back({given, SearchDirectory::Origin::option});
   }

@@ -48,7 +48,7 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
 
 RandomKey server_key(const RandomKey& run_key) { return run_key.derive("server"); }
 
-Plan make_federated_plan(const Manifest& manifest, std::shared_ptr<const Setting> setting) {
+Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   const auto federated = std::make_shared<FederatedPlan>();
   Shards shards = share_out(manifest, *setting);
   federated->clients = std::move(shards.clients);

@@ -84,7 +84,7 @@ struct LocalIterationsRule {
 LocalIterationsRule start_local_iterations(const Federated& wish);
 
 /// As make_plan(), for a manifest with `federated`. Reads the training data, to share them out.
-Plan make_federated_plan(const Manifest& manifest, std::shared_ptr<const Setting> setting);
+Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting);
 
 /// What `privgrad plan --json` says under "federated".
 nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest);
