@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -98,6 +100,91 @@ class PRIVGRAD_API FusedClipping {
   /// \param sum  float32, [parameter_count()].
   virtual void add_scaled(Pass& pass, std::span<const float> factors,
                           std::span<float> sum) const = 0;
+};
+
+/// Optional ability of a program, found with dynamic_cast: what gradient_rows() writes for an example
+/// is a function of the example and of the parameters alone, bit for bit: at any place in any batch,
+/// beside any other rows, with any number of threads and on any processor.
+///
+/// It has no functions: it is a promise, which the conformance suite tests. The core can then make
+/// whole numbers of the rows, add these up exactly, and state a guarantee that covers the bits
+/// (docs/exactness.md). A program that offers neither this nor ExactClipping runs all the same, and
+/// every output of the run lists `floating_point` as unaccounted.
+class PRIVGRAD_API ReproducibleRows {
+ public:
+  virtual ~ReproducibleRows();
+};
+
+/// The squared length of a vector of whole numbers, high * 2^64 + low: exact.
+struct SquaredLength {
+  std::uint64_t high = 0, low = 0;
+  auto operator<=>(const SquaredLength&) const = default;
+};
+
+/// Optional ability of a program, found with dynamic_cast: clipped gradients as whole numbers, which
+/// are added up exactly, by one backward pass and without rows of their own.
+///
+/// What each function writes for an example is a function of the example, of the parameters and of
+/// what was asked for that example alone, bit for bit, as ReproducibleRows has it: the norms, the
+/// cells and their length. A sum of whole numbers has no order, so sums are the same however a batch
+/// is cut into passes.
+///
+/// A contribution is a vector of whole numbers, the cells, near scale * gradient. How near is the
+/// program's to choose (the result is noised; 13 bits of each factor of a product are plenty); what
+/// it must be is no longer than most_cells, and SquaredLength says its length exactly: from the cells
+/// themselves, in integer arithmetic. The core takes out what is too long.
+///
+/// Privacy: as Program.
+/// Threads: passes may be used at the same time, each by one thread at a time; a pass spreads its
+/// work over the executor that the program was compiled for.
+class PRIVGRAD_API ExactClipping {
+ public:
+  /// Working memory for the examples between backward() and add_cells(). Made once, used for many
+  /// batches.
+  class PRIVGRAD_API Pass {
+   public:
+    virtual ~Pass();
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+
+   protected:
+    Pass() = default;
+  };
+
+  virtual ~ExactClipping();
+
+  /// Groups of parameters whose norms are given apart: one for each layer that has parameters, in
+  /// their order; a group's parameters lie side by side.
+  virtual std::size_t groups() const = 0;
+
+  /// How many examples a pass is best given, where there are as many; > 0.
+  virtual std::size_t pass_rows() const = 0;
+
+  /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
+  virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
+
+  /// Forwards and backwards for the examples of a batch.
+  /// \param batch  at most most_rows rows; must outlive the add_cells() that follows.
+  /// \param squared_norms  out: [rows, groups()]: the squared L2 norm of each example's gradient in
+  ///   each group, up to rounding, and not finite where the gradient is not.
+  virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
+
+  /// Makes the cells of the examples of the last backward().
+  /// \param scales  [rows, groups()], finite, >= 0: cells per unit of the gradient. The whole vector
+  ///   scale_g * gradient_g is no longer than most_cells, up to rounding. 0: no cells in the group,
+  ///   also where the gradient is not finite.
+  /// \param most_cells  of the length of a contribution, at most 2^28.
+  /// \param lengths  out: [rows]: the squared length of each example's cells, over all groups. If
+  ///   rounding made them longer than most_cells, the program rounds that example's again, towards
+  ///   zero.
+  virtual void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                          std::span<SquaredLength> lengths) const = 0;
+
+  /// sum += the cells of the examples of the last make_cells(), modulo 2^64.
+  /// \param taken  [rows]: 0 takes an example out.
+  /// \param sum  [parameter_count()].
+  virtual void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                         std::span<std::int64_t> sum) const = 0;
 };
 
 /// Executes networks on some device.
