@@ -116,6 +116,12 @@ class Builder {
           std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s.required; });
       if (!needs_more) names.insert(names.end(), ids.begin(), ids.end());
     }
+    if (slot.key == aggregator_section().key) {
+      // The component that is there by default, with nothing but the manifest's own keys.
+      Json own = section(aggregator_section());
+      own["required"].push_back(aggregator_section().params.front().name);
+      variants.push_back(std::move(own));
+    }
     if (!names.empty()) variants.insert(variants.begin(), Json{{"enum", names}});
     // Without any component there is nothing that would be right.
     definitions_[slot.kind] = variants.empty() ? Json(false) : Json{{"anyOf", variants}};
@@ -137,8 +143,9 @@ class Builder {
     schema["description"] = info.summary;
     schema["properties"]["kind"] = {{"enum", ids}, {"description", info.summary}};
     schema["required"].push_back("kind");
-    if (slot.key == "data") {
-      const Json own = section(data_section());
+    for (const Section* beside : {&data_section(), &aggregator_section()}) {
+      if (slot.key != beside->key) continue;
+      const Json own = section(*beside);
       schema["properties"].update(own["properties"]);
     }
     return schema;

@@ -42,6 +42,10 @@ std::string_view to_text(Aggregation aggregation) {
   return aggregation == Aggregation::fed_avg ? "fed_avg" : "dp_fed_avg";
 }
 
+std::string_view to_text(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::floating ? "float" : "exact";
+}
+
 std::string_view to_text(EstimateMode mode) {
   switch (mode) {
     case EstimateMode::private_sums:

@@ -26,6 +26,21 @@ std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& 
   return nearest.empty() ? problem.what : "is unknown; did you mean '" + nearest + "'?";
 }
 
+/// Where nothing but the manifest's own keys is given (`{arithmetic: float}`), the component is the
+/// one that the slot has by default.
+void add_default_kind(const Slot& slot, const std::vector<std::string_view>& reserved,
+                      Value& node) {
+  const auto& members = std::get<Value::Object>(node.data());
+  const auto is_own = [&](const Value::Member& member) {
+    return std::find(reserved.begin(), reserved.end(), member.key) != reserved.end();
+  };
+  if (slot.default_name.empty() || members.empty()) return;
+  if (!std::all_of(members.begin(), members.end(), is_own)) return;
+  Value kind{std::string(slot.default_name)};
+  kind.mark = node.mark;
+  node.set("kind", std::move(kind));
+}
+
 std::string article(const Slot& slot) {
   std::string kind(slot.kind);
   std::replace(kind.begin(), kind.end(), '_', ' ');
@@ -74,8 +89,9 @@ Value ManifestReader::read_component(const Slot& slot, const std::string& where,
                                      const std::vector<std::string_view>& reserved) {
   use.where = where;
   use.position = problems_.position(given.mark);
-  const std::optional<Value> node = as_object(slot, where, given);
+  std::optional<Value> node = as_object(slot, where, given);
   if (!node) return {};
+  add_default_kind(slot, reserved, *node);
   use.component = find(slot, where, *node);
   if (use.component == nullptr) return {};
   try {

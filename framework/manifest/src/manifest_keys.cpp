@@ -160,6 +160,23 @@ const Section& data_section() {
   return section;
 }
 
+const Section& aggregator_section() {
+  static const Section section{
+      "aggregator",
+      "How noise enters the released sums.",
+      {
+          param::text("arithmetic",
+                      "exact: contributions, their sum and the noise are whole numbers of cells of "
+                      "a public grid, so that the guarantee covers the very bits that are "
+                      "released. float: they are floating-point numbers, whose rounding nothing "
+                      "covers; for comparison, and listed as unaccounted.")
+              .one_of({"exact", "float"})
+              .defaults_to("exact"),
+      },
+      {}};
+  return section;
+}
+
 const Section& schedules_section() {
   static const Section section{
       "schedules",

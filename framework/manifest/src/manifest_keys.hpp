@@ -31,7 +31,8 @@ struct Section {
 };
 
 const Section& root_section();
-const Section& data_section();  ///< Besides the parameters of the data source.
+const Section& data_section();        ///< Besides the parameters of the data source.
+const Section& aggregator_section();  ///< Besides the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.

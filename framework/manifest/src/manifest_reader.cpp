@@ -92,7 +92,9 @@ void ManifestReader::read_root(Manifest& manifest) {
                           &manifest.optimizer};
   for (std::size_t i = 1; i < std::size(uses); ++i) {
     const Slot& slot = root_section().slots[i];
-    manifest.resolved.set(slot.key, read_slot(slot, "", root_, *uses[i]));
+    manifest.resolved.set(slot.key, uses[i] == &manifest.aggregator
+                                        ? read_aggregator(manifest, slot)
+                                        : read_slot(slot, "", root_, *uses[i]));
   }
 }
 
@@ -173,6 +175,18 @@ void ManifestReader::read_data(Manifest& manifest) {
   resolved.set("transforms", std::move(list));
   keep(resolved, params, {"size", "test_is_public"});
   manifest.resolved.set("data", std::move(resolved));
+}
+
+Value ManifestReader::read_aggregator(Manifest& manifest, const Slot& slot) {
+  const Section& section = aggregator_section();
+  const Value* given = root_.find(slot.key);
+  const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
+  Value resolved = read_slot(slot, "", root_, manifest.aggregator, section_names(section));
+  const Params params = own_params(section, is_object ? *given : empty_object(root_.mark));
+  if (params.text("arithmetic") == to_text(Arithmetic::floating))
+    manifest.arithmetic = Arithmetic::floating;
+  keep(resolved, params, {"arithmetic"});
+  return resolved;
 }
 
 void ManifestReader::check_release(const Manifest& manifest) {

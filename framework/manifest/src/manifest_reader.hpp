@@ -49,6 +49,8 @@ class ManifestReader {
   /// What the progress line counts.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
+  /// With the key that the core reads for every aggregator.
+  Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// What a release must not have, as far as the manifest alone shows it.
   void check_release(const Manifest& manifest);
   void finish(Manifest& manifest);

@@ -166,6 +166,8 @@ TEST_CASE("schema and loader agree on good and bad manifests", "[json_schema]") 
       {"clip_norm: 4", "clip_norm: {kind: constant, value: 4}"},
       {"learning_rate: {kind: exponential, rate: 0.9}", "learning_rate: uniform"},
       {"  rows: 20\n", "  size: 4\n  test_is_public: true\n"},
+      {"sampler: all\n", "sampler: all\naggregator: {kind: gaussian, arithmetic: exact}\n"},
+      {"sampler: all\n", "sampler: all\naggregator: {arithmetic: float}\n"},
       {"  kind: memory\n  rows: 20\n  transforms: [flatten, {kind: scale, to: 10}]\n",
        "  kind: memory\n"},
   };
@@ -193,6 +195,9 @@ TEST_CASE("schema and loader agree on good and bad manifests", "[json_schema]") 
       {"hidden: [4, 2]", "activation: gelu"},
       {"sampler: all\n", ""},
       {"sampler: all", "sampler: shuffle"},
+      {"sampler: all\n", "sampler: all\naggregator: {kind: gaussian, arithmetic: double}\n"},
+      {"sampler: all\n", "sampler: all\naggregator: {arithmetic: double}\n"},
+      {"sampler: all\n", "sampler: all\naggregator: {}\n"},
       {"beta: 0.5", "beta: 1"},
       {"beta: 0.5", "nesterov: 1"},
       {"clip_norm: 4", "clip_norm: -4"},

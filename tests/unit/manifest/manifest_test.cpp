@@ -66,6 +66,7 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
         "  kind: test:flat\n"
         "aggregator:\n"
         "  kind: test:gaussian\n"
+        "  arithmetic: exact\n"
         "optimizer:\n"
         "  kind: test:momentum\n"
         "  beta: 0.5\n"
@@ -97,6 +98,7 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
       "evaluate_every: 3\n" + kGood,
       replaced(kGood, "  rows: 20\n", "  size: 20\n  test_is_public: true\n"),
       replaced(kGood, "steps: 100", "steps: 1"),
+      "aggregator: {kind: gaussian, arithmetic: float}\n" + kGood,
       replaced(kGood, "  also: [rdp]\n", "  noise: off\n"),
   };
   for (const std::string& text : variants) {
@@ -105,6 +107,40 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
     const Value again = load(to_yaml(resolved)).resolved;
     CHECK(same(resolved, again));
   }
+}
+
+TEST_CASE("the arithmetic of sums and noise is a key of every aggregator", "[manifest]") {
+  CHECK(load(kGood).arithmetic == Arithmetic::exact);
+  const std::string objects[] = {
+      "{kind: gaussian, arithmetic: ", "{kind: \"test:gaussian\", arithmetic: ", "{arithmetic: "};
+  for (const std::string& object : objects) {
+    CAPTURE(object);
+    CHECK(load("aggregator: " + object + "exact}\n" + kGood).arithmetic == Arithmetic::exact);
+    const Manifest manifest = load("aggregator: " + object + "float}\n" + kGood);
+    CHECK(manifest.arithmetic == Arithmetic::floating);
+    CHECK(manifest.aggregator.name() == "gaussian");
+    CHECK_THAT(to_yaml(manifest.resolved),
+               ContainsSubstring("aggregator:\n  kind: test:gaussian\n  arithmetic: float\n"));
+    CHECK(manifest.position_of("aggregator.arithmetic").starts_with("/nowhere/m.yaml:1:"));
+  }
+  // On the command line, and so in a study's axes, whatever stands in the manifest.
+  for (const char* given : {"", "aggregator: gaussian\n", "aggregator: {kind: gaussian}\n"}) {
+    CAPTURE(given);
+    const Manifest manifest = load(given + kGood, {"aggregator.arithmetic=float"});
+    CHECK(manifest.arithmetic == Arithmetic::floating);
+    CHECK(manifest.aggregator.name() == "gaussian");
+    CHECK(manifest.position_of("aggregator.arithmetic") == "--set aggregator.arithmetic");
+  }
+  CHECK(
+      errors_of("aggregator: {kind: gaussian, arithmetic: floats}\n" + kGood) ==
+      Lines{"m.yaml:1:42: error: aggregator.arithmetic: is 'floats', allowed are exact, float; did "
+            "you mean 'float'?"});
+  CHECK(errors_of("aggregator: {kind: gaussian, arithmetic: 64}\n" + kGood) ==
+        Lines{"m.yaml:1:42: error: aggregator.arithmetic: is an integer, expected a text"});
+  CHECK(errors_of("aggregator: {kind: gaussian, arithmetics: exact}\n" + kGood) ==
+        Lines{"m.yaml:1:30: error: aggregator.arithmetics: is unknown; did you mean "
+              "'arithmetic'?"});
+  CHECK(errors_of("aggregator: {}\n" + kGood).size() == 1);
 }
 
 TEST_CASE("all problems are reported at once, in the order of the file", "[manifest]") {

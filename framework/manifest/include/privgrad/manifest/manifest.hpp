@@ -21,6 +21,15 @@ enum class Aggregation { fed_avg = 1, dp_fed_avg };
 
 std::string_view to_text(Aggregation aggregation);
 
+/// What a run adds up and draws noise in.
+enum class Arithmetic {
+  exact = 1,  ///< Whole numbers: the guarantee is about the very bits that are released.
+  floating,   ///< Floating-point numbers: the guarantee is about real numbers near those.
+};
+
+/// As the manifest writes it: "exact", "float".
+std::string_view to_text(Arithmetic arithmetic);
+
 /// Where an adaptive number of local iterations learns about the losses.
 enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
@@ -56,9 +65,10 @@ struct Manifest {
       dataset_size;             ///< data.size: the declared, public number of training rows.
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
-  ComponentUse clip_norm, learning_rate;     ///< schedules.*
-  ComponentUse noise_multiplier, noise_std;  ///< schedules.*; one of them is given.
-  ComponentUse batch_size;                   ///< schedules.*; may be missing.
+  Arithmetic arithmetic = Arithmetic::exact;  ///< aggregator.arithmetic.
+  ComponentUse clip_norm, learning_rate;      ///< schedules.*
+  ComponentUse noise_multiplier, noise_std;   ///< schedules.*; one of them is given.
+  ComponentUse batch_size;                    ///< schedules.*; may be missing.
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
   bool noise_off =
