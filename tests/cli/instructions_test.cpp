@@ -167,6 +167,32 @@ steps: 1
                      {"clipping=" + clipping}));
 }
 
+// One step on one example, from weights that are 0: the released gradient is the example's features
+// times a number, with noise small enough to show their last bits.
+TEST_CASE("an example becomes the same bits at every level, whatever transforms it") {
+  const Cli cli;
+  write_file(cli.dir() / "wide.csv",
+             table(
+                 64, 40, [](int row, int column) { return std::sin(row * 40.0 + column) * column; },
+                 [](int row) { return row % 9 - 4; }));
+  const auto transforms = GENERATE(as<std::string>(), "[{kind: pca, dimensions: 35}]",
+                                   "[standardize, {kind: scale_max_norm, to: 3}]",
+                                   "[flatten, {kind: scale_max_norm, to: 3, max_norm: 2}]");
+  CAPTURE(transforms);
+  check_equal(models(cli, R"(privgrad: 1
+seed: 3
+data: {kind: csv, header: false, train: wide.csv, target: "40", task: regression}
+model: {kind: linear, loss: squared}
+sampler: {kind: fixed_size, batch_size: 1}
+aggregator: {kind: gaussian, arithmetic: float}
+optimizer: sgd
+schedules: {noise_multiplier: {kind: constant, value: 1e-6}, clip_norm: 1024, learning_rate: 0.5}
+privacy: {target_delta: 1e-5, adjacency: replace_one, accountant: rdp}
+steps: 1
+)",
+                     {"data.transforms=" + transforms}));
+}
+
 // OpenBLAS has kernels of its own for each level, whose sums differ in the last bits. How far a run
 // drifts is printed; that it stays the same run is checked: the noise is the same, so parameters of
 // order 1 move by roundings only.

@@ -1,10 +1,12 @@
 // Data sources and transforms: what sees rows before training.
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 
 #include "broken.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/partition.hpp"
 #include "privgrad/transform.hpp"
 
 using namespace privgrad;
@@ -155,7 +157,7 @@ TEST_CASE("each rule of data sources can fail") {
 namespace {
 
 /// Subtracts the mean of each feature.
-class RightTransform : public Transform {
+class RightTransform : public Transform, public RowTransform {
  public:
   explicit RightTransform(const Params& params) : statistic_(statistic_from(params)) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
@@ -164,6 +166,9 @@ class RightTransform : public Transform {
     std::vector<float> features(data.features().begin(), data.features().end());
     for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
     data.replace_features(data.shape().features, std::move(features));
+  }
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    for (std::size_t i = 0; i < features.size(); ++i) out[i] = features[i] - mean_[i];
   }
   Statistic statistic() const override { return statistic_; }
 
@@ -268,6 +273,51 @@ struct Shared final : RightTransform {
   }
   inline static std::vector<float> all_;
 };
+/// Adds what an earlier row was, as a running sum would.
+struct RemembersRows final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    RightTransform::apply_row(features, out);
+    out[0] += 1e-3f * before_;
+    before_ = features[0];
+  }
+  mutable float before_ = 0.0f;
+};
+/// Only once it saw a number that is not finite.
+struct CatchesInfinity final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    RightTransform::apply_row(features, out);
+    if (std::isinf(features[0])) caught_ = true;
+    if (caught_) out[0] += 1.0f;
+  }
+  mutable bool caught_ = false;
+};
+/// Adds up from a boundary of 16 bytes on, as hand-written loops do.
+struct FollowsAlignment final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    RightTransform::apply_row(features, out);
+    const auto place = reinterpret_cast<std::uintptr_t>(features.data()) % 16;
+    out[0] += static_cast<float>(place) * 1e-3f;
+  }
+};
+struct WritesBeside final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    RightTransform::apply_row(features, out);
+    out.data()[out.size()] = 0.0f;
+  }
+};
+/// What is applied to all is another function than what is applied to one.
+struct RoundsTogether final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    RightTransform::apply_row(features, out);
+    for (float& value : out) value *= 1.0f + 1e-7f;
+  }
+};
+
 struct ChangesStatistic final : RightTransform {
   using RightTransform::RightTransform;
   Statistic statistic() const override { return mean_.empty() ? Statistic::is_public : statistic_; }
@@ -288,6 +338,64 @@ Findings findings() {
 
 }  // namespace
 
+namespace {
+
+/// A client for each value of the first feature.
+class GivenPartition : public Transform, public Partition {
+ public:
+  explicit GivenPartition(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  void apply(Dataset&) const override {}
+  Statistic statistic() const override { return Statistic::none; }
+  std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t,
+                                        const RandomSource&) const override {
+    std::vector<std::uint32_t> owners;
+    std::vector<float> features(train.row_size()), target(1);
+    for (std::uint32_t row = 0; row < train.rows(); ++row) {
+      train.gather({&row, 1}, features, target);
+      owners.push_back(static_cast<std::uint32_t>(features[0]));
+    }
+    return owners;
+  }
+  std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
+                                   const RandomSource&) const override {
+    return {};
+  }
+  bool looks_at_examples() const override { return true; }
+  bool is_drawn() const override { return false; }
+};
+
+/// Deals examples out like cards: without one, all that follow lie elsewhere.
+struct DealsOut final : GivenPartition {
+  using GivenPartition::GivenPartition;
+  std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
+                                        const RandomSource&) const override {
+    std::vector<std::uint32_t> owners;
+    for (std::uint32_t row = 0; row < train.rows(); ++row)
+      owners.push_back(row % static_cast<std::uint32_t>(clients));
+    return owners;
+  }
+};
+struct DrawsInSecret final : GivenPartition {
+  using GivenPartition::GivenPartition;
+  std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
+                                        const RandomSource& random) const override {
+    const auto stream = random.stream(0);
+    std::vector<std::uint32_t> owners(train.rows());
+    for (std::uint32_t& owner : owners)
+      owner = static_cast<std::uint32_t>(stream->uniform_below(clients));
+    return owners;
+  }
+};
+
+struct DrawsInTheOpen final : GivenPartition {
+  using GivenPartition::GivenPartition;
+  bool is_drawn() const override { return true; }
+};
+
+}  // namespace
+
 TEST_CASE("each rule of transforms can fail") {
   check_rules_can_fail(
       findings<RightTransform>(),
@@ -300,13 +408,30 @@ TEST_CASE("each rule of transforms can fail") {
        {"fit_changes_no_example", "changed the examples", findings<AppliesInFit>()},
        {"is_repeatable", "the second time", findings<CountsCalls>()},
        {"treats_every_split_alike", "among a few", findings<OwnMeanPerSplit>()},
+       {"a_row_is_a_function_of_itself", "after other examples", findings<RemembersRows>()},
+       {"a_row_is_a_function_of_itself", "not finite", findings<CatchesInfinity>()},
+       {"a_row_is_a_function_of_itself", "elsewhere in memory", findings<FollowsAlignment>()},
+       {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
+       {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
        {"survives_equal_examples", "no privgrad::Error", findings<FailsOnEqual>()},
        {"instances_are_independent", "changed this one", findings<Shared>()},
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},
        {"statistics_of_private_rows_are_declared", "says that it does not",
         findings<NoStatistic>()},
        {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
-        findings<AlwaysPublic>()}});
+        findings<AlwaysPublic>()},
+       {"a_given_partition_moves_no_example", "lies elsewhere", findings_on<Transform, DealsOut>()},
+       {"a_given_partition_moves_no_example", "depends on the random numbers",
+        findings_on<Transform, DrawsInSecret>()}},
+      {"a_given_partition_moves_no_example"});
+}
+
+TEST_CASE(
+    "a partition that the data gives passes the rule of those, and one that draws is left out") {
+  const Findings given = findings_on<Transform, GivenPartition>();
+  CHECK(find_rule(given, "a_given_partition_moves_no_example")->verdict == Verdict::passed);
+  const Findings drawn = findings_on<Transform, DrawsInTheOpen>();
+  CHECK(find_rule(drawn, "a_given_partition_moves_no_example")->verdict == Verdict::skipped);
 }
 
 TEST_CASE("rows do not count as public unless the manifest says so") {

@@ -91,7 +91,7 @@ TEST_CASE("dp_fed_avg: a number of examples that was counted is no public one",
   CHECK(lists_sizes({"privacy.adjacency=replace_one", "federated.participation=full_batch"}));
   CHECK_FALSE(lists_sizes({"data.size=400"}));
   CHECK_FALSE(lists_sizes({"privacy.adjacency=zero_out", "federated.participation=full_batch"}));
-  CHECK_FALSE(lists_sizes({"federated.shards=given", "federated.sizes=[100, 100, 100, 100]",
+  CHECK_FALSE(lists_sizes({"federated.sizes=[100, 100, 100, 100]",
                            "federated.partition={kind: dirichlet, alpha: 50, at_least: 20}"}));
 }
 

@@ -3,7 +3,10 @@
 #include <set>
 
 #include "federated.hpp"
+#include "privgrad/partition.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/transform.hpp"
+#include "test_components.hpp"
 
 using namespace federated;
 
@@ -312,9 +315,13 @@ TEST_CASE("what nobody is charged for is listed", "[federated][privacy]") {
   CHECK_FALSE(listed({kAli}).contains("estimates of the clients' losses"));
   // Of 11.6 standard deviations, an estimate's contribution of full length takes 1 / 0.09.
   const std::string tails = "tails of the noise, which ends at 11.6 standard deviations";
-  CHECK(listed({kAli, "federated.estimate_noise=0.09", "privacy.target_epsilon=null"})
+  CHECK(listed({kAli, "federated.estimate_noise=0.09", "privacy.target_epsilon=null",
+                "aggregator.arithmetic=float"})
             .contains(tails));
-  CHECK_FALSE(listed({kAli, "federated.estimate_noise=0.5", "privacy.target_epsilon=null"})
+  CHECK_FALSE(listed({kAli, "federated.estimate_noise=0.09", "privacy.target_epsilon=null"})
+                  .contains(tails));
+  CHECK_FALSE(listed({kAli, "federated.estimate_noise=0.5", "privacy.target_epsilon=null",
+                      "aggregator.arithmetic=float"})
                   .contains(tails));
 }
 
@@ -332,18 +339,55 @@ TEST_CASE("release mode: a real partition of private labels is refused, an even 
   CHECK_THROWS_AS(Experiment(yaml, set).plan(), PrivacyError);
 }
 
+namespace {
+
+/// A client for each quadrant of the first two features: examples lie where they lie.
+class Quadrants : public Transform, public Partition {
+ public:
+  explicit Quadrants(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  void apply(Dataset&) const override {}
+  Statistic statistic() const override { return Statistic::none; }
+  std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t,
+                                        const RandomSource&) const override {
+    std::vector<std::uint32_t> owners;
+    std::vector<float> features(train.row_size()), target(1);
+    for (std::uint32_t row = 0; row < train.rows(); ++row) {
+      train.gather({&row, 1}, features, target);
+      owners.push_back((features[0] > 0.0f ? 1u : 0u) + (features[1] > 0.0f ? 2u : 0u));
+    }
+    return owners;
+  }
+  std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
+                                   const RandomSource&) const override {
+    return {};
+  }
+  bool looks_at_examples() const override { return true; }
+  bool is_drawn() const override { return false; }
+};
+
+/// The same of somebody who does not say whether it is drawn.
+class Silent final : public Quadrants {
+ public:
+  using Quadrants::Quadrants;
+  bool is_drawn() const override { return Partition::is_drawn(); }
+};
+
+}  // namespace
+
 TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
           "[federated][privacy]") {
   std::string yaml = kBase;
   yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
-  const std::vector<std::string> base{
-      "federated.partition={kind: dirichlet, alpha: 5, at_least: 20}", "data.size=400",
-      "sampler={kind: poisson, batch_size: 15}"};
+  const Catalog catalog = house_with({offer<Transform, Quadrants>("quadrants")});
+  const std::vector<std::string> base{"federated.partition=quadrants", "data.size=400",
+                                      "sampler={kind: poisson, batch_size: 15}"};
   const auto refusal = [&](const std::vector<std::string>& more) -> std::string {
     std::vector<std::string> set = base;
     set.insert(set.end(), more.begin(), more.end());
     try {
-      Experiment(yaml, set).plan();
+      Experiment(yaml, set, catalog).plan();
     } catch (const PrivacyError& error) {
       return error.what();
     }
@@ -358,10 +402,32 @@ TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
   // Rates and weights follow from what is declared.
   std::vector<std::string> set = base;
   set.insert(set.end(), {sizes, given});
-  Experiment experiment(yaml, set);
+  Experiment experiment(yaml, set, catalog);
   const core::FederatedPlan& federated = *experiment.plan().federated;
   CHECK(federated.clients[2].plan->dataset_size == 120);
   CHECK_THAT(federated.weights[3], WithinRel(0.2, 1e-12));
+}
+
+TEST_CASE("shards that are drawn are not given, whatever the manifest says",
+          "[federated][privacy]") {
+  // Without one example, the shuffle behind each of these gives others of them to other clients.
+  const Catalog catalog = house_with({offer<Transform, Silent>("silent")});
+  for (const char* partition :
+       {"iid", "shards", "{kind: dirichlet, alpha: 5, at_least: 20}", "silent"}) {
+    for (const char* adjacency : {"add_or_remove_one", "zero_out"}) {
+      INFO(partition << ", " << adjacency);
+      Experiment experiment(kBase,
+                            {std::string("federated.partition=") + partition,
+                             "federated.shards=given", "sampler={kind: poisson, batch_size: 15}",
+                             "data.size=400", std::string("privacy.adjacency=") + adjacency},
+                            catalog);
+      CHECK_THROWS_AS(experiment.plan(), core::ManifestError);
+      CHECK_THROWS_WITH(experiment.plan(),
+                        ContainsSubstring("--set federated.shards: error: federated.shards: is "
+                                          "given, but partition ") &&
+                            ContainsSubstring("by_column") && !ContainsSubstring("\n"));
+    }
+  }
 }
 
 TEST_CASE("what does not fit together is said in a line", "[federated]") {

@@ -2,8 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "house_plugins.hpp"
@@ -15,6 +19,7 @@ using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
 using privgrad::IoError;
+using privgrad::RowTransform;
 using privgrad::Shape;
 using privgrad::Split;
 using privgrad::Statistic;
@@ -313,7 +318,73 @@ TEST_CASE("pca: more dimensions than the data has are refused", "[transform]") {
   CHECK_THROWS_AS(transform("pca", {{"dimensions", 0, {}}}), ConfigError);
 }
 
-namespace {}  // namespace
+namespace {
+
+/// Features between 1e-6 and 1e6, of both signs; the same everywhere (SplitMix64's finalizer).
+std::vector<float> wide_features(std::size_t count) {
+  std::vector<float> features(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    const double unit = static_cast<double>(z >> 11) * 0x1p-53;
+    const double size = std::exp((unit - 0.5) * 27.6);
+    features[i] = static_cast<float>((z & 1) != 0 ? size : -size);
+  }
+  return features;
+}
+
+}  // namespace
+
+TEST_CASE("given one row at a time: the bits of a row are its own, at any place, in any set",
+          "[transform][privacy]") {
+  // More features than a register has lanes, and neither a multiple of 32: edges of every loop.
+  constexpr std::size_t kWidth = 37;
+  const std::vector<float> features = wide_features(1025 * kWidth);
+  Value::List mean, deviation;
+  for (std::size_t j = 0; j < kWidth; ++j) {
+    mean.emplace_back(0.1 * static_cast<double>(j));
+    deviation.emplace_back(0.3 + static_cast<double>(j));
+  }
+  const std::pair<std::string, Value::Object> all[] = {
+      {"flatten", {}},
+      {"standardize", {}},
+      {"standardize", {{"mean", mean, {}}, {"std", deviation, {}}}},
+      {"scale_max_norm", {{"to", 3, {}}}},
+      {"scale_max_norm", {{"to", 3, {}}, {"max_norm", 100, {}}}},
+      {"pca", {{"dimensions", 1, {}}}},
+      {"pca", {{"dimensions", 35, {}}}}};
+  for (const auto& [name, params] : all) {
+    const auto fitted = transform(name, params);
+    auto train = rows_of(kWidth, features);
+    fitted->fit(train);
+    const std::size_t width = privgrad::element_count(fitted->output_shape(train.shape()).features);
+    auto together = rows_of(kWidth, features);
+    fitted->apply(together);
+    const auto* by_row = dynamic_cast<const RowTransform*>(fitted.get());
+    INFO(name << ", " << width);
+    REQUIRE(by_row != nullptr);
+    for (const std::size_t count : {1u, 2u, 3u, 31u, 512u, 513u}) {
+      // A set that ends where the whole does not, and begins elsewhere.
+      const std::size_t first = 7;
+      auto part = rows_of(
+          kWidth, {features.begin() + first * kWidth,
+                   features.begin() + static_cast<std::ptrdiff_t>((first + count) * kWidth)});
+      fitted->apply(part);
+      const auto same = together.features().subspan(first * width, count * width);
+      CHECK(std::equal(same.begin(), same.end(), part.features().begin(), part.features().end()));
+    }
+    std::vector<float> out(width);
+    bool all_same = true;
+    for (std::size_t row = 0; row < 1025; ++row) {
+      by_row->apply_row(std::span(features).subspan(row * kWidth, kWidth), out);
+      const auto same = together.features().subspan(row * width, width);
+      all_same = all_same && std::equal(same.begin(), same.end(), out.begin());
+    }
+    CHECK(all_same);
+  }
+}
 
 TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[transform][data]") {
   const auto data_folder = data_folder_with("mnist35-1k/train-images-idx3-ubyte.gz");

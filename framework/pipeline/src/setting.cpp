@@ -2,7 +2,9 @@
 
 #include <string>
 
+#include "apply_transform.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/pipeline/executor.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -21,8 +23,19 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
       return transform->output_shape(shape);
     });
     setting.statistics.push_back(transform->statistic());
+    setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
   }
   return shape;
+}
+
+/// Whether bits are covered is part of the plan, and only a program can say it.
+ExactAbilities program_abilities(const Manifest& manifest, const Setting& setting) {
+  if (manifest.noise_off) return {};
+  const std::unique_ptr<Executor> executor = make_executor(1);
+  ComponentPtr<Backend> backend;
+  const auto program = compile_program(manifest, setting, backend, *executor);
+  return {.clipping = dynamic_cast<const ExactClipping*>(program.get()) != nullptr,
+          .rows = dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr};
 }
 
 /// The size that everybody may know.
@@ -56,7 +69,26 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
   });
   setting->parameters = parameter_count(setting->network);
   setting->groups = parameter_groups(setting->network);
+  setting->program = program_abilities(manifest, *setting);
   return setting;
+}
+
+std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
+                                         ComponentPtr<Backend>& backend, Executor& executor) {
+  std::unique_ptr<Program> program;
+  if (auto* own = dynamic_cast<const SelfExecuting*>(setting.model.get())) {
+    program = own->make_program(setting.network, executor);
+  } else {
+    if (backend == nullptr) backend = manifest.backend.make<Backend>();
+    program =
+        manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
+  }
+  if (program == nullptr) throw PluginError("the backend gave no program");
+  if (program->parameter_count() != setting.parameters) {
+    throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
+                      " parameters, the model describes " + std::to_string(setting.parameters));
+  }
+  return program;
 }
 
 RunData read_data(const Manifest& manifest, const Setting& setting) {
@@ -69,14 +101,7 @@ RunData read_data(const Manifest& manifest, const Setting& setting) {
                   std::to_string(data.train.rows()) + " examples, planned " +
                   std::to_string(setting.info.train_rows));
   }
-  for (const ComponentUse& use : manifest.transforms) {
-    const auto transform = use.make<Transform>();
-    use.with_position([&] {
-      transform->fit(data.train);
-      transform->apply(data.train);
-      if (data.test.rows() > 0) transform->apply(data.test);
-    });
-  }
+  for (const ComponentUse& use : manifest.transforms) apply_transform(use, data);
   return data;
 }
 

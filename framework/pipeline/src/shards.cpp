@@ -31,6 +31,17 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
   }
 }
 
+/// Neighbours that differ in one shard alone need examples that lie where they lie whoever else is
+/// there: without one row, a draw gives others of them to other clients.
+void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
+  const Federated& wish = *manifest.federated;
+  if (!wish.shards_are_given || !partition.is_drawn()) return;
+  throw error_at(manifest, "federated.shards",
+                 "is given, but partition " + wish.partition.name() +
+                     " draws which client an example lies with, so that one example can move "
+                     "others; use simulated, or a partition that the data gives: by_column");
+}
+
 void assign_rows(Shards& shards, const Manifest& manifest, const Setting& setting,
                  const Partition& partition, const RandomSource& random) {
   const Federated& wish = *manifest.federated;
@@ -102,6 +113,7 @@ Shards share_out(const Manifest& manifest, const Setting& setting) {
                         " changes examples and does not share them out; use iid, shards, "
                         "dirichlet or by_column");
     }
+    refuse_drawn_shards(manifest, *partition);
     const auto random = make_random_source(run_key(manifest).derive("partition"));
     assign_rows(shards, manifest, setting, *partition, *random);
     declare_sizes(shards, manifest, setting, *partition, *random);

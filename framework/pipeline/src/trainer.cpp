@@ -29,20 +29,7 @@ void Workbench::load(std::vector<float> values) {
 
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor) {
-  const Manifest& manifest = *plan.manifest;
-  std::unique_ptr<Program> program;
-  if (auto* own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get())) {
-    program = own->make_program(plan.setting->network, executor);
-  } else {
-    if (backend == nullptr) backend = manifest.backend.make<Backend>();
-    program = manifest.backend.with_position(
-        [&] { return backend->compile(plan.setting->network, executor); });
-  }
-  if (program->parameter_count() != plan.parameters) {
-    throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
-                      " parameters, the model describes " + std::to_string(plan.parameters));
-  }
-  return program;
+  return compile_program(*plan.manifest, *plan.setting, backend, executor);
 }
 
 Workbench make_workbench(const Plan& plan, Executor& executor) {

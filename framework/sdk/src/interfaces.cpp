@@ -17,6 +17,9 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/transform.hpp"
 
+#include <utility>
+#include <vector>
+
 namespace privgrad {
 
 // Key functions: they pin each interface's vtable and typeinfo to this library.
@@ -50,11 +53,24 @@ Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;
 RandomSource::~RandomSource() = default;
 RandomStream::~RandomStream() = default;
+RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
 Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
+
+void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data) {
+  const std::size_t before = data.row_size();
+  const std::size_t after = element_count(shape);
+  const std::span<const float> features = data.features();
+  std::vector<float> result(data.rows() * after);
+  for (std::size_t row = 0; row < data.rows(); ++row) {
+    transform.apply_row(features.subspan(row * before, before),
+                        std::span(result).subspan(row * after, after));
+  }
+  data.replace_features(shape, std::move(result));
+}
 
 ParamSpec statistics_param() {
   return param::text(

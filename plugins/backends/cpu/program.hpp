@@ -25,7 +25,7 @@ namespace privgrad::cpu {
 ///
 /// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
 /// rows, norms and losses, and touch no other example.
-class CpuProgram final : public Program, public FusedClipping {
+class CpuProgram final : public Program, public FusedClipping, public ReproducibleRows {
  public:
   /// \throws ConfigError naming what cannot be executed here.
   CpuProgram(Network network, Executor& executor);

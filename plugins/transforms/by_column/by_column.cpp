@@ -47,6 +47,10 @@ class ByColumn final : public SharesOut {
 
   bool looks_at_examples() const override { return true; }
 
+  /// The client is the rank of an example's own value among the clients' values, which are public:
+  /// a data set that lacks one of them is refused.
+  bool is_drawn() const override { return false; }
+
  private:
   /// Taken a few rows at a time: images stay bytes.
   std::vector<float> column(const Dataset& train) const {

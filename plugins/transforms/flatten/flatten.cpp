@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "privgrad/plugin.hpp"
 #include "privgrad/transform.hpp"
 
@@ -7,7 +9,7 @@ using privgrad::Dataset;
 using privgrad::ExampleShape;
 
 /// Each example as one row of numbers, in the order in which they lie in memory.
-class Flatten final : public privgrad::Transform {
+class Flatten final : public privgrad::Transform, public privgrad::RowTransform {
  public:
   explicit Flatten(const privgrad::Params&) {}
 
@@ -20,6 +22,10 @@ class Flatten final : public privgrad::Transform {
   void apply(Dataset& data) const override {
     const auto features = data.features();
     data.replace_features(output_shape(data.shape()).features, {features.begin(), features.end()});
+  }
+
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    std::copy(features.begin(), features.end(), out.begin());
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <tuple>
@@ -12,6 +13,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/transform.hpp"
+#include "privgrad/wide_registers.hpp"
 
 // OpenBLAS's cblas.h and the one inside xtensor-blas cannot be included together.
 extern "C" void openblas_set_num_threads(int count);
@@ -41,12 +43,70 @@ class OneBlasThread {
   int before_;
 };
 
+/// Directions, laid out so that a loop over the features makes kWidth components at once: of each
+/// component it is the sum over the features in their order, each product and each sum with a
+/// rounding of its own. So its bits do not depend on the number of lanes, on the example's place, or
+/// on which others there are. (dgemm adds up otherwise for rows at the edge of a block.)
+class Panels {
+ public:
+  Panels() = default;
+
+  /// \param directions  [count, features].
+  Panels(const std::vector<double>& directions, std::size_t features)
+      : features_(features),
+        count_(directions.size() / features),
+        values_((count_ + kWidth - 1) / kWidth * kWidth * features) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      double* column = values_.data() + i / kWidth * kWidth * features + i % kWidth;
+      for (std::size_t j = 0; j < features; ++j) column[j * kWidth] = directions[i * features + j];
+    }
+  }
+
+  /// out[i] = sum over j of (row[j] - mean[j]) * directions[i, j], in double.
+  void project(std::span<const float> row, const std::vector<double>& mean,
+               std::span<float> out) const {
+    privgrad::in_wide_registers([&] {
+      for (std::size_t first = 0; first < count_; first += kWidth) {
+        double sums[kWidth];
+        add_up(row, mean, values_.data() + first * features_, sums);
+        const std::size_t width = std::min(kWidth, count_ - first);
+        for (std::size_t i = 0; i < width; ++i) out[first + i] = static_cast<float>(sums[i]);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::size_t kWidth = 32;  // eight registers of AVX2
+
+  [[gnu::always_inline]] static inline void add_up(std::span<const float> row,
+                                                   const std::vector<double>& mean,
+                                                   const double* panel, double* out) {
+    typedef double Lanes __attribute__((vector_size(32)));
+    constexpr std::size_t kRegisters = kWidth * sizeof(double) / sizeof(Lanes);
+    Lanes sums[kRegisters] = {};
+    for (std::size_t j = 0; j < row.size(); ++j, panel += kWidth) {
+      const double x = static_cast<double>(row[j]) - mean[j];
+      for (std::size_t r = 0; r < kRegisters; ++r) {
+        Lanes weights;
+        std::memcpy(&weights, panel + r * (kWidth / kRegisters), sizeof(Lanes));
+        sums[r] += x * weights;
+      }
+    }
+    std::memcpy(out, sums, sizeof(sums));
+  }
+
+  std::size_t features_ = 0, count_ = 0;
+  std::vector<double> values_;  ///< [panels, features, kWidth], zero beyond the last direction.
+};
+
 /// Projects examples, less the training mean, on the directions in which the training examples vary
 /// most; the first component has the largest variance. The entry of largest magnitude of each
 /// direction is positive, which fixes the signs. Arithmetic is double, results are float32.
 ///
-/// The same on one machine whatever the number of threads; another BLAS kernel may round otherwise.
-class Pca final : public privgrad::Transform {
+/// What an example becomes is a function of it and of the fitted numbers alone, bit for bit. What is
+/// fitted is the same on one machine whatever the number of threads; another BLAS kernel may round
+/// otherwise.
+class Pca final : public privgrad::Transform, public privgrad::RowTransform {
  public:
   explicit Pca(const privgrad::Params& params)
       : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
@@ -75,30 +135,20 @@ class Pca final : public privgrad::Transform {
     }
     const OneBlasThread one_thread;
     std::vector<double> mean = mean_of(train);
-    components_ = top_components(covariance(train, mean), mean.size());
+    components_ = Panels(top_components(covariance(train, mean), mean.size()), mean.size());
     mean_ = std::move(mean);
   }
 
   void apply(Dataset& data) const override {
-    const std::size_t width = data.row_size();
-    if (width != mean_.size()) {
+    privgrad::apply_to_each_row(*this, {dimensions_}, data);
+  }
+
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    if (features.size() != mean_.size()) {
       throw ConfigError("pca: was fitted to " + std::to_string(mean_.size()) +
-                        " features, the examples have " + std::to_string(width));
+                        " features, the examples have " + std::to_string(features.size()));
     }
-    const OneBlasThread one_thread;
-    std::vector<float> result(data.rows() * dimensions_);
-    std::vector<double> projected(kBlockRows * dimensions_);
-    for_each_block(data, mean_, [&](std::size_t first, std::size_t rows, const double* block) {
-      cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
-                  static_cast<int>(dimensions_), static_cast<int>(width), 1.0, block,
-                  static_cast<int>(width), components_.data(), static_cast<int>(width), 0.0,
-                  projected.data(), static_cast<int>(dimensions_));
-      std::transform(projected.begin(),
-                     projected.begin() + static_cast<std::ptrdiff_t>(rows * dimensions_),
-                     result.begin() + static_cast<std::ptrdiff_t>(first * dimensions_),
-                     [](double x) { return static_cast<float>(x); });
-    });
-    data.replace_features({dimensions_}, std::move(result));
+    components_.project(features, mean_, out);
   }
 
   Statistic statistic() const override { return statistic_; }
@@ -177,8 +227,8 @@ class Pca final : public privgrad::Transform {
 
   std::size_t dimensions_;
   Statistic statistic_;
-  std::vector<double> mean_;        ///< [features].
-  std::vector<double> components_;  ///< [dimensions, features], orthonormal rows.
+  std::vector<double> mean_;  ///< [features].
+  Panels components_;         ///< [dimensions, features], orthonormal.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -22,7 +22,7 @@ namespace param = privgrad::param;
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
 /// it: so the bound holds whatever the rows are, and nothing is learnt from them.
 /// Norms are double; the results are rounded to float32, which moves a norm by up to 6e-8 of it.
-class ScaleMaxNorm final : public privgrad::Transform {
+class ScaleMaxNorm final : public privgrad::Transform, public privgrad::RowTransform {
  public:
   explicit ScaleMaxNorm(const privgrad::Params& params)
       : to_(params.real("to")),
@@ -52,28 +52,24 @@ class ScaleMaxNorm final : public privgrad::Transform {
   }
 
   void apply(Dataset& data) const override {
+    privgrad::apply_to_each_row(*this, data.shape().features, data);
+  }
+
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
     if (max_norm_ == 0.0) {
       throw privgrad::PluginError("scale_max_norm: apply() was called before fit()");
     }
-    const std::size_t width = data.row_size();
-    const auto features = data.features();
-    std::vector<float> result(features.size());
-    for (std::size_t row = 0; row < data.rows(); ++row) {
-      const auto from = features.subspan(row * width, width);
-      const double longest = given_ ? std::max(max_norm_, norm(from)) : max_norm_;
-      std::transform(from.begin(), from.end(),
-                     result.begin() + static_cast<std::ptrdiff_t>(row * width),
-                     [this, longest](float x) {
-                       return static_cast<float>(static_cast<double>(x) / longest * to_);
-                     });
-    }
-    data.replace_features(data.shape().features, std::move(result));
+    const double longest = given_ ? std::max(max_norm_, norm(features)) : max_norm_;
+    std::transform(features.begin(), features.end(), out.begin(), [this, longest](float x) {
+      return static_cast<float>(static_cast<double>(x) / longest * to_);
+    });
   }
 
   Statistic statistic() const override { return statistic_; }
 
  private:
-  /// The square of a float32 neither overflows nor vanishes in double.
+  /// The square of a float32 neither overflows nor vanishes in double, and is exact there: whether a
+  /// compiler fuses it with the sum changes no bit. The sum is in the order of the features.
   static double norm(std::span<const float> row) {
     double square = 0.0;
     for (const float x : row) square += static_cast<double>(x) * static_cast<double>(x);

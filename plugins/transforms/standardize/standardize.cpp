@@ -21,7 +21,7 @@ namespace param = privgrad::param;
 /// split, and so does one whose given `std` is 0.
 ///
 /// Sums are double. Examples of any shape; each element is a feature of its own.
-class Standardize final : public privgrad::Transform {
+class Standardize final : public privgrad::Transform, public privgrad::RowTransform {
  public:
   explicit Standardize(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)), given_(params.has("mean")) {
@@ -73,20 +73,19 @@ class Standardize final : public privgrad::Transform {
   }
 
   void apply(Dataset& data) const override {
-    const std::size_t width = data.row_size();
-    if (width != mean_.size()) {
+    privgrad::apply_to_each_row(*this, data.shape().features, data);
+  }
+
+  /// A difference and a quotient, each with its one rounding: the same bits wherever it is computed.
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    if (features.size() != mean_.size()) {
       throw ConfigError("standardize: was fitted to " + std::to_string(mean_.size()) +
-                        " features, the examples have " + std::to_string(width));
+                        " features, the examples have " + std::to_string(features.size()));
     }
-    const auto features = data.features();
-    std::vector<float> result(features.size());
-    for (std::size_t i = 0; i < features.size(); ++i) {
-      const double deviation = deviation_[i % width];
-      if (deviation == 0.0) continue;
-      result[i] =
-          static_cast<float>((static_cast<double>(features[i]) - mean_[i % width]) / deviation);
+    for (std::size_t j = 0; j < features.size(); ++j) {
+      const double x = static_cast<double>(features[j]);
+      out[j] = deviation_[j] == 0.0 ? 0.0f : static_cast<float>((x - mean_[j]) / deviation_[j]);
     }
-    data.replace_features(data.shape().features, std::move(result));
   }
 
   Statistic statistic() const override { return statistic_; }

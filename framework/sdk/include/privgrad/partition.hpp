@@ -36,6 +36,11 @@ class PRIVGRAD_API Partition {
 
   /// Whether examples decide where they, or others, lie.
   virtual bool looks_at_examples() const = 0;
+
+  /// Whether an example's client is drawn, or depends on which other examples there are. If not, it
+  /// follows from the example's own values, as where data lie with clients already, and removing an
+  /// example moves no other: only then can a manifest say `federated.shards: given`.
+  virtual bool is_drawn() const { return true; }
 };
 
 }  // namespace privgrad

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "privgrad/dataset.hpp"
@@ -40,7 +41,9 @@ class PRIVGRAD_API Transform {
   /// Learns what apply() needs, from the training examples. Called once, before apply().
   virtual void fit(Dataset& train) = 0;
 
-  /// Changes the examples in place, the same way for every split.
+  /// Changes the features of the examples in place, the same way for every split. Which examples
+  /// there are, their targets and their order stay; the core compares them. Of a RowTransform the
+  /// core calls apply_row() instead.
   virtual void apply(Dataset& data) const = 0;
 
   virtual Statistic statistic() const = 0;
@@ -48,6 +51,32 @@ class PRIVGRAD_API Transform {
  protected:
   Transform() = default;
 };
+
+/// Optional ability of a transform, found with dynamic_cast: what an example becomes is a function of
+/// that example and of the numbers that the transform was given or fitted, and of nothing else, bit
+/// for bit: beside any other examples, before and after them, and on any processor.
+///
+/// A product of matrices does not have it: what it adds up first may depend on a row's place. One
+/// loop over the features in a fixed order, whose compiler does not contract products and sums
+/// (-ffp-contract=off), does. The conformance suite tests it.
+///
+/// Privacy: without it, one example can move the roundings of its neighbours. Where a transform
+/// lacks it, every output of a run lists `floating_point` as unaccounted, and release mode refuses.
+/// Threads: apply_row() may run concurrently.
+class PRIVGRAD_API RowTransform {
+ public:
+  virtual ~RowTransform();
+
+  /// \param features  float32, of one example.
+  /// \param out  float32, as many as Transform::output_shape() says; not `features`.
+  /// \throws ConfigError if `features` has not as many numbers as it was fitted to.
+  virtual void apply_row(std::span<const float> features, std::span<float> out) const = 0;
+};
+
+/// Transform::apply() for a transform with that ability.
+/// \param shape  of what becomes of an example.
+PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
+                                    Dataset& data);
 
 /// The parameter that every fitted transform declares: `statistics: unaccounted | public`.
 PRIVGRAD_API ParamSpec statistics_param();

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/partition.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -128,6 +130,112 @@ void require_row_by_row(const Checker& checker, const Shape& shape) {
   }
 }
 
+// ---- the ability to be given one row (RowTransform)
+
+const RowTransform& by_row(const Transform& transform) {
+  const auto* found = dynamic_cast<const RowTransform*>(&transform);
+  if (found == nullptr) throw NotChecked{"it is not given one row at a time (RowTransform)"};
+  return *found;
+}
+
+/// What an example becomes, in memory that begins `offset` numbers after its allocation, with a
+/// number on each side that must stay.
+std::vector<float> row_of(const RowTransform& transform, std::span<const float> features,
+                          std::size_t width, std::size_t offset = 0) {
+  constexpr float kGuard = 12345.0f;
+  std::vector<float> in(features.size() + offset);
+  std::copy(features.begin(), features.end(), in.begin() + static_cast<std::ptrdiff_t>(offset));
+  std::vector<float> out(width + offset + 2, kGuard);
+  const auto inner = std::span(out).subspan(offset + 1, width);
+  std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+  transform.apply_row(std::span(in).subspan(offset), inner);
+  require(out[offset] == kGuard && out.back() == kGuard, "apply_row() writes beside its output");
+  return {inner.begin(), inner.end()};
+}
+
+/// Rows that a transform may refuse, and must not remember.
+void show_hostile_rows(const RowTransform& transform, std::size_t features, std::size_t width) {
+  using Limits = std::numeric_limits<float>;
+  for (const float value : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(),
+                            Limits::denorm_min(), Limits::max()}) {
+    const std::vector<float> row(features, value);
+    std::vector<float> out(width);
+    outcome_of([&] { transform.apply_row(row, out); });
+  }
+}
+
+void require_row_of_itself(const Checker& checker, const Shape& shape) {
+  Dataset test = varied(shape, 8, 40);
+  const auto transform = fitted(checker, varied(shape, 7));
+  const RowTransform& rows = by_row(*transform);
+  const std::size_t width = element_count(transform->output_shape(test.shape()).features);
+  const std::size_t size = test.row_size();
+  const auto row = [&](std::size_t i) { return test.features().subspan(i * size, size); };
+  for (const std::size_t i : {0u, 1u, 17u, 39u}) {
+    // Seen by an instance that has seen nothing else.
+    const auto other = fitted(checker, varied(shape, 7));
+    const std::vector<float> alone = row_of(by_row(*other), row(i), width);
+    row_of(rows, row((i + 1) % test.rows()), width);
+    const auto same = [&](const std::string& when, std::size_t offset = 0) {
+      require(same_bits(alone, row_of(rows, row(i), width, offset)),
+              "apply_row() makes other bits of an example of " + to_text(shape) + " " + when);
+    };
+    same("after other examples");
+    same("the second time");
+    show_hostile_rows(rows, size, width);
+    same("after rows that are not finite");
+    for (const std::size_t offset : {1u, 2u, 3u, 5u}) same("elsewhere in memory", offset);
+  }
+}
+
+void require_agreement(const Checker& checker, const Shape& shape) {
+  const auto transform = fitted(checker, varied(shape, 7));
+  const RowTransform& rows = by_row(*transform);
+  for (const std::size_t count : {1u, 5u, 130u}) {
+    Dataset data = varied(shape, 8, count);
+    const ExampleShape told = transform->output_shape(data.shape());
+    const std::vector<float> together = applied(*transform, data);
+    apply_to_each_row(rows, told.features, data);
+    require(same_bits(together, features_of(data)), "apply() makes other bits of " +
+                                                        std::to_string(count) + " examples of " +
+                                                        to_text(shape) + " than apply_row()");
+  }
+}
+
+// ---- partitions
+
+/// Examples of which every feature, and the target, is one of three values.
+Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
+  std::vector<float> features, targets;
+  for (const std::uint32_t row : rows) {
+    features.insert(features.end(), 6, static_cast<float>(row % 3));
+    targets.push_back(static_cast<float>(row % 3));
+  }
+  return Dataset({{6}, 3}, std::move(features), std::move(targets));
+}
+
+/// What `federated.shards: given` rests on.
+void require_given(const Partition& partition) {
+  constexpr std::uint64_t kClients = 3;
+  std::vector<std::uint32_t> rows(30);
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::vector<std::uint32_t> whole;
+  const bool works = accepted("clients_of()", {Thrown::config}, [&] {
+    whole = partition.clients_of(of_three_values(rows), kClients, PublicSource(1));
+  });
+  if (!works) throw NotChecked{"it does not share out examples of six features with three values"};
+  require(partition.clients_of(of_three_values(rows), kClients, PublicSource(2)) == whole,
+          "the client of an example depends on the random numbers, and is_drawn() says no");
+  for (std::size_t left_out = 0; left_out < rows.size(); ++left_out) {
+    std::vector<std::uint32_t> others = rows, expected = whole;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
+    expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(left_out));
+    require(partition.clients_of(of_three_values(others), kClients, PublicSource(1)) == expected,
+            "without example " + std::to_string(left_out) +
+                " another one lies elsewhere, and is_drawn() says no");
+  }
+}
+
 /// Where there is nothing to learn from, it says so or leaves finite features.
 void survive_degenerate(const Checker& checker, Dataset data) {
   const auto transform = checker.make<Transform>();
@@ -221,6 +329,24 @@ void check_transform(Checker& checker) {
   });
   checker.rule("treats_every_split_alike", [&] {
     for (const Shape& shape : shapes) require_row_by_row(checker, shape);
+  });
+  const bool is_by_row = checker.rule("a_row_is_a_function_of_itself", [&] {
+    for (const Shape& shape : shapes) require_row_of_itself(checker, shape);
+  });
+  if (is_by_row) {
+    checker.rule("apply_agrees_with_apply_row", [&] {
+      for (const Shape& shape : shapes) require_agreement(checker, shape);
+    });
+  } else {
+    // A function that writes beside its output is not called on the rows of a data set.
+    checker.skip("apply_agrees_with_apply_row", "there are no rows to compare with");
+  }
+  checker.rule("a_given_partition_moves_no_example", [&] {
+    const auto transform = checker.make<Transform>();
+    const auto* partition = dynamic_cast<const Partition*>(transform.get());
+    if (partition == nullptr) throw NotChecked{"it is no partition"};
+    if (partition->is_drawn()) throw NotChecked{"it says that it draws"};
+    require_given(*partition);
   });
   checker.rule("survives_equal_examples", [&] {
     for (const Shape& shape : shapes) {

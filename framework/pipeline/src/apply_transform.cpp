@@ -1,0 +1,153 @@
+#include "apply_transform.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr std::size_t kMostSamples = 64;
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+/// All of few rows; of many the first, the last and some between them.
+std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
+  std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
+  if (rows <= kMostSamples) {
+    std::iota(chosen.begin(), chosen.end(), 0u);
+    return chosen;
+  }
+  for (std::size_t i = 0; i < kMostSamples; ++i)
+    chosen[i] = static_cast<std::uint32_t>(i * (rows - 1) / (kMostSamples - 1));
+  return chosen;
+}
+
+std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_t> rows) {
+  std::vector<float> features(rows.size() * data.row_size()), targets(rows.size());
+  data.gather(rows, features, targets);
+  return features;
+}
+
+/// A split as it was before a transform, and what must be left of it.
+class Before {
+ public:
+  Before(const ComponentUse& use, std::string_view split, const Dataset& data)
+      : use_(use),
+        split_(split),
+        shape_(data.shape()),
+        targets_(data.targets().begin(), data.targets().end()),
+        rows_(sampled_rows(data.rows())),
+        features_(features_of(data, rows_)) {}
+
+  void check_examples(const Dataset& after) const {
+    if (after.rows() != targets_.size()) {
+      refuse("returned " + std::to_string(after.rows()) + " " + std::string(split_) +
+             " examples for " + std::to_string(targets_.size()));
+    }
+    if (!same_bits(targets_, after.targets()))
+      refuse("changed targets of the " + std::string(split_) + " examples, or their order");
+  }
+
+  void check_unchanged(const Dataset& after) const {
+    check_examples(after);
+    const bool same = after.row_size() * rows_.size() == features_.size() &&
+                      same_bits(features_, features_of(after, rows_));
+    if (!same) refuse("changed the " + std::string(split_) + " examples while it was fitted");
+  }
+
+  void check_shape(const ExampleShape& told, const Dataset& after) const {
+    if (after.shape().features == told.features && after.shape().classes == told.classes) return;
+    refuse("returned examples of " + privgrad::to_text(after.shape().features) + " and said " +
+           privgrad::to_text(told.features));
+  }
+
+  /// Each of the sampled examples alone becomes what stands in its place.
+  void check_order(const Transform& transform, const Dataset& after) const {
+    const std::vector<float> together = features_of(after, rows_);
+    const std::size_t width = after.row_size();
+    float scale = 0.0f;
+    for (const float x : together) scale = std::max(scale, std::abs(x));
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const std::vector<float> alone = transformed_alone(transform, i);
+      const auto there = std::span(together).subspan(i * width, width);
+      if (std::equal(alone.begin(), alone.end(), there.begin(), there.end(),
+                     [&](float a, float b) { return is_near(a, b, scale); })) {
+        continue;
+      }
+      refuse("makes other features of " + std::string(split_) + " example " +
+             std::to_string(rows_[i]) + " alone than it returned in its place");
+    }
+  }
+
+ private:
+  /// Sums over features may be added up in another order in a smaller matrix.
+  static bool is_near(float a, float b, float scale) {
+    return std::abs(a - b) <= 1e-4f * std::abs(b) + 1e-5f * scale;
+  }
+
+  std::vector<float> transformed_alone(const Transform& transform, std::size_t sample) const {
+    const std::size_t width = element_count(shape_.features);
+    const auto begin = features_.begin() + static_cast<std::ptrdiff_t>(sample * width);
+    Dataset one(shape_, std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(width)),
+                {targets_[rows_[sample]]});
+    transform.apply(one);
+    const auto features = one.features();
+    return {features.begin(), features.end()};
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw PluginError(use_.position + ": error: " + use_.where + ": transform " + use_.name() +
+                      " " + what +
+                      "; a transform makes new features of each example, and leaves their number, "
+                      "targets and order as they are");
+  }
+
+  const ComponentUse& use_;
+  std::string_view split_;
+  ExampleShape shape_;
+  std::vector<float> targets_;
+  std::vector<std::uint32_t> rows_;  ///< That are looked at.
+  std::vector<float> features_;      ///< Of these.
+};
+
+void apply_to_split(const Transform& transform, const Before& before, Dataset& data) {
+  const ExampleShape told = transform.output_shape(data.shape());
+  if (const auto* by_row = dynamic_cast<const RowTransform*>(&transform)) {
+    apply_to_each_row(*by_row, told.features, data);
+    return;
+  }
+  transform.apply(data);
+  before.check_examples(data);
+  before.check_shape(told, data);
+  before.check_order(transform, data);
+}
+
+}  // namespace
+
+void apply_transform(const ComponentUse& use, RunData& data) {
+  const auto transform = use.make<Transform>();
+  use.with_position([&] {
+    const Before train(use, "training", data.train);
+    transform->fit(data.train);
+    train.check_unchanged(data.train);
+    apply_to_split(*transform, train, data.train);
+    if (data.test.rows() == 0) return;
+    const Before test(use, "test", data.test);
+    apply_to_split(*transform, test, data.test);
+  });
+}
+
+}  // namespace privgrad::core
