@@ -487,7 +487,8 @@ TEST_CASE("adaptive noise: what a budget could be spent on in one step counts fo
   // Epsilon 2000 pays for a step whose example is dozens of standard deviations away from zero,
   // where the noise has no draws; the noise that the plan begins with says nothing of it.
   const auto lists_tails = [](const std::string& target, const Overrides& more) {
-    Experiment experiment(kBase, with(more, {"privacy.target_epsilon=" + target}));
+    Experiment experiment(kBase, with(more, {"privacy.target_epsilon=" + target,
+                                             "aggregator={kind: gaussian, arithmetic: float}"}));
     const auto& items = experiment.plan().unaccounted;
     return std::any_of(items.begin(), items.end(),
                        [](const auto& item) { return item.what.starts_with("tails"); });

@@ -134,6 +134,9 @@ TEST_CASE("a grid does not end at 12.7 standard deviations", "[plan][discrete]")
   CHECK(!lists_tails(discrete.plan()));
   std::vector<std::string> continuous_noise = little;
   continuous_noise.push_back("aggregator=gaussian");
+  Experiment rounded(kBase, continuous_noise);
+  CHECK(!lists_tails(rounded.plan()));
+  continuous_noise.push_back("aggregator.arithmetic=float");
   Experiment continuous(kBase, continuous_noise);
   CHECK(lists_tails(continuous.plan()));
 }

@@ -73,7 +73,8 @@ TEST_CASE("tree_reduced: tails that the noise does not have are counted in each 
   // Normals end at 11.596. In 80 steps of a tree that leaves out about 3e-27 (erfc, as in the
   // plan), three times that in as many releases; a thousandth of the delta is in between.
   const auto lists_tails = [](const std::string& aggregator) {
-    Experiment experiment(kBase, {"aggregator=" + aggregator, "privacy.target_delta=6e-24"});
+    Experiment experiment(kBase, {"aggregator=" + aggregator, "aggregator.arithmetic=float",
+                                  "privacy.target_delta=6e-24"});
     for (const auto& item : experiment.plan().unaccounted) {
       if (item.what.find("tails of the noise") != std::string::npos) return true;
     }

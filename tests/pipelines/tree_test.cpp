@@ -164,7 +164,7 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
   const double node = experiment.plan().noise_multiplier.front();
   CHECK(correlated.at("own_noise_multiplier") ==
         nlohmann::json{{"smallest", node}, {"largest", node}});
-  CHECK(statement.at("arithmetic") == "floating_point");
+  CHECK(statement.at("arithmetic") == "exact");
   std::string prose;
   for (const auto& paragraph : statement.at("prose")) prose += paragraph.get<std::string>() + "\n";
   CHECK_THAT(prose, ContainsSubstring("correlated Gaussian noise"));

@@ -53,7 +53,8 @@ std::string reproducible_text(const core::Manifest& manifest) {
 std::string unaccounted_text(const core::Plan& plan) {
   std::string text;
   for (const core::Unaccounted& item : plan.unaccounted) {
-    text += (text.empty() ? "" : ", ") + item.what;
+    text +=
+        (text.empty() ? "" : ", ") + item.what + (item.why.empty() ? "" : " (" + item.why + ")");
   }
   return text.empty() ? "nothing in this run" : text;
 }

@@ -18,6 +18,11 @@ std::uint64_t plan_grid(const StepSetting& setting) {
     }
     return first;
   });
+  if (levels != 0 && manifest.arithmetic == Arithmetic::floating) {
+    throw error_at(manifest, "aggregator.arithmetic",
+                   "is float, but the sums and the noise of " + name +
+                       " are whole numbers always; leave it out, or use exact");
+  }
   if (levels != 0 && setting.made.adaptive_clip_norm != nullptr) {
     manifest.clipping.with_position([&] {
       throw ConfigError("releases a count beside the gradients, which aggregator " + name +

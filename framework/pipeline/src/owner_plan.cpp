@@ -102,6 +102,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .count_noise = std::move(released_count.noise),
                       .count_share = std::move(released_count.share),
                       .grid_levels = step_plan.grid_levels,
+                      .arithmetic = manifest.arithmetic,
                       .charges = std::move(step_plan.charges),
                       .beside = std::move(budget.beside),
                       .affordable_steps = budget.affordable_steps,

@@ -35,6 +35,12 @@ PrivacyAnswer of_all_steps(const PlanNumbers& plan) {
   return plan.charges_are_bounds ? plan.epsilon() : of_charges_that_are_bounds(plan.epsilon());
 }
 
+bool Plan::covers_bits() const {
+  return !manifest->noise_off &&
+         std::none_of(unaccounted.begin(), unaccounted.end(),
+                      [](const Unaccounted& item) { return item.what == kFloatingPoint; });
+}
+
 std::uint64_t Plan::evaluate_every() const {
   return manifest->evaluate_every > 0 ? manifest->evaluate_every
                                       : std::max<std::uint64_t>(1, steps() / 20);

@@ -1,5 +1,6 @@
 #include "privgrad/pipeline/plan_json.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -35,8 +36,15 @@ std::string_view mode_name(const Manifest& manifest) {
 
 std::vector<std::string> unaccounted_names(const Plan& plan) {
   std::vector<std::string> names;
-  for (const Unaccounted& item : plan.unaccounted) names.push_back(item.what);
+  for (const Unaccounted& item : plan.unaccounted) {
+    // Two causes of one thing are one thing.
+    if (std::find(names.begin(), names.end(), item.what) == names.end()) names.push_back(item.what);
+  }
   return names;
+}
+
+nlohmann::json floating_point_json(const Plan& plan) {
+  return plan.covers_bits() ? Json("exact") : Json(nullptr);
 }
 
 nlohmann::json optional_json(const std::optional<double>& value) {
@@ -84,6 +92,8 @@ nlohmann::json to_json(const Plan& plan) {
             {"parameters", plan.parameters},
             {"dataset_size", plan.dataset_size},
             {"batch_size", plan.batch_size},
+            {"arithmetic", to_text(plan.arithmetic)},
+            {"floating_point", floating_point_json(plan)},
             {"unaccounted", unaccounted_names(plan)},
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},

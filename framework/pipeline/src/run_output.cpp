@@ -142,6 +142,7 @@ Json RunOutput::summary(const RunResult& result) const {
           {"aggregator", manifest.aggregator.name()},
           {"parameters", plan_.parameters},
           {"metrics", to_json(result.metrics)},
+          {"floating_point", floating_point_json(plan_)},
           {"unaccounted", unaccounted_names(plan_)},
           {"mode", mode_name(manifest)},
           {"reproducible", manifest.seed.has_value()},

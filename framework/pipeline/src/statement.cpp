@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/event_words.hpp"
 #include "privgrad/trust/short_numbers.hpp"
@@ -166,8 +167,10 @@ Json also(const PlanNumbers& stated) {
 Json unaccounted(const Plan& plan) {
   Json list = Json::array();
   for (const Unaccounted& item : plan.unaccounted) {
-    list.push_back({{"what", item.what},
-                    {"reaches", item.reach == Reach::shown_values ? "shown_values" : "model"}});
+    Json json{{"what", item.what},
+              {"reaches", item.reach == Reach::shown_values ? "shown_values" : "model"}};
+    if (!item.why.empty()) json["because"] = item.why;
+    list.push_back(std::move(json));
   }
   return list;
 }
@@ -187,10 +190,12 @@ Json federated(const Plan& plan, const PlanNumbers& stated) {
           {"charged_estimates", stated.beside.size()}};
 }
 
-/// What kind of numbers the noise is made of: an attack on low-order digits needs the second kind.
+/// What kind of numbers contributions, sums and noise are: an attack on low-order digits needs
+/// floating-point ones.
 std::string_view arithmetic(const PlanNumbers& stated) {
   if (stated.charges.empty()) return "no_noise";
-  return stated.grid_levels != 0 ? "integer_grid" : "floating_point";
+  if (stated.grid_levels != 0) return "integer_grid";
+  return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
 Json plugins(const Plan& plan) {
@@ -252,6 +257,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["randomness"] = manifest.seed ? "seed" : "operating_system";
   json["reproducible"] = manifest.seed.has_value();
   json["arithmetic"] = arithmetic(stated);
+  json["floating_point"] = floating_point_json(plan);
   json["mode"] = manifest.mode == Mode::release ? "release" : "research";
   json["versions"] = {
       {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(

@@ -1,5 +1,6 @@
 #include "statement_prose.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "privgrad/pipeline/statement.hpp"
@@ -31,12 +32,24 @@ std::string without_stop(std::string sentence) {
 }
 
 /// \param reaches  "model" or "shown_values".
+/// \returns the names, each once.
 std::vector<std::string> unaccounted(const Json& statement, const std::string& reaches) {
   std::vector<std::string> items;
   for (const Json& item : statement.at("unaccounted")) {
-    if (item.at("reaches") == reaches) items.push_back(item.at("what"));
+    const std::string what = text(item, "what");
+    if (item.at("reaches") != reaches || what == kFloatingPoint) continue;
+    if (std::find(items.begin(), items.end(), what) == items.end()) items.push_back(what);
   }
   return items;
+}
+
+/// Why the bits are not covered; empty where they are, or where there is no noise.
+std::vector<std::string> causes_of_floating_point(const Json& statement) {
+  std::vector<std::string> causes;
+  for (const Json& item : statement.at("unaccounted")) {
+    if (item.at("what") == kFloatingPoint) causes.push_back(text(item, "because"));
+  }
+  return causes;
 }
 
 std::string epsilon(const Json& statement) {
@@ -308,24 +321,54 @@ std::string tuning() {
          "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
 }
 
-std::string assumptions(const Json& statement) {
-  std::string sentence = "Randomness and arithmetic. ";
-  sentence += statement.at("randomness") == "seed"
-                  ? "All randomness follows from a seed. "
-                  : "Noise and samples come from a 256-bit key that the operating system drew and "
-                    "that was never written down; the guarantee is against whoever cannot break "
-                    "the ciphers and the hash that make numbers of it (AES-128, ChaCha20, "
-                    "BLAKE2b). ";
-  if (statement.at("arithmetic") == "integer_grid") {
+/// What makes the proof one about bits, in words for somebody who knows the mathematics of neither
+/// floating-point numbers nor lattices.
+std::string exact_arithmetic(const Json& statement) {
+  const bool is_discrete = statement.at("arithmetic") == "integer_grid";
+  std::string sentence =
+      "The bits that were released are covered, not only real numbers near them. What each " +
+      std::string(is_per_client(statement) ? "client" : "example") +
+      " adds is a list of whole numbers, counted in cells of a public grid; integer arithmetic "
+      "certified that it is no longer than the bound. Sums of whole numbers have no rounding, "
+      "whatever their order. ";
+  if (is_discrete) {
     return sentence +
-           "The noise is discrete Gaussian noise on a grid of integers; the aggregator's own page "
-           "says what of it is exact.";
+           "The noise is a discrete Gaussian, drawn in whole numbers; it is exact, but for draws "
+           "beyond 512 standard deviations.";
   }
   return sentence +
-         "The proof is for Gaussian noise in real numbers; noise, sums and releases are numbers "
-         "of single precision, which does not rule out attacks on low-order digits by somebody who "
-         "sees the single noised sums (Mironov 2012). "
-         "The accountant's own rounding errs upwards.";
+         "The noise is a Gaussian rounded to the grid, drawn exactly, given ideal random bits. "
+         "Adding it to a whole number is the same as adding the unrounded Gaussian and rounding "
+         "then: the rounding comes after the mechanism that was accounted, and the proof holds for "
+         "what is left.";
+}
+
+std::string arithmetic(const Json& statement) {
+  const std::vector<std::string> causes = causes_of_floating_point(statement);
+  if (causes.empty()) return exact_arithmetic(statement);
+  const std::string sentence =
+      "The bits that were released are not covered: " + joined(causes) + ". ";
+  if (statement.at("arithmetic") != "floating_point") {
+    return sentence +
+           "Sums and noise are whole numbers of cells of a public grid; but one example might move "
+           "the roundings of others before these are made.";
+  }
+  return sentence +
+         "The proof is for real numbers; sums and noise are floating-point numbers. One example "
+         "moves the roundings of those that follow it in a sum, with data made for that by many "
+         "clip norms; and low-order digits can show what the noise was added to (Mironov 2012).";
+}
+
+std::string assumptions(const Json& statement) {
+  const std::string randomness =
+      statement.at("randomness") == "seed"
+          ? "All randomness follows from a seed. "
+          : "Noise and samples come from a 256-bit key that the operating system drew and "
+            "that was never written down; the guarantee is against whoever cannot break "
+            "the ciphers and the hash that make numbers of it (AES-128, ChaCha20, "
+            "BLAKE2b). ";
+  return "Randomness and arithmetic. " + randomness + arithmetic(statement) +
+         " The accountant's own rounding errs upwards.";
 }
 
 std::string versions(const Json& statement) {
@@ -359,6 +402,12 @@ std::string statement_stain(const Json& statement) {
         "Not for release: the noise of this run follows from the seed in its manifest, and whoever "
         "knows or guesses the seed can take the noise away; the figures below are those of the "
         "same run with a random key. ";
+  }
+  if (const auto causes = causes_of_floating_point(statement); !causes.empty()) {
+    all +=
+        "The guarantee below is about real numbers, and does not cover the bits that were "
+        "released (floating_point): " +
+        joined(causes) + ". ";
   }
   if (!in_model.empty()) {
     all += "The guarantee below has a gap: it leaves out " + joined(in_model) +
@@ -408,6 +457,7 @@ std::string short_statement(const Json& statement) {
           text(statement, "accountant") + "), per " + text(statement, "unit") + " under " +
           text(statement, "adjacency") + ", all iterates, without tuning";
   std::vector<std::string> items = unaccounted(statement, "model");
+  if (!causes_of_floating_point(statement).empty()) items.emplace_back(kFloatingPoint);
   for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);
   return items.empty() ? line : line + "; not covered: " + joined(items);
 }

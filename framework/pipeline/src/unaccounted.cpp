@@ -25,7 +25,8 @@ double beyond(double x) { return std::erfc(x / std::numbers::sqrt2); }
 /// or that a contribution of full length moves one there. In a step with several releases, of
 /// each; and of each release beside the steps.
 double lost_tails(const Plan& plan) {
-  if (plan.grid_levels != 0) return 0.0;  // exact: discrete_gaussian.hpp
+  // Whole numbers are drawn without an end to their tails.
+  if (plan.grid_levels != 0 || plan.arithmetic == Arithmetic::exact) return 0.0;
   const double sensitivity = sensitivity_of_unit_bound(plan.manifest->adjacency);
   double lost = 0.0;
   // No release of the linear mechanism moves further, in units of its noise, than all together.
@@ -80,6 +81,7 @@ class Lister {
     }
     list_choice_of_rows();
     list_transforms();
+    list_floating_point();
     if (most_lost_tails(plan_) > 1e-3 * manifest_.target_delta) {
       add("tails of the noise, which ends at 11.6 standard deviations",
           manifest_.position_of("privacy.target_delta"));
@@ -129,6 +131,44 @@ class Lister {
     }
   }
 
+  /// Wherever one example may move the roundings of others, or the noise shows what it was added to.
+  void list_floating_point() {
+    if (manifest_.noise_off) return;
+    if (plan_.arithmetic == Arithmetic::floating) {
+      add_floating_point(manifest_.position_of("aggregator.arithmetic"),
+                         "aggregator.arithmetic is float", "use arithmetic: exact");
+    } else if (!program_is_exact()) {
+      const bool is_own = dynamic_cast<const SelfExecuting*>(plan_.setting->model.get()) != nullptr;
+      const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
+      add_floating_point(
+          use.position,
+          (is_own ? "model " : "backend ") + use.name() +
+              " does not promise the same bits for an example wherever it stands in a batch",
+          is_own ? "use a model whose sums are exact" : "use a backend whose sums are exact");
+    }
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      if (plan_.setting->by_row[i]) continue;
+      add_floating_point(use.position,
+                         "transform " + use.name() +
+                             " does not promise the same bits for an example beside any others",
+                         "use a transform that is given one row at a time");
+    }
+  }
+
+  /// Rows are what differences of gradients, and aggregators with grids of their own, are made of.
+  bool program_is_exact() const {
+    const ExactAbilities& can = plan_.setting->program;
+    const bool needs_rows =
+        plan_.grid_levels != 0 || (plan_.correlated && plan_.correlated->parts.size() > 1);
+    return can.rows || (can.clipping && !needs_rows);
+  }
+
+  void add_floating_point(std::string position, std::string why, std::string remedy) {
+    list_.push_back({std::string(kFloatingPoint), std::move(position), Reach::model, std::move(why),
+                     std::move(remedy)});
+  }
+
   /// Release mode computes neither, so there they are not a reason to refuse.
   void list_metrics() {
     if (manifest_.mode == Mode::release) return;
@@ -158,13 +198,20 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   return "state it in the manifest if there is a key for it, or ";
 }
 
+/// Why release mode refuses it, and what helps.
+std::string refusal(const Manifest& manifest, const Unaccounted& item) {
+  const std::string begin = item.position + ": error: release mode refuses '" + item.what + "'";
+  if (!item.why.empty()) {
+    return begin + ": " + item.why + ", so that no proof is about the bits that are released; " +
+           item.remedy + ", or use mode: research";
+  }
+  return begin + ", which was read off private rows and charged nowhere; " +
+         remedy(manifest, item) + "use mode: research";
+}
+
 void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list) {
   std::string text;
-  for (const Unaccounted& item : list) {
-    text += (text.empty() ? "" : "\n") + item.position + ": error: release mode refuses '" +
-            item.what + "', which was read off private rows and charged nowhere; " +
-            remedy(manifest, item) + "use mode: research";
-  }
+  for (const Unaccounted& item : list) text += (text.empty() ? "" : "\n") + refusal(manifest, item);
   if (!text.empty()) throw PrivacyError(text);
 }
 

@@ -71,6 +71,11 @@ class RunPage {
   std::string text_of_statement(const char* key) const {
     return text(statement_, key, statement_file_).value_or("not recorded");
   }
+  std::string floating_point_words() const {
+    return text(statement_, "floating_point", statement_file_) == "exact"
+               ? "exact: the guarantee is about the bits that were released"
+               : "not covered";
+  }
   bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
   bool ended() const { return record_.summary.has_value(); }
 
@@ -507,8 +512,9 @@ class RunPage {
           throw IoError(statement_file_ + ": 'unaccounted' holds what is no object");
         }
         const bool model = item.value("reaches", Json()) != "shown_values";
+        const auto because = text(item, "because", statement_file_);
         html += "<li><strong>" + escaped(text(item, "what", statement_file_).value_or("unknown")) +
-                "</strong>: " +
+                "</strong>: " + (because ? escaped(*because) + "; " : "") +
                 (model ? "the model depends on it"
                        : "shown beside the model; training does not use it") +
                 "</li>\n";
@@ -519,7 +525,8 @@ class RunPage {
                  ? paragraph("Nothing: every use of private rows was charged.")
                  : paragraph("Unknown: the run left neither a statement nor a summary.");
     } else {
-      html = paragraph("Read off private rows, and charged nowhere:") + "<ul>\n" + html + "</ul>\n";
+      html = paragraph("Private rows could be seen in these, and nothing was charged for them:") +
+             "<ul>\n" + html + "</ul>\n";
     }
     return section("unaccounted", "What was not accounted for", html);
   }
@@ -528,7 +535,8 @@ class RunPage {
     const Json& versions = members(statement_, "versions", statement_file_);
     std::string html =
         facts({{"PrivGrad", text(versions, "privgrad", statement_file_).value_or("not recorded")},
-               {"arithmetic of the noise", text_of_statement("arithmetic")},
+               {"arithmetic of sums and noise", text_of_statement("arithmetic")},
+               {"floating point", floating_point_words()},
                {"randomness", text_of_statement("randomness")}});
     HtmlTable table("The plugins that made this run.",
                     {"plugin", "version", "SHA-256 of the file"});

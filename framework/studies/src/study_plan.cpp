@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -237,8 +238,6 @@ Json arm_json(const PlannedArm& planned) {
   for (const ManifestChange& change : planned.arm->changes) {
     set[change.key] = value_to_json(change.value);
   }
-  Json unaccounted = Json::array();
-  for (const Unaccounted& item : plan.unaccounted) unaccounted.push_back(item.what);
   const auto [least, most] =
       std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
   return {{"name", planned.arm->name},
@@ -254,7 +253,8 @@ Json arm_json(const PlannedArm& planned) {
           {"noise_factor", plan.noise_factor},
           {"noise_adapts", plan.noise_adapts.has_value()},
           {"noise_multiplier", {*least, *most}},
-          {"unaccounted", std::move(unaccounted)}};
+          {"floating_point", floating_point_json(plan)},
+          {"unaccounted", unaccounted_names(plan)}};
 }
 
 /// The value that all arms have, or null.

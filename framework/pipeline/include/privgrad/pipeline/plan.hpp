@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "privgrad/accountant.hpp"
@@ -28,11 +29,16 @@ enum class Reach {
   shown_values,  ///< Values that the run shows beside the model, and that training does not use.
 };
 
+/// What stands under `unaccounted` where nothing covers the bits of what is released.
+inline constexpr std::string_view kFloatingPoint = "floating_point";
+
 /// Something that was computed from private rows and that no accountant was charged for.
 struct Unaccounted {
   std::string what;      ///< "pca", "training metrics".
   std::string position;  ///< The place in the manifest that causes it.
   Reach reach = Reach::model;
+  std::string why = {};     ///< What causes it, in words, where its name does not say so.
+  std::string remedy = {};  ///< "use ...": with it, it is accounted for. Of those with a `why`.
 };
 
 /// What one accountant says of the run.
@@ -84,6 +90,8 @@ struct PlanNumbers {
   /// Of the aggregator's recipes, the same in every step: cells per clip norm; 0: no grid, or no
   /// noise.
   std::uint64_t grid_levels = 0;
+  /// Of the sums and their noise; exact where the aggregator has a grid of its own.
+  Arithmetic arithmetic = Arithmetic::exact;
   std::vector<Charge> charges;         ///< One per step; no noise: none.
   std::vector<Charge> beside;          ///< Releases beside the steps, paid for as well.
   std::uint64_t affordable_steps = 0;  ///< How many of the steps the budget pays for.
@@ -120,6 +128,8 @@ struct Plan : PlanNumbers {
   std::shared_ptr<const FederatedPlan> federated;  ///< Null: of one owner of data.
   std::vector<Unaccounted> unaccounted;
 
+  /// Whether what is proved is about the very bits that are released; without noise nothing is.
+  bool covers_bits() const;
   /// Steps between measurements for the progress line; > 0.
   std::uint64_t evaluate_every() const;
   /// How batches are chosen, and how that is accounted.

@@ -21,8 +21,11 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made 
 /// \returns "research" or "release".
 std::string_view mode_name(const Manifest& manifest);
 
-/// The names of what no accountant was charged for.
+/// The names of what no accountant was charged for, each once.
 std::vector<std::string> unaccounted_names(const Plan& plan);
+
+/// \returns "exact" where the proof is about the bits that are released, else null.
+nlohmann::json floating_point_json(const Plan& plan);
 
 nlohmann::json optional_json(const std::optional<double>& value);
 
