@@ -13,6 +13,9 @@ namespace privgrad::cpu {
 /// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
 double sum_of_squares(const float* values, std::size_t count);
 
+/// The largest absolute value; NaN if there is one, 0 of none.
+float largest_size(const float* values, std::size_t count);
+
 /// Copies arrays that are often so short that a call of memcpy costs more than they do.
 inline void copy_short(const float* from, std::size_t count, float* to) {
   if (count > 64) {
