@@ -130,8 +130,9 @@ Json report(const Catalog& catalog, const Case& one, int threads) {
 
 }  // namespace
 
-/// cells
-int main() try {
+/// cells [dense|conv]
+int main(int argc, char** argv) try {
+  const std::string what = argc > 1 ? argv[1] : "all";
   openblas_set_num_threads(1);
   const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
   host::PluginHost host({.directories = {plugins}, .pins = {}});
@@ -139,9 +140,11 @@ int main() try {
   Json found = Json::array();
   for (const int threads : {1, 2}) {
     for (const std::size_t batch : {16, 64, 256, 1024}) {
+      if (what == "conv") break;
       found.push_back(report(host.catalog(), {"784-1000-10", dense_network(), batch, 30}, threads));
     }
     for (const std::size_t batch : {16, 256}) {
+      if (what == "dense") break;
       found.push_back(report(host.catalog(),
                              {"conv 5x5x32, pool, conv 5x5x64, pool, 512, 10", conv_network(),
                               batch, batch > 16 ? 8 : 30},

@@ -91,6 +91,58 @@ PRIVGRAD_INLINE PairSquares round_pair_inputs_body(const float* first, const flo
   return round_pair<kInputTile>(first, second, one, other, extent, operand, step);
 }
 
+PRIVGRAD_INLINE void pair_with_next_body(const float* values, std::size_t count, std::size_t next,
+                                         const Rounding& given, std::uint32_t* operand) {
+  const Rounding rounding = given;
+  const std::size_t whole = count > next ? count - next : 0;
+  for (std::size_t i = 0; i < whole; ++i) {
+    operand[i] = (static_cast<std::uint32_t>(rounded(values[i], rounding)) & 0xffffu) |
+                 (static_cast<std::uint32_t>(rounded(values[i + next], rounding)) << 16);
+  }
+  for (std::size_t i = whole; i < count; ++i) {
+    operand[i] = static_cast<std::uint32_t>(rounded(values[i], rounding)) & 0xffffu;
+  }
+}
+
+PRIVGRAD_INLINE std::int32_t largest_whole_body(const std::int32_t* values, std::size_t count) {
+  std::int32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t size = values[i] < 0 ? -values[i] : values[i];
+    largest = size > largest ? size : largest;
+  }
+  return largest;
+}
+
+PRIVGRAD_INLINE std::uint64_t shrink_whole_body(float factor, const std::int32_t* values,
+                                                std::size_t count, std::int16_t* shrunk) {
+  constexpr float kToNearest = 0x1.8p23f;
+  std::uint64_t squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const float product = factor * static_cast<float>(values[i]);
+    const auto small = static_cast<std::int32_t>((product + kToNearest) - kToNearest);
+    shrunk[i] = static_cast<std::int16_t>(small);
+    squares += static_cast<std::uint32_t>(small * small);
+  }
+  return squares;
+}
+
+PRIVGRAD_INLINE void add_truncated_short_body(float factor, const std::int16_t* values,
+                                              std::size_t count, std::int32_t* sum) {
+  for (std::size_t i = 0; i < count; ++i) {
+    sum[i] += static_cast<std::int32_t>(factor * static_cast<float>(values[i]));
+  }
+}
+
+PRIVGRAD_INLINE std::uint64_t truncated_squares_short_body(float factor, const std::int16_t* values,
+                                                           std::size_t count) {
+  std::uint64_t squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto cell = static_cast<std::int32_t>(factor * static_cast<float>(values[i]));
+    squares += static_cast<std::uint64_t>(std::int64_t{cell} * cell);
+  }
+  return squares;
+}
+
 PRIVGRAD_INLINE void add_whole_body(const std::int32_t* values, std::size_t count,
                                     std::int64_t* sum) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -141,6 +193,33 @@ PRIVGRAD_LOOP(void, add_truncated,
               (scale, values, count, sum))
 PRIVGRAD_LOOP(std::uint64_t, truncated_squares,
               (double scale, const float* values, std::size_t count), (scale, values, count))
+
+PRIVGRAD_LOOP(void, pair_with_next,
+              (const float* values, std::size_t count, std::size_t next, const Rounding& rounding,
+               std::uint32_t* operand),
+              (values, count, next, rounding, operand))
+PRIVGRAD_LOOP(std::int32_t, largest_whole, (const std::int32_t* values, std::size_t count),
+              (values, count))
+PRIVGRAD_LOOP(std::uint64_t, shrink_whole,
+              (float factor, const std::int32_t* values, std::size_t count, std::int16_t* shrunk),
+              (factor, values, count, shrunk))
+
+namespace {
+PRIVGRAD_LOOP(void, add_truncated_short,
+              (float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum),
+              (factor, values, count, sum))
+PRIVGRAD_LOOP(std::uint64_t, truncated_squares_short,
+              (float factor, const std::int16_t* values, std::size_t count),
+              (factor, values, count))
+}  // namespace
+
+void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum) {
+  add_truncated_short(factor, values, count, sum);
+}
+
+std::uint64_t truncated_squares(float factor, const std::int16_t* values, std::size_t count) {
+  return truncated_squares_short(factor, values, count);
+}
 
 // --- Products.
 
@@ -236,7 +315,7 @@ PRIVGRAD_TARGET inline Vector dot(Vector sum, Vector a, Vector b) {
 #endif
 
 using PairProduct = void (*)(std::size_t, std::size_t, std::size_t, const std::uint32_t*,
-                             const std::uint32_t*, std::int32_t*);
+                             const std::uint32_t*, std::int32_t*, std::size_t);
 
 PairProduct choose_product() {
 #ifdef __x86_64__
@@ -252,9 +331,10 @@ PairProduct choose_product() {
 }  // namespace
 
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
-                    const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums) {
+                    const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
+                    std::size_t stride) {
   static const PairProduct kProduct = choose_product();
-  kProduct(rows, columns, pairs, units, inputs, sums);
+  kProduct(rows, columns, pairs, units, inputs, sums, stride);
 }
 
 }  // namespace privgrad::cpu

@@ -52,13 +52,20 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
+/// Every number beside the one `next` places after it, in an element's halves; beside 0 at the end.
+/// \param operand  out: [count].
+void pair_with_next(const float* values, std::size_t count, std::size_t next,
+                    const Rounding& rounding, std::uint32_t* operand);
+
 /// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller sees to it
 /// that no sum leaves its range.
 /// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
 /// \param units, inputs  one tile each, from the first of `pairs` pairs on.
-/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something.
+/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something; stride numbers
+///   from row to row.
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
-                    const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums);
+                    const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
+                    std::size_t stride);
 
 /// sum += values, modulo 2^64.
 void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
@@ -69,5 +76,21 @@ void add_truncated(double scale, const float* values, std::size_t count, std::in
 
 /// The squared length of what add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(double scale, const float* values, std::size_t count);
+
+/// The largest size; none is -2^31.
+std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
+
+/// shrunk = rint(factor * values).
+/// \param factor  such that all are within int16.
+/// \returns the sum of the squares of what was written.
+std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
+                           std::int16_t* shrunk);
+
+/// sum += trunc(factor * values), the product rounded to float32: the caller sees to it that no sum
+/// leaves the range of int32.
+void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
+
+/// The squared length of what add_truncated() adds, modulo 2^64.
+std::uint64_t truncated_squares(float factor, const std::int16_t* values, std::size_t count);
 
 }  // namespace privgrad::cpu

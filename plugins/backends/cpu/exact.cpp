@@ -11,10 +11,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Parameters whose kept gradients are added up by one task.
-constexpr std::size_t kRowPiece = 4096;
-
-/// The same of a product, about: so many that its operands are read seldom, so few that there is
+/// Parameters of a product that one task adds up, about: so many that its operands are read seldom, so few that there is
 /// work for several threads.
 constexpr std::size_t kProductPiece = 32768;
 
@@ -77,6 +74,7 @@ void ExactEngine::choose_cells() {
     const Layer& layer = network_.layers[s];
     CellsBy by = steps_[s]->parameter_count() == 0 ? CellsBy::nothing : CellsBy::rows;
     if (std::holds_alternative<Dense>(layer)) by = CellsBy::product;
+    if (std::holds_alternative<Conv2d>(layer)) by = CellsBy::places;
     if (std::holds_alternative<Embedding>(layer)) by = CellsBy::tokens;
     cells_by_.push_back(by);
   }
@@ -89,6 +87,7 @@ void ExactEngine::choose_rows() {
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!shares_memory(s)) floats += steps_[s]->outputs();
     if (cells_by_[s] == CellsBy::rows) floats += steps_[s]->parameter_count();
+    if (cells_by_[s] == CellsBy::places) floats += steps_[s]->parameter_count() / 2;
     if (cells_by_[s] == CellsBy::tokens) floats += steps_[s]->outputs();
     if (cells_by_[s] == CellsBy::product)
       floats += (steps_[s]->inputs() + steps_[s]->outputs()) / 2;
@@ -121,6 +120,7 @@ void ExactEngine::add_pieces(std::size_t s) {
       });
       return;
     }
+    case CellsBy::places:
     case CellsBy::rows:
       cut(steps_[s]->parameter_count(), kRowPiece, [&](std::size_t first, std::size_t end) {
         pieces_.push_back({s, first, end, 0, 0});
@@ -176,6 +176,14 @@ std::unique_ptr<ExactPass> ExactEngine::make_pass(std::size_t most_rows) const {
     std::size_t floats = 0;
     if (cells_by_[s] == CellsBy::rows) floats = steps_[s]->parameter_count();
     if (cells_by_[s] == CellsBy::tokens) floats = steps_[s]->outputs();
+    std::size_t numbers = 0;
+    if (cells_by_[s] == CellsBy::places) {
+      floats = conv(s).channels();
+      numbers = steps_[s]->parameter_count() - floats;
+    }
+    pass->whole_.push_back(
+        numbers == 0 ? nullptr
+                     : std::make_unique_for_overwrite<std::int16_t[]>(most_rows * numbers));
     pass->kept_.push_back(
         floats == 0 ? nullptr : std::make_unique_for_overwrite<float[]>(most_rows * floats));
   }

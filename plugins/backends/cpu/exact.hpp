@@ -20,6 +20,8 @@ __extension__ using Wide = unsigned __int128;
 enum class CellsBy {
   nothing = 1,  ///< No parameters.
   product,      ///< Dense: products of whole numbers, of the inputs and of the errors.
+  places,       ///< Convolutions: each example's gradient is kept as int16 numbers, that of its
+                ///< biases as floats, and truncated where it is used.
   rows,         ///< Each example's gradient is kept as floats, and truncated where it is used.
   tokens,       ///< Embedding: rows of the table, for the tokens that occur, truncated.
 };
@@ -39,7 +41,8 @@ class ExactPass final : public ExactClipping::Pass {
     double squared_norm = 0.0;
     double scale = 0.0;                // of make_cells(), 0 where there is nothing to add
     float input = 0.0f, error = 0.0f;  // of a product: the largest sizes
-    std::uint32_t largest_cell = 0;    // of a product
+    double step = 0.0;                 // of a convolution's whole numbers
+    std::uint32_t largest_cell = 0;    // of a product, or no less, of a convolution
   };
 
   /// A product's operands.
@@ -56,9 +59,10 @@ class ExactPass final : public ExactClipping::Pass {
   std::vector<float*> leaving_;         // [steps]
   std::vector<Memory> deltas_;          // by the outputs of stage k
   std::vector<Memory> kept_;            // of step s: its rows, or its deltas
-  Memory panels_;                       // of the examples that enter a dense layer
-  std::vector<Operands> operands_;      // of group g
-  std::vector<Share> shares_;           // [rows, groups]
+  std::vector<std::unique_ptr<std::int16_t[]>> whole_;  // of convolution s: its rows
+  Memory panels_;                                       // of the examples that enter a dense layer
+  std::vector<Operands> operands_;                      // of group g
+  std::vector<Share> shares_;                           // [rows, groups]
   std::mutex mutex_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
@@ -143,11 +147,14 @@ class ExactEngine {
                 std::vector<std::uint16_t>* saved) const;
   void put_back(ExactPass& pass, std::span<const std::uint8_t> taken,
                 const std::vector<std::uint16_t>& saved) const;
+  static float place_factor(const ExactPass::Share& share);
   std::vector<Run> runs(ExactPass& pass, std::size_t group) const;
   void sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
                    std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
   void sum_rows(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
                 std::span<std::int64_t> sum) const;
+  void sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
+                  std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
   void sum_tokens(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
                   std::span<std::int64_t> sum) const;
 

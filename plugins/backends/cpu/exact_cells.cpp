@@ -1,5 +1,6 @@
 // Cells of ExactEngine, their lengths, and their sums in pieces of the parameters.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -26,6 +27,11 @@ constexpr std::uint64_t kMostSum = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
 // --- Cells.
+
+/// Cells for each of the whole numbers that a convolution's gradient was made of.
+float ExactEngine::place_factor(const ExactPass::Share& share) {
+  return static_cast<float>(share.scale * (1.0 - kRoundingMargin) * share.step);
+}
 
 void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
                              std::uint64_t most_cells, std::span<SquaredLength> lengths) const {
@@ -105,7 +111,16 @@ void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
       const double scale = pass.share(row, group).scale * (1.0 - kRoundingMargin);
       if (scale == 0.0) continue;
       const std::size_t parameters = steps_[s]->parameter_count();
-      if (cells_by_[s] == CellsBy::rows) {
+      if (cells_by_[s] == CellsBy::places) {
+        const std::size_t channels = conv(s).channels();
+        const std::size_t weights = parameters - channels;
+        const float factor = place_factor(pass.share(row, group));
+        pass.share(row, group).largest_cell = static_cast<std::uint32_t>(factor * 32767.0f);
+        rows_squares[half] +=
+            truncated_squares(factor, pass.whole_[s].get() + row * weights, weights);
+        rows_squares[half] +=
+            truncated_squares(scale, pass.kept_[s].get() + row * channels, channels);
+      } else if (cells_by_[s] == CellsBy::rows) {
         rows_squares[half] +=
             truncated_squares(scale, pass.kept_[s].get() + row * parameters, parameters);
       } else if (cells_by_[s] == CellsBy::tokens) {
@@ -149,7 +164,8 @@ void ExactEngine::add_cells(ExactPass& pass, std::span<const std::uint8_t> taken
   take_out(pass, taken, &saved);
   std::vector<std::vector<Run>> all_runs(groups());
   for (std::size_t group = 0; group < groups(); ++group) {
-    if (cells_by_[group_steps_[group]] == CellsBy::product) all_runs[group] = runs(pass, group);
+    const CellsBy by = cells_by_[group_steps_[group]];
+    if (by == CellsBy::product || by == CellsBy::places) all_runs[group] = runs(pass, group);
   }
   executor_.for_each_chunk(pass.rows() == 0 ? 0 : pieces_.size(), [&](std::size_t i) {
     const Piece& piece = pieces_[i];
@@ -158,6 +174,8 @@ void ExactEngine::add_cells(ExactPass& pass, std::span<const std::uint8_t> taken
         return;
       case CellsBy::product:
         return sum_product(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
+      case CellsBy::places:
+        return sum_places(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
       case CellsBy::rows:
         return sum_rows(piece, pass, taken, sum);
       case CellsBy::tokens:
@@ -253,7 +271,8 @@ void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<con
       for (const Run& run : runs) {
         multiply_pairs(rows, columns, run.end - run.first,
                        operands.units.get() + (down * pairs + run.first) * kUnitTile,
-                       operands.inputs.get() + (across * pairs + run.first) * kInputTile, products);
+                       operands.inputs.get() + (across * pairs + run.first) * kInputTile, products,
+                       kInputTile);
         for (std::size_t r = 0; r < rows; ++r) {
           add_whole(products + r * kInputTile, columns, weights + (unit + r) * inputs + input);
         }
@@ -280,6 +299,33 @@ void ExactEngine::sum_rows(const Piece& piece, ExactPass& pass, std::span<const 
     if (taken[row] == 0 || scale == 0.0) continue;
     add_truncated(scale, pass.kept_[s].get() + row * parameters + piece.first,
                   piece.end - piece.first, sum.data() + steps_[s]->offset() + piece.first);
+  }
+}
+
+void ExactEngine::sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
+                             std::span<const std::uint8_t> taken,
+                             std::span<std::int64_t> sum) const {
+  const std::size_t s = piece.step;
+  const std::size_t group = group_of_[s];
+  const std::size_t channels = conv(s).channels();
+  const std::size_t weights = steps_[s]->parameter_count() - channels;
+  std::int64_t* to = sum.data() + steps_[s]->offset();
+  const std::size_t count = std::min(piece.end, weights) - std::min(piece.first, weights);
+  std::array<std::int32_t, kRowPiece> sums;
+  for (const Run& run : runs) {
+    std::fill_n(sums.begin(), count, 0);
+    for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
+      if (taken[row] == 0 || pass.share(row, group).scale == 0.0) continue;
+      add_truncated(place_factor(pass.share(row, group)),
+                    pass.whole_[s].get() + row * weights + piece.first, count, sums.data());
+    }
+    add_whole(sums.data(), count, to + piece.first);
+  }
+  if (piece.end < weights + channels) return;
+  for (std::size_t row = 0; row < pass.rows(); ++row) {
+    const double scale = pass.share(row, group).scale * (1.0 - kRoundingMargin);
+    if (taken[row] == 0 || scale == 0.0) continue;
+    add_truncated(scale, pass.kept_[s].get() + row * channels, channels, to + weights);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "exact_task.hpp"
 #include "loops.hpp"
 #include "losses.hpp"
+#include "place_sums.hpp"
 
 namespace privgrad::cpu {
 namespace {
@@ -194,15 +195,19 @@ void ExactEngine::conv_backward(std::size_t s, ExactPass& pass, std::size_t firs
                                 std::size_t count, const float* delta, float* below,
                                 Scratch& scratch) const {
   const ConvStep& step = conv(s);
-  const std::size_t parameters = step.parameter_count();
+  const std::size_t channels = step.channels();
+  const std::size_t weights = step.parameter_count() - channels;
   float* patches = at_least(scratch.patches, step.places() * step.patch());
   for (std::size_t i = 0; i < count; ++i) {
     const float* own = delta + i * step.outputs();
-    float* kept = pass.kept_[s].get() + (first + i) * parameters;
-    step.gather_patches(pass.entering_[s] + (first + i) * step.inputs(), patches);
-    step.gradient_row(patches, own, kept);
-    pass.share(first + i, group_of_[s]).squared_norm =
-        norm_or_nan(sum_of_squares(kept, parameters));
+    ExactPass::Share& share = pass.share(first + i, group_of_[s]);
+    const WholeRow row = sum_over_places(step, pass.entering_[s] + (first + i) * step.inputs(), own,
+                                         scratch, pass.whole_[s].get() + (first + i) * weights);
+    float* biases = pass.kept_[s].get() + (first + i) * channels;
+    step.sum_errors(own, biases);
+    share.step = row.step;
+    share.squared_norm =
+        norm_or_nan(row.squares * (row.step * row.step) + sum_of_squares(biases, channels));
     if (below == nullptr) continue;
     step.patches_backward(own, patches);
     step.add_patches(patches, below + i * step.inputs());

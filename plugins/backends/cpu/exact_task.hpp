@@ -13,6 +13,9 @@ namespace privgrad::cpu {
 /// Examples that a task takes through the layers between dense ones.
 constexpr std::size_t kExactBlock = 8;
 
+/// Parameters whose kept gradients are added up by one task.
+constexpr std::size_t kRowPiece = 4096;
+
 /// A task's memory, given back at the end.
 class ExactPass::Lease {
  public:

@@ -96,6 +96,7 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
       patch_(element_count({layer.kernel, layer.kernel, depth_})) {
   parameter_count_ = element_count({layer.channels, patch_}) + layer.channels;
   element_count({places_, patch_});
+  zeros_.resize(layer.channels);
 }
 
 /// Calls body(where a row of a patch begins in the padded image, where in the patches), for every
@@ -123,15 +124,19 @@ std::size_t ConvStep::padded_row(std::size_t row) const {
   return ((row + layer_.padding) * (width_ + 2 * layer_.padding) + layer_.padding) * depth_;
 }
 
+/// \returns the image with its padding: itself where there is none.
+const float* ConvStep::with_padding(const float* image, std::vector<float>& padded) const {
+  if (layer_.padding == 0) return image;
+  padded.assign(padded_size(), 0.0f);
+  for (std::size_t row = 0; row < height_; ++row) {
+    std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
+  }
+  return padded.data();
+}
+
 void ConvStep::gather_patches(const float* image, float* patches) const {
   std::vector<float> padded;
-  if (layer_.padding > 0) {
-    padded.assign(padded_size(), 0.0f);
-    for (std::size_t row = 0; row < height_; ++row) {
-      std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
-    }
-    image = padded.data();
-  }
+  image = with_padding(image, padded);
   const std::size_t run = layer_.kernel * depth_;
   for_each_patch_row([&](std::size_t pixel, std::size_t element) {
     copy_short(image + pixel, run, patches + element);
@@ -169,16 +174,63 @@ void ConvStep::multiply_patches(const float* patches, float* out) const {
 void ConvStep::gradient_row(const float* patches, const float* delta, float* row) const {
   multiply_chains(channels(), patch_, places_, {delta, 1, channels()}, patches, patch_, {}, row,
                   patch_);
-  float* bias = row + channels() * patch_;
-  std::fill_n(bias, channels(), 0.0f);
+  sum_errors(delta, row + channels() * patch_);
+}
+
+void ConvStep::sum_errors(const float* delta, float* biases) const {
+  std::fill_n(biases, channels(), 0.0f);
   for (std::size_t place = 0; place < places_; ++place) {
-    add(delta + place * channels(), channels(), bias);
+    add(delta + place * channels(), channels(), biases);
   }
 }
 
 void ConvStep::patches_backward(const float* delta, float* patches) const {
   multiply_chains(places_, patch_, channels(), {delta, channels(), 1}, weights(), patch_, {},
                   patches, patch_);
+}
+
+/// First every pixel beside the one that the next place sees where this one sees it, then runs of
+/// these, cut where a tile of the operand ends.
+void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                                  std::uint32_t* inputs) const {
+  image = with_padding(image, scratch.padded);
+  const std::size_t size = padded_size();
+  const std::size_t across = (width_ + 2 * layer_.padding) * depth_;
+  const std::size_t next = layer_.stride * depth_;
+  if (scratch.shifted.size() < size) scratch.shifted.resize(size);
+  pair_with_next(image, size, next, rounding, scratch.shifted.data());
+  const std::size_t run = layer_.kernel * depth_;
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const std::uint32_t* from = scratch.shifted.data() + i * layer_.stride * across + j * next;
+      std::size_t element = 0;
+      for (std::size_t u = 0; u < layer_.kernel; ++u, from += across) {
+        for (std::size_t at = 0; at < run;) {
+          const std::size_t lane = element % kInputTile;
+          const std::size_t some = std::min(run - at, kInputTile - lane);
+          copy_short(from + at, some, inputs + (element - lane) * pairs + pair * kInputTile + lane);
+          at += some;
+          element += some;
+        }
+      }
+    }
+  }
+}
+
+void ConvStep::round_errors(const float* delta, const Rounding& rounding,
+                            std::uint32_t* units) const {
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const float* first = delta + (i * columns_ + j) * channels();
+      const float* second = j + 1 < columns_ ? first + channels() : zeros_.data();
+      round_pair_units(first, second, rounding, rounding, channels(), units + pair * kUnitTile,
+                       pairs * kUnitTile);
+    }
+  }
 }
 
 void ConvStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "cells.hpp"
 #include "loops.hpp"
 #include "privgrad/network.hpp"
 
@@ -13,7 +15,9 @@ namespace privgrad::cpu {
 
 /// Memory of a task, used again by the next.
 struct Scratch {
-  std::vector<float> panel, patches, scaled, one, other;
+  std::vector<float> panel, padded, patches, scaled, one, other;
+  std::vector<std::uint32_t> shifted, place_inputs, place_units;
+  std::vector<std::int32_t> sums;
 };
 
 inline float* at_least(std::vector<float>& memory, std::size_t size) {
@@ -128,8 +132,24 @@ class ConvStep final : public Step {
   /// One example's gradient, [parameter_count()], from its patches and delta.
   void gradient_row(const float* patches, const float* delta, float* row) const;
 
+  /// One example's gradient of the biases, [channels()], the sum of its delta over the places.
+  void sum_errors(const float* delta, float* biases) const;
+
   /// The derivatives by one example's patches, from its delta.
   void patches_backward(const float* delta, float* patches) const;
+
+  /// Pairs of neighbouring places in a row of the output; where the row has an odd number of them,
+  /// the last has one.
+  std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
+
+  /// The patches of pairs of places as whole numbers.
+  /// \param inputs  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                          std::uint32_t* inputs) const;
+
+  /// The derivatives at pairs of places as whole numbers.
+  /// \param units  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void round_errors(const float* delta, const Rounding& rounding, std::uint32_t* units) const;
 
   /// The transpose of gather_patches(): adds each patch to the pixels that it was taken from.
   void add_patches(const float* patches, float* image) const;
@@ -144,6 +164,7 @@ class ConvStep final : public Step {
  private:
   template <class Body>
   void for_each_patch_row(const Body& body) const;
+  const float* with_padding(const float* image, std::vector<float>& padded) const;
   std::size_t padded_size() const;                // floats of the image with its padding
   std::size_t padded_row(std::size_t row) const;  // where a row of the image begins in it
 
@@ -152,6 +173,7 @@ class ConvStep final : public Step {
   std::size_t rows_, columns_;          // of the output
   std::size_t places_, patch_;
   std::vector<float> by_patch_;  // the weights, [patch, channels]
+  std::vector<float> zeros_;     // [channels]
 };
 
 class PoolStep final : public Step {
