@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "plain_step.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/clipping.hpp"
@@ -30,7 +31,7 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
 
-// Training steps to measure, private ones and plain ones of the same engine, for the programs here.
+// Training steps to measure, private ones and plain ones, for the programs here.
 
 namespace privgrad::bench {
 
@@ -118,7 +119,7 @@ class Bench {
       : one_(one),
         executor_(core::make_executor(threads)),
         program_(catalog.create<Backend>("cpu", Value::Object{})->compile(one.network, *executor_)),
-        fused_(dynamic_cast<const FusedClipping&>(*program_)),
+        plain_(one.network, *executor_),
         clipping_(catalog.create<Clipping>("flat", Value::Object{})),
         groups_(parameter_groups(one.network)),
         optimizer_(catalog.create<Optimizer>("sgd", Value::Object{})),
@@ -166,11 +167,11 @@ class Bench {
     return seconds;
   }
 
-  /// The same without norms, factors and noise.
+  /// The same without privacy, through OpenBLAS: see PlainSum.
   double plain_step() {
     return seconds_of([&] {
-      const std::size_t rows = std::min(fused_.pass_rows(), batch_.size());
-      if (plain_pass_ == nullptr) plain_pass_ = fused_.make_pass(rows);
+      const std::size_t rows = std::min(plain_.pass_rows(), batch_.size());
+      plain_.load_parameters(parameters_);
       features_.resize(rows * data_.row_size());
       targets_.resize(rows);
       gradient_.assign(parameters_.size(), 0.0f);
@@ -183,14 +184,12 @@ class Bench {
               std::span(features_).subspan(i * 32 * data_.row_size(), some * data_.row_size()),
               std::span(targets_).subspan(i * 32, some));
         });
-        fused_.backward({std::span(features_).first(count * data_.row_size()),
-                         std::span(targets_).first(count)},
-                        *plain_pass_, {});
-        fused_.add_scaled(*plain_pass_, {}, gradient_);
+        plain_.add({std::span(features_).first(count * data_.row_size()),
+                    std::span(targets_).first(count)},
+                   gradient_);
       }
       const float rate = 1e-6f / static_cast<float>(batch_.size());
       for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i] -= rate * gradient_[i];
-      program_->load_parameters(parameters_);
     });
   }
 
@@ -219,7 +218,7 @@ class Bench {
   const Case& one_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Program> program_;
-  const FusedClipping& fused_;
+  PlainSum plain_;
   ComponentPtr<Clipping> clipping_;
   std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
@@ -231,7 +230,6 @@ class Bench {
   std::vector<std::uint32_t> batch_;
   core::SumMemory memory_;
   std::optional<Bounded> sum_;
-  std::unique_ptr<FusedClipping::Pass> plain_pass_;
   Floats features_, targets_, gradient_;
   std::uint64_t step_ = 0;
 };

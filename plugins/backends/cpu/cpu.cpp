@@ -17,9 +17,10 @@ class Cpu final : public privgrad::Backend {
 void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Backend, Cpu>({
       .name = "cpu",
-      .summary = "The processor: norms and clipped sums by one backward pass of matrix products, "
-                 "the same for any number of threads.",
-      .reference = "Bu et al. 2023, Algorithm 1; Goodfellow 2015; Li et al. 2022, section 4",
+      .summary =
+          "The processor: norms, cells and their sums by one backward pass of matrix products, "
+          "the same bits on any number of threads and any processor.",
+      .reference = "Bu et al. 2023, Algorithm 1; Goodfellow 2015",
       .params = {},
   });
 }

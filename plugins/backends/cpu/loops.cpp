@@ -6,12 +6,10 @@
 #include <cstring>
 #include <limits>
 
-#include "privgrad/instruction_set.hpp"
+#include "instruction_loops.hpp"
 
 namespace privgrad::cpu {
 namespace {
-
-#define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
 PRIVGRAD_INLINE double sum_of_squares_body(const float* values, std::size_t count) {
   typedef double Lanes __attribute__((vector_size(32)));
@@ -31,6 +29,16 @@ PRIVGRAD_INLINE double sum_of_squares_body(const float* values, std::size_t coun
   for (; i < count; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   const Lanes all = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
   return sum + ((all[0] + all[1]) + (all[2] + all[3]));
+}
+
+/// As whole numbers, floats without a sign are in their order.
+PRIVGRAD_INLINE float largest_size_body(const float* values, std::size_t count) {
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t size = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu;
+    largest = size > largest ? size : largest;
+  }
+  return std::bit_cast<float>(largest);
 }
 
 PRIVGRAD_INLINE void add_body(const float* values, std::size_t count, float* sum) {
@@ -164,23 +172,8 @@ PRIVGRAD_INLINE void sigmoid_backward_body(const float* y, std::size_t count, fl
 
 }  // namespace
 
-// One function for every instruction set, and one that chooses.
-#ifdef __x86_64__
-#define PRIVGRAD_LOOP(result, name, parameters, arguments)                                \
-  namespace {                                                                             \
-  result name##_portable parameters { return name##_body arguments; }                     \
-  [[gnu::target("avx2")]] result name##_avx2 parameters { return name##_body arguments; } \
-  }                                                                                       \
-  result name parameters {                                                                \
-    return instruction_set() >= InstructionSet::avx2 ? name##_avx2 arguments              \
-                                                     : name##_portable arguments;         \
-  }
-#else
-#define PRIVGRAD_LOOP(result, name, parameters, arguments) \
-  result name parameters { return name##_body arguments; }
-#endif
-
 PRIVGRAD_LOOP(double, sum_of_squares, (const float* values, std::size_t count), (values, count))
+PRIVGRAD_LOOP(float, largest_size, (const float* values, std::size_t count), (values, count))
 PRIVGRAD_LOOP(void, add, (const float* values, std::size_t count, float* sum), (values, count, sum))
 PRIVGRAD_LOOP(void, add_scaled, (float factor, const float* values, std::size_t count, float* sum),
               (factor, values, count, sum))

@@ -13,16 +13,21 @@ namespace privgrad::cpu {
 /// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
 double sum_of_squares(const float* values, std::size_t count);
 
+/// The largest absolute value; NaN if there is one, 0 of none.
+float largest_size(const float* values, std::size_t count);
+
 /// Copies arrays that are often so short that a call of memcpy costs more than they do.
-inline void copy_short(const float* from, std::size_t count, float* to) {
+template <class Number>
+void copy_short(const Number* from, std::size_t count, Number* to) {
+  static_assert(sizeof(Number) == 4);
   if (count > 64) {
-    std::memcpy(to, from, count * sizeof(float));
+    std::memcpy(to, from, count * sizeof(Number));
     return;
   }
   // Copies of a size known to the compiler are one or two moves.
-  for (; count >= 8; count -= 8, from += 8, to += 8) std::memcpy(to, from, 8 * sizeof(float));
-  for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4 * sizeof(float));
-  for (; count >= 1; --count, ++from, ++to) std::memcpy(to, from, sizeof(float));
+  for (; count >= 8; count -= 8, from += 8, to += 8) std::memcpy(to, from, 8 * sizeof(Number));
+  for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4 * sizeof(Number));
+  for (; count >= 1; --count, ++from, ++to) std::memcpy(to, from, sizeof(Number));
 }
 
 /// sum += values.

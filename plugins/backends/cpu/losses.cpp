@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "elementary.hpp"
+
 namespace privgrad::cpu {
 namespace {
 
@@ -31,9 +33,9 @@ double cross_entropy(std::span<const float> outputs, std::size_t target) {
   const std::size_t top = largest(outputs);
   double others = 0.0;
   for (std::size_t j = 0; j < outputs.size(); ++j) {
-    if (j != top) others += std::exp(static_cast<double>(outputs[j]) - outputs[top]);
+    if (j != top) others += exp_fixed(static_cast<double>(outputs[j]) - outputs[top]);
   }
-  return std::log1p(others) + (static_cast<double>(outputs[top]) - outputs[target]);
+  return log1p_fixed(others) + (static_cast<double>(outputs[top]) - outputs[target]);
 }
 
 /// softmax(outputs) - onehot(target).
@@ -41,20 +43,20 @@ void cross_entropy_gradient(std::span<const float> outputs, std::size_t target,
                             std::span<float> gradient) {
   const double top = outputs[largest(outputs)];
   double sum = 0.0;
-  for (const float output : outputs) sum += std::exp(output - top);
+  for (const float output : outputs) sum += exp_fixed(output - top);
   for (std::size_t j = 0; j < outputs.size(); ++j) {
-    const double probability = std::exp(outputs[j] - top) / sum;
+    const double probability = exp_fixed(outputs[j] - top) / sum;
     gradient[j] = static_cast<float>(probability - (j == target ? 1.0 : 0.0));
   }
 }
 
 double logistic_loss(double margin) {
-  return std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)));
+  return std::max(-margin, 0.0) + log1p_fixed(exp_fixed(-std::abs(margin)));
 }
 
 /// d/dm ln(1 + exp(-m)) = -1 / (1 + exp(m)).
 double logistic_slope(double margin) {
-  const double small = std::exp(-std::abs(margin));
+  const double small = exp_fixed(-std::abs(margin));
   return -(margin > 0 ? small : 1.0) / (1.0 + small);
 }
 

@@ -15,6 +15,8 @@ namespace {
 /// that what they leave behind stays in the cache.
 constexpr std::size_t kBlock = 64;
 
+constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
+
 [[noreturn]] void refuse(const std::string& what) { throw ConfigError("backend cpu: " + what); }
 
 void check_size(const char* what, std::size_t size, std::size_t expected) {
@@ -52,7 +54,7 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
   check_network(network_);
   parameters_.resize(parameters);
   for (auto& step : steps_) step->load(parameters_.data() + step->offset());
-  engine_ = std::make_unique<FusedEngine>(network_, steps_, executor);
+  engine_ = std::make_unique<ExactEngine>(network_, steps_, executor);
   // Enough for efficient products, few enough that what they leave behind stays in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
@@ -66,27 +68,27 @@ void CpuProgram::load_parameters(std::span<const float> parameters) {
         parameters.subspan(i * kPiece, std::min(kPiece, parameters.size() - i * kPiece));
     std::copy(piece.begin(), piece.end(), parameters_.data() + i * kPiece);
   });
-  exact_ready_ = false;
+  ready_ = false;
 }
 
 void CpuProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
-/// Once after each load, by the first call that needs it: training has no use for it.
-void CpuProgram::prepare_exact() const {
-  if (exact_ready_) return;
-  const std::lock_guard lock(exact_mutex_);
-  if (exact_ready_) return;
-  for (const auto& step : steps_) step->prepare_exact();
-  exact_ready_ = true;
+/// Once after each load, by the first call.
+void CpuProgram::prepare() const {
+  if (ready_) return;
+  const std::lock_guard lock(ready_mutex_);
+  if (ready_) return;
+  for (const auto& step : steps_) step->prepare();
+  ready_ = true;
 }
 
 void CpuProgram::gradient_rows(const Batch& batch, std::span<float> rows) const {
   check(batch);
   const std::size_t size = parameter_count();
   check_size("the memory for gradient rows", rows.size(), batch.rows() * size);
-  prepare_exact();
+  prepare();
   Block block;
   for (std::size_t first = 0; first < batch.rows(); first += kBlock) {
     const std::size_t count = block_end(first, batch.rows(), kBlock) - first;
@@ -102,13 +104,13 @@ void CpuProgram::forward(const Batch& batch, Block& block) const {
   block.values.assign(1, batch.features.data());
   float* out = block.storage.data();
   for (const auto& step : steps_) {
-    step->forward(block.count, block.values.back(), out);
+    step->forward(block.count, block.values.back(), out, block.scratch);
     block.values.push_back(out);
     out += block.count * step->outputs();
   }
 }
 
-void CpuProgram::backward(const Batch& batch, const Block& block, std::span<float> rows) const {
+void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> rows) const {
   std::vector<float> one(block.count * widest_);
   std::vector<float> other(block.count * widest_);
   float* delta = one.data();
@@ -119,10 +121,10 @@ void CpuProgram::backward(const Batch& batch, const Block& block, std::span<floa
   for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
     const Step& step = *steps_[s];
     step.gradient_rows(block.count, block.values[s], delta, rows.data() + step.offset(),
-                       parameter_count());
+                       parameter_count(), block.scratch);
     if (s == first_with_parameters_) return;
     delta = step.backward(block.count, block.values[s], block.values[s + 1], delta,
-                          delta == one.data() ? other.data() : one.data());
+                          delta == one.data() ? other.data() : one.data(), block.scratch);
   }
 }
 
@@ -143,17 +145,18 @@ class CpuProgram::EvaluationPass {
     const std::lock_guard lock(program_.evaluation_mutex_);
     program_.evaluation_passes_.push_back(std::move(pass_));
   }
-  FusedPass& operator*() const { return *pass_; }
+  ExactPass& operator*() const { return *pass_; }
 
  private:
   const CpuProgram& program_;
-  std::unique_ptr<FusedPass> pass_;
+  std::unique_ptr<ExactPass> pass_;
 };
 
 Evaluation CpuProgram::evaluate(const Batch& batch) const {
   check(batch);
   Evaluation evaluation;
   if (batch.rows() == 0) return evaluation;
+  prepare();
   const EvaluationPass pass(*this);
   for (std::size_t first = 0; first < batch.rows(); first += evaluation_rows_) {
     const std::size_t count = block_end(first, batch.rows(), evaluation_rows_) - first;
@@ -169,30 +172,44 @@ Evaluation CpuProgram::evaluate(const Batch& batch) const {
   return evaluation;
 }
 
-std::unique_ptr<FusedClipping::Pass> CpuProgram::make_pass(std::size_t most_rows) const {
+std::unique_ptr<ExactClipping::Pass> CpuProgram::make_pass(std::size_t most_rows) const {
   if (most_rows == 0) refuse("a pass for 0 examples, expected at least 1");
   return engine_->make_pass(most_rows);
 }
 
 void CpuProgram::backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const {
   check(batch);
-  auto& own = dynamic_cast<FusedPass&>(pass);
+  auto& own = dynamic_cast<ExactPass&>(pass);
   if (batch.rows() > own.most_rows()) {
     refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
            std::to_string(own.most_rows()));
   }
-  if (!squared_norms.empty()) {
-    check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
-  }
+  check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
+  prepare();
   engine_->backward(batch, own, squared_norms);
 }
 
-void CpuProgram::add_scaled(Pass& pass, std::span<const float> factors,
-                            std::span<float> sum) const {
-  auto& own = dynamic_cast<FusedPass&>(pass);
+void CpuProgram::make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                            std::span<SquaredLength> lengths) const {
+  auto& own = dynamic_cast<ExactPass&>(pass);
+  check_size("the list of scales", scales.size(), own.rows() * groups());
+  check_size("the memory for lengths", lengths.size(), own.rows());
+  if (most_cells > kMostCells) {
+    refuse("contributions of " + std::to_string(most_cells) + " cells, allowed are at most 2^28");
+  }
+  if (!std::all_of(scales.begin(), scales.end(),
+                   [](double scale) { return std::isfinite(scale) && scale >= 0.0; })) {
+    refuse("a scale is negative or not finite");
+  }
+  engine_->make_cells(own, scales, most_cells, lengths);
+}
+
+void CpuProgram::add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                           std::span<std::int64_t> sum) const {
+  auto& own = dynamic_cast<ExactPass&>(pass);
+  check_size("the list of examples that are taken", taken.size(), own.rows());
   check_size("the sum", sum.size(), parameter_count());
-  check_size("the list of factors", factors.size(), own.has_norms() ? own.rows() * groups() : 0);
-  engine_->add_scaled(own, factors, sum);
+  engine_->add_cells(own, taken, sum);
 }
 
 }  // namespace privgrad::cpu

@@ -7,25 +7,23 @@
 #include <span>
 #include <vector>
 
-#include "fused.hpp"
+#include "exact.hpp"
+#include "layer_steps.hpp"
 #include "privgrad/backend.hpp"
-#include "steps.hpp"
 
 namespace privgrad::cpu {
 
-/// A network on the processor, two ways.
+/// A network on the processor, two ways, with the same products, chains (chains.hpp), so that both
+/// give the same bits for the same example, whatever surrounds it.
 ///
 /// gradient_rows() is the reference: a block of examples forwards, then backwards, then each
-/// example's gradient into its row, on the calling thread. Every element of a row comes from
-/// operations on its example alone, in an order that neither the batch nor the block changes: rows
-/// are bitwise equal whatever surrounds them.
+/// example's gradient into its row, on the calling thread.
 ///
-/// FusedClipping and evaluate() are the fast way (FusedEngine): large matrix products, the same for
-/// any number of threads, where an example's rounding depends on its place in the batch.
+/// ExactClipping and evaluate() are the fast way (ExactEngine), on all threads.
 ///
 /// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
 /// rows, norms and losses, and touch no other example.
-class CpuProgram final : public Program, public FusedClipping, public ReproducibleRows {
+class CpuProgram final : public Program, public ExactClipping, public ReproducibleRows {
  public:
   /// \throws ConfigError naming what cannot be executed here.
   CpuProgram(Network network, Executor& executor);
@@ -36,11 +34,13 @@ class CpuProgram final : public Program, public FusedClipping, public Reproducib
   Evaluation evaluate(const Batch& batch) const override;
 
   std::size_t groups() const override { return engine_->groups(); }
-  std::size_t chunk_rows() const override { return engine_->chunk_rows(); }
   std::size_t pass_rows() const override { return engine_->pass_rows(); }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
-  void add_scaled(Pass& pass, std::span<const float> factors, std::span<float> sum) const override;
+  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                  std::span<SquaredLength> lengths) const override;
+  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                 std::span<std::int64_t> sum) const override;
 
  private:
   /// What goes through the steps for some examples: values[s], [count, inputs of step s], enters
@@ -49,15 +49,16 @@ class CpuProgram final : public Program, public FusedClipping, public Reproducib
     std::size_t count = 0;
     std::vector<const float*> values;
     std::vector<float> storage;
+    Scratch scratch;
   };
 
   /// Memory for the evaluation of evaluation_rows_ examples, lent to one call at a time.
   class EvaluationPass;
 
   void check(const Batch& batch) const;
-  void prepare_exact() const;
+  void prepare() const;
   void forward(const Batch& batch, Block& block) const;
-  void backward(const Batch& batch, const Block& block, std::span<float> rows) const;
+  void backward(const Batch& batch, Block& block, std::span<float> rows) const;
 
   Network network_;
   Executor& executor_;
@@ -68,12 +69,12 @@ class CpuProgram final : public Program, public FusedClipping, public Reproducib
   std::size_t values_per_example_ = 0;  // floats that all steps together produce
   std::size_t widest_ = 0;              // floats that enter or leave one step, at most
   std::size_t first_with_parameters_ = 0;
-  std::unique_ptr<FusedEngine> engine_;
+  std::unique_ptr<ExactEngine> engine_;
   std::size_t evaluation_rows_ = 0;
   mutable std::mutex evaluation_mutex_;
-  mutable std::vector<std::unique_ptr<FusedPass>> evaluation_passes_;
-  mutable std::mutex exact_mutex_;
-  mutable std::atomic<bool> exact_ready_ = false;
+  mutable std::vector<std::unique_ptr<ExactPass>> evaluation_passes_;
+  mutable std::mutex ready_mutex_;
+  mutable std::atomic<bool> ready_ = false;
 };
 
 }  // namespace privgrad::cpu

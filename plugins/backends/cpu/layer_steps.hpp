@@ -1,22 +1,35 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "cells.hpp"
 #include "loops.hpp"
-#include "matrix.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::cpu {
 
+/// Memory of a task, used again by the next.
+struct Scratch {
+  std::vector<float> panel, padded, patches, scaled, one, other;
+  std::vector<std::uint32_t> shifted, place_inputs, place_units;
+  std::vector<std::int32_t> sums;
+};
+
+inline float* at_least(std::vector<float>& memory, std::size_t size) {
+  if (memory.size() < size) memory.resize(size);
+  return memory.data();
+}
+
 /// One layer, for examples side by side: in is [count, inputs], out and delta [count, outputs],
 /// below [count, inputs], where delta and below are the loss's derivatives by out and in.
 ///
-/// What an example gets depends on it alone, bit for bit: matrix products are PanelMatrix's.
-/// Threads: const functions may run concurrently, after prepare_exact().
+/// What an example gets depends on it alone, bit for bit: matrix products are chains (chains.hpp).
+/// Threads: const functions may run concurrently, after prepare(), each with a scratch of its own.
 class Step {
  public:
   Step(const Shape& in, const Shape& out);
@@ -39,18 +52,18 @@ class Step {
   /// Whether a step in place may follow: backward() does not need what left.
   virtual bool gives_output_away() const { return true; }
 
-  /// Brings what the exact products need up to date with the parameters.
-  virtual void prepare_exact() {}
+  /// Brings what products need up to date with the parameters.
+  virtual void prepare() {}
 
-  virtual void forward(std::size_t count, const float* in, float* out) const = 0;
+  virtual void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const = 0;
 
   /// \returns where the derivatives by in are: below, or delta, which may be overwritten.
   virtual float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                          float* below) const = 0;
+                          float* below, Scratch& scratch) const = 0;
 
   /// Writes each example's gradient to rows[0], rows[stride], .., parameter_count() floats each.
   virtual void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                             std::size_t stride) const;
+                             std::size_t stride, Scratch& scratch) const;
 
  protected:
   std::size_t inputs_, outputs_;
@@ -66,15 +79,11 @@ class DenseStep final : public Step {
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);
   const float* weights() const noexcept { return own_; }  // [outputs, inputs]
   const float* biases() const noexcept { return own_ + inputs_ * outputs_; }
-  void prepare_exact() override;
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                     std::size_t stride) const override;
-
- private:
-  PanelMatrix forward_, backward_;
+                     std::size_t stride, Scratch& scratch) const override;
 };
 
 class ActivationStep final : public Step {
@@ -84,9 +93,9 @@ class ActivationStep final : public Step {
   ActivationKind kind() const noexcept { return kind_; }
   bool works_in_place() const override { return true; }
   bool gives_output_away() const override { return false; }
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
 
  private:
   ActivationKind kind_;
@@ -97,9 +106,9 @@ class FlattenStep final : public Step {
   FlattenStep(const Flatten&, const Shape& in, const Shape& out) : Step(in, out) {}
   bool works_in_place() const override { return true; }
   bool gives_output_away() const override { return false; }
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
 };
 
 /// A convolution as a matrix product. One example's image becomes a matrix of `places` rows, one
@@ -117,19 +126,45 @@ class ConvStep final : public Step {
   /// \param patches  out: [places, patch].
   void gather_patches(const float* image, float* patches) const;
 
+  /// One example's outputs from its patches, [places, channels]; after prepare().
+  void multiply_patches(const float* patches, float* out) const;
+
+  /// One example's gradient, [parameter_count()], from its patches and delta.
+  void gradient_row(const float* patches, const float* delta, float* row) const;
+
+  /// One example's gradient of the biases, [channels()], the sum of its delta over the places.
+  void sum_errors(const float* delta, float* biases) const;
+
+  /// The derivatives by one example's patches, from its delta.
+  void patches_backward(const float* delta, float* patches) const;
+
+  /// Pairs of neighbouring places in a row of the output; where the row has an odd number of them,
+  /// the last has one.
+  std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
+
+  /// The patches of pairs of places as whole numbers.
+  /// \param inputs  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                          std::uint32_t* inputs) const;
+
+  /// The derivatives at pairs of places as whole numbers.
+  /// \param units  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void round_errors(const float* delta, const Rounding& rounding, std::uint32_t* units) const;
+
   /// The transpose of gather_patches(): adds each patch to the pixels that it was taken from.
   void add_patches(const float* patches, float* image) const;
 
-  void prepare_exact() override;
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void prepare() override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                     std::size_t stride) const override;
+                     std::size_t stride, Scratch& scratch) const override;
 
  private:
   template <class Body>
   void for_each_patch_row(const Body& body) const;
+  const float* with_padding(const float* image, std::vector<float>& padded) const;
   std::size_t padded_size() const;                // floats of the image with its padding
   std::size_t padded_row(std::size_t row) const;  // where a row of the image begins in it
 
@@ -137,16 +172,17 @@ class ConvStep final : public Step {
   std::size_t height_, width_, depth_;  // of the input
   std::size_t rows_, columns_;          // of the output
   std::size_t places_, patch_;
-  PanelMatrix forward_, backward_;
+  std::vector<float> by_patch_;  // the weights, [patch, channels]
+  std::vector<float> zeros_;     // [channels]
 };
 
 class PoolStep final : public Step {
  public:
   PoolStep(const Pool& layer, const Shape& in, const Shape& out);
   bool gives_output_away() const override { return false; }
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
 
  private:
   Windows windows() const;
@@ -165,11 +201,11 @@ class NormStep final : public Step {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
   NormStep(const LayerNorm& layer, const Shape& in, const Shape& out);
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                     std::size_t stride) const override;
+                     std::size_t stride, Scratch& scratch) const override;
 
  private:
   /// Calls body(element, channel, normalised value) for each element of each set of one example,
@@ -185,11 +221,11 @@ class NormStep final : public Step {
 class EmbeddingStep final : public Step {
  public:
   EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);
-  void forward(std::size_t count, const float* in, float* out) const override;
-  float* backward(std::size_t count, const float* in, const float* out, float* delta,
-                  float* below) const override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
   void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                     std::size_t stride) const override;
+                     std::size_t stride, Scratch& scratch) const override;
 
   /// Calls body(first element of the row of the table, its gradient [width]) once for each
   /// different token of one example, in their order.

@@ -1,4 +1,4 @@
-#include "steps.hpp"
+#include "layer_steps.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "chains.hpp"
 #include "loops.hpp"
 #include "privgrad/error.hpp"
 
@@ -14,10 +15,6 @@ namespace {
 
 std::size_t channels_of(const Shape& image) { return image.size() == 3 ? image[2] : 1; }
 
-void add_bias(const float* bias, std::size_t units, std::size_t rows, float* out) {
-  for (std::size_t row = 0; row < rows; ++row) add(bias, units, out + row * units);
-}
-
 }  // namespace
 
 Step::Step(const Shape& in, const Shape& out)
@@ -25,7 +22,8 @@ Step::Step(const Shape& in, const Shape& out)
 
 Step::~Step() = default;
 
-void Step::gradient_rows(std::size_t, const float*, const float*, float*, std::size_t) const {}
+void Step::gradient_rows(std::size_t, const float*, const float*, float*, std::size_t,
+                         Scratch&) const {}
 
 // --- dense
 
@@ -33,28 +31,25 @@ DenseStep::DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in,
   parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
 }
 
-void DenseStep::prepare_exact() {
-  if (forward_.empty()) {
-    forward_ = PanelMatrix(inputs_, outputs_);
-    backward_ = PanelMatrix(outputs_, inputs_);
+void DenseStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
+  float* panel = at_least(scratch.panel, inputs_ * kPanel);
+  for (std::size_t first = 0; first < count; first += kPanel) {
+    const std::size_t rows = std::min(kPanel, count - first);
+    pack_panel(rows, inputs_, in + first * inputs_, panel);
+    multiply_panel(rows, outputs_, inputs_, panel, weights(), biases(), out + first * outputs_,
+                   outputs_);
   }
-  forward_.assign_transposed({weights(), inputs_ * outputs_});
-  backward_.assign({weights(), inputs_ * outputs_});
-}
-
-void DenseStep::forward(std::size_t count, const float* in, float* out) const {
-  forward_.multiply(count, {in, count * inputs_}, {out, count * outputs_});
-  add_bias(biases(), outputs_, count, out);
 }
 
 float* DenseStep::backward(std::size_t count, const float*, const float*, float* delta,
-                           float* below) const {
-  backward_.multiply(count, {delta, count * outputs_}, {below, count * inputs_});
+                           float* below, Scratch&) const {
+  multiply_chains(count, inputs_, outputs_, {delta, outputs_, 1}, weights(), inputs_, {}, below,
+                  inputs_);
   return below;
 }
 
 void DenseStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                              std::size_t stride) const {
+                              std::size_t stride, Scratch&) const {
   for (std::size_t i = 0; i < count; ++i) {
     const float* entering = in + i * inputs_;
     const float* deltas = delta + i * outputs_;
@@ -68,21 +63,22 @@ void DenseStep::gradient_rows(std::size_t count, const float* in, const float* d
 
 // --- activation, flatten
 
-void ActivationStep::forward(std::size_t count, const float* in, float* out) const {
+void ActivationStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
   activate(kind_, in, count * inputs_, out);
 }
 
 float* ActivationStep::backward(std::size_t count, const float*, const float* out, float* delta,
-                                float*) const {
+                                float*, Scratch&) const {
   activate_backward(kind_, out, count * outputs_, delta);
   return delta;
 }
 
-void FlattenStep::forward(std::size_t count, const float* in, float* out) const {
+void FlattenStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
   if (in != out) std::copy_n(in, count * inputs_, out);
 }
 
-float* FlattenStep::backward(std::size_t, const float*, const float*, float* delta, float*) const {
+float* FlattenStep::backward(std::size_t, const float*, const float*, float* delta, float*,
+                             Scratch&) const {
   return delta;
 }
 
@@ -100,6 +96,7 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
       patch_(element_count({layer.kernel, layer.kernel, depth_})) {
   parameter_count_ = element_count({layer.channels, patch_}) + layer.channels;
   element_count({places_, patch_});
+  zeros_.resize(layer.channels);
 }
 
 /// Calls body(where a row of a patch begins in the padded image, where in the patches), for every
@@ -127,15 +124,19 @@ std::size_t ConvStep::padded_row(std::size_t row) const {
   return ((row + layer_.padding) * (width_ + 2 * layer_.padding) + layer_.padding) * depth_;
 }
 
+/// \returns the image with its padding: itself where there is none.
+const float* ConvStep::with_padding(const float* image, std::vector<float>& padded) const {
+  if (layer_.padding == 0) return image;
+  padded.assign(padded_size(), 0.0f);
+  for (std::size_t row = 0; row < height_; ++row) {
+    std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
+  }
+  return padded.data();
+}
+
 void ConvStep::gather_patches(const float* image, float* patches) const {
   std::vector<float> padded;
-  if (layer_.padding > 0) {
-    padded.assign(padded_size(), 0.0f);
-    for (std::size_t row = 0; row < height_; ++row) {
-      std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
-    }
-    image = padded.data();
-  }
+  image = with_padding(image, padded);
   const std::size_t run = layer_.kernel * depth_;
   for_each_patch_row([&](std::size_t pixel, std::size_t element) {
     copy_short(image + pixel, run, patches + element);
@@ -159,49 +160,103 @@ void ConvStep::add_patches(const float* patches, float* image) const {
   }
 }
 
-void ConvStep::prepare_exact() {
-  if (forward_.empty()) {
-    forward_ = PanelMatrix(patch_, channels());
-    backward_ = PanelMatrix(channels(), patch_);
-  }
-  forward_.assign_transposed({weights(), channels() * patch_});
-  backward_.assign({weights(), channels() * patch_});
+void ConvStep::prepare() {
+  by_patch_.resize(patch_ * channels());
+  transpose(channels(), patch_, weights(), patch_, by_patch_.data(), channels());
 }
 
-void ConvStep::forward(std::size_t count, const float* in, float* out) const {
-  std::vector<float> patches(places_ * patch_);
-  for (std::size_t i = 0; i < count; ++i) {
-    gather_patches(in + i * inputs_, patches.data());
-    forward_.multiply(places_, patches, {out + i * outputs_, outputs_});
-    add_bias(biases(), channels(), places_, out + i * outputs_);
+void ConvStep::multiply_patches(const float* patches, float* out) const {
+  multiply_chains(places_, channels(), patch_, {patches, patch_, 1}, by_patch_.data(), channels(),
+                  {.of_rows = nullptr, .of_columns = biases(), .at_product = false}, out,
+                  channels());
+}
+
+void ConvStep::gradient_row(const float* patches, const float* delta, float* row) const {
+  multiply_chains(channels(), patch_, places_, {delta, 1, channels()}, patches, patch_, {}, row,
+                  patch_);
+  sum_errors(delta, row + channels() * patch_);
+}
+
+void ConvStep::sum_errors(const float* delta, float* biases) const {
+  std::fill_n(biases, channels(), 0.0f);
+  for (std::size_t place = 0; place < places_; ++place) {
+    add(delta + place * channels(), channels(), biases);
   }
 }
 
-float* ConvStep::backward(std::size_t count, const float*, const float*, float* delta,
-                          float* below) const {
-  std::vector<float> patches(places_ * patch_);
+void ConvStep::patches_backward(const float* delta, float* patches) const {
+  multiply_chains(places_, patch_, channels(), {delta, channels(), 1}, weights(), patch_, {},
+                  patches, patch_);
+}
+
+/// First every pixel beside the one that the next place sees where this one sees it, then runs of
+/// these, cut where a tile of the operand ends.
+void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                                  std::uint32_t* inputs) const {
+  image = with_padding(image, scratch.padded);
+  const std::size_t size = padded_size();
+  const std::size_t across = (width_ + 2 * layer_.padding) * depth_;
+  const std::size_t next = layer_.stride * depth_;
+  if (scratch.shifted.size() < size) scratch.shifted.resize(size);
+  pair_with_next(image, size, next, rounding, scratch.shifted.data());
+  const std::size_t run = layer_.kernel * depth_;
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const std::uint32_t* from = scratch.shifted.data() + i * layer_.stride * across + j * next;
+      std::size_t element = 0;
+      for (std::size_t u = 0; u < layer_.kernel; ++u, from += across) {
+        for (std::size_t at = 0; at < run;) {
+          const std::size_t lane = element % kInputTile;
+          const std::size_t some = std::min(run - at, kInputTile - lane);
+          copy_short(from + at, some, inputs + (element - lane) * pairs + pair * kInputTile + lane);
+          at += some;
+          element += some;
+        }
+      }
+    }
+  }
+}
+
+void ConvStep::round_errors(const float* delta, const Rounding& rounding,
+                            std::uint32_t* units) const {
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const float* first = delta + (i * columns_ + j) * channels();
+      const float* second = j + 1 < columns_ ? first + channels() : zeros_.data();
+      round_pair_units(first, second, rounding, rounding, channels(), units + pair * kUnitTile,
+                       pairs * kUnitTile);
+    }
+  }
+}
+
+void ConvStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
   for (std::size_t i = 0; i < count; ++i) {
-    backward_.multiply(places_, {delta + i * outputs_, outputs_}, patches);
-    add_patches(patches.data(), below + i * inputs_);
+    gather_patches(in + i * inputs_, patches);
+    multiply_patches(patches, out + i * outputs_);
+  }
+}
+
+float* ConvStep::backward(std::size_t count, const float*, const float*, float* delta, float* below,
+                          Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    patches_backward(delta + i * outputs_, patches);
+    add_patches(patches, below + i * inputs_);
   }
   return below;
 }
 
 void ConvStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                             std::size_t stride) const {
-  std::vector<float> patches(places_ * patch_);
+                             std::size_t stride, Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
   for (std::size_t i = 0; i < count; ++i) {
-    gather_patches(in + i * inputs_, patches.data());
-    float* row = rows + i * stride;
-    float* bias = row + channels() * patch_;
-    std::fill_n(row, parameter_count_, 0.0f);
-    for (std::size_t place = 0; place < places_; ++place) {
-      const float* deltas = delta + i * outputs_ + place * channels();
-      for (std::size_t c = 0; c < channels(); ++c) {
-        cpu::add_scaled(deltas[c], patches.data() + place * patch_, patch_, row + c * patch_);
-      }
-      add(deltas, channels(), bias);
-    }
+    gather_patches(in + i * inputs_, patches);
+    gradient_row(patches, delta + i * outputs_, rows + i * stride);
   }
 }
 
@@ -229,7 +284,7 @@ Windows PoolStep::windows() const {
           .depth = depth_};
 }
 
-void PoolStep::forward(std::size_t count, const float* in, float* out) const {
+void PoolStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
   for (std::size_t i = 0; i < count; ++i, in += inputs_) {
     for (std::size_t row = 0; row < rows_; ++row, out += columns_ * depth_) {
       const float* corner = in + row * layer_.stride * width_ * depth_;
@@ -254,7 +309,7 @@ void PoolStep::average_row(const float* corner, float* out) const {
 }
 
 float* PoolStep::backward(std::size_t count, const float* in, const float* out, float* delta,
-                          float* below) const {
+                          float* below, Scratch&) const {
   std::fill_n(below, count * inputs_, 0.0f);
   std::vector<int> taken(depth_);
   const float* top = delta;
@@ -336,7 +391,7 @@ void NormStep::for_each_set(const float* in, const Start& start, const Body& bod
   }
 }
 
-void NormStep::forward(std::size_t count, const float* in, float* out) const {
+void NormStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
   for (std::size_t i = 0; i < count; ++i, in += inputs_, out += outputs_) {
     for_each_set(
         in, [](const auto&, double) {},
@@ -348,7 +403,7 @@ void NormStep::forward(std::size_t count, const float* in, float* out) const {
 }
 
 float* NormStep::backward(std::size_t count, const float* in, const float*, float* delta,
-                          float* below) const {
+                          float* below, Scratch&) const {
   const auto members = static_cast<double>(places_per_set_ * channels_per_set_);
   for (std::size_t i = 0; i < count; ++i) {
     const float* deltas = delta + i * outputs_;
@@ -375,7 +430,7 @@ float* NormStep::backward(std::size_t count, const float* in, const float*, floa
 }
 
 void NormStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
-                             std::size_t stride) const {
+                             std::size_t stride, Scratch&) const {
   std::vector<double> sums(parameter_count_);
   for (std::size_t i = 0; i < count; ++i) {
     const float* deltas = delta + i * outputs_;
@@ -403,7 +458,7 @@ bool EmbeddingStep::is_token(float value) const {
          value == std::floor(value);
 }
 
-void EmbeddingStep::forward(std::size_t count, const float* in, float* out) const {
+void EmbeddingStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
   for (std::size_t i = 0; i < count * inputs_; ++i, out += layer_.width) {
     if (is_token(in[i])) {
       std::copy_n(own_ + static_cast<std::size_t>(in[i]) * layer_.width, layer_.width, out);
@@ -413,8 +468,8 @@ void EmbeddingStep::forward(std::size_t count, const float* in, float* out) cons
   }
 }
 
-float* EmbeddingStep::backward(std::size_t, const float*, const float*, float*,
-                               float* below) const {
+float* EmbeddingStep::backward(std::size_t, const float*, const float*, float*, float* below,
+                               Scratch&) const {
   return below;  // tokens have no derivative; the first layer is not asked for one
 }
 
@@ -442,7 +497,7 @@ bool EmbeddingStep::for_each_row(
 }
 
 void EmbeddingStep::gradient_rows(std::size_t count, const float* in, const float* delta,
-                                  float* rows, std::size_t stride) const {
+                                  float* rows, std::size_t stride, Scratch&) const {
   for (std::size_t i = 0; i < count; ++i) {
     float* row = rows + i * stride;
     std::fill_n(row, parameter_count_, 0.0f);

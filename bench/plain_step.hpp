@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "layer_steps.hpp"
+#include "privgrad/backend.hpp"
+
+// What a training step without privacy costs: the yardstick of private ones.
+namespace privgrad::bench {
+
+/// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in float32.
+/// Layers without products are the backend's own (plugins/backends/cpu); so are the tiles and blocks
+/// that work is cut into.
+///
+/// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
+/// examples through all of them while they are in the cache. Of a convolution with few weights, a
+/// block's gradients are added up as they are made; of one with many weights that sees few places,
+/// by a matrix product over the batch, after both passes.
+///
+/// Threads: an object is used by one thread at a time, and spreads its work over the executor.
+class PlainSum {
+ public:
+  /// \param most_rows  of the batches to come.
+  PlainSum(const Network& network, Executor& executor);
+
+  /// How many examples a call is best given, where there are as many.
+  std::size_t pass_rows() const noexcept { return pass_rows_; }
+
+  /// \param parameters  stay where they are until the next call.
+  void load_parameters(std::span<const float> parameters);
+
+  /// sum += the sum of the gradients of the batch's losses.
+  /// \param batch  at most pass_rows() rows.
+  void add(const Batch& batch, std::span<float> sum);
+
+ private:
+  enum class SumBy { nothing = 1, product, rows, places, tokens };
+
+  /// Steps that are executed together: a dense layer with the activation after it, or others.
+  struct Stage {
+    std::size_t first = 0, last = 0;  // steps [first, last)
+    bool is_dense = false;
+  };
+
+  /// One piece of the sum: of step s, columns of units [first, end), inputs [left, right).
+  struct Piece {
+    std::size_t step, first, end, left, right;
+  };
+
+  using Memory = std::unique_ptr<float[]>;
+  class Lease;
+
+  void make_stages();
+  void choose_sums();
+  void choose_rows();
+  void add_pieces(std::size_t step);
+  void make_memory();
+  bool shares_memory(std::size_t step) const;
+  const cpu::DenseStep& dense(std::size_t step) const;
+  const cpu::ConvStep& conv(std::size_t step) const;
+  void for_each_block(std::size_t rows, std::size_t block,
+                      const std::function<void(std::size_t, std::size_t)>& body) const;
+  void for_each_tile(
+      std::size_t rows, std::size_t columns,
+      const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& body) const;
+
+  void forward();
+  void dense_forward(const Stage& stage);
+  void block_forward(const Stage& stage);
+  void conv_forward(const cpu::ConvStep& step, std::size_t count, const float* in, float* out,
+                    cpu::Scratch& scratch) const;
+  void backward();
+  void dense_backward(std::size_t stage);
+  void block_backward(std::size_t stage);
+  float* step_backward(std::size_t step, std::size_t first, std::size_t count, float* delta,
+                       float* below, cpu::Scratch& scratch);
+  void conv_backward(std::size_t step, std::size_t first, std::size_t count, const float* delta,
+                     float* below, cpu::Scratch& scratch);
+  void sum_product(const Piece& piece, std::span<float> sum) const;
+  void sum_rows(const Piece& piece, std::span<float> sum) const;
+  void sum_places(const Piece& piece, std::span<float> sum);
+  void sum_tokens(const Piece& piece, std::span<float> sum) const;
+
+  const Network& network_;
+  Executor& executor_;
+  std::vector<std::unique_ptr<cpu::Step>> steps_;
+  std::vector<SumBy> sum_by_;  // of each step
+  std::vector<Stage> stages_;
+  std::vector<Piece> pieces_;
+  std::size_t first_with_parameters_ = 0;
+  std::size_t chunk_rows_ = 0, pass_rows_ = 0;
+
+  Batch batch_;
+  std::vector<Memory> storage_;         // of step s's outputs; empty where they share memory
+  std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
+  std::vector<float*> leaving_;         // [steps]
+  std::vector<Memory> deltas_;          // by the outputs of stage k
+  std::vector<Memory> kept_;            // of step s: its blocks' gradients, or its deltas
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<cpu::Scratch>> scratch_;
+};
+
+}  // namespace privgrad::bench

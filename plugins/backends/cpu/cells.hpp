@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// Contributions as whole numbers ("cells"), and their sums.
+//
+// A dense layer's contribution is a product of two short vectors of whole numbers, q(delta) of its
+// units and q(a) of its inputs, each within int16; the sum over examples is a matrix product of
+// integers, of two examples (a pair) at a time. What is not such a product is a row, truncated.
+namespace privgrad::cpu {
+
+/// Units and inputs that are side by side in the operands of a product, which are laid out as
+/// [ceil(extent / width), pairs, width]: each element has the int16 of the pair's first example in
+/// its low half and of its second in the high one.
+constexpr std::size_t kUnitTile = 8;
+constexpr std::size_t kInputTile = 48;
+
+/// The elements of an operand of so many pairs.
+constexpr std::size_t operand_size(std::size_t extent, std::size_t width, std::size_t pairs) {
+  return (extent + width - 1) / width * width * pairs;
+}
+
+/// How one example's floats become whole numbers: rint or trunc of (x * shift) * factor.
+struct Rounding {
+  float shift = 0.0f;   ///< A power of two that brings the largest x near 1: nothing is rounded.
+  float factor = 0.0f;  ///< 0: all become 0.
+  float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
+                        ///< 0 truncates.
+};
+
+/// A rounding to factor * x whose results are no larger than 2^14.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double.
+/// \param largest  of the sizes of x, finite.
+Rounding make_rounding(double factor, float largest, bool truncates);
+
+/// What `rounding` makes of x.
+std::int32_t round_one(float x, const Rounding& rounding);
+
+/// The squared lengths of two examples' whole numbers.
+struct PairSquares {
+  std::uint64_t first = 0, second = 0;
+};
+
+/// Rounds two examples' floats into an operand, filled up with zeros.
+/// \param first, second  [extent], finite.
+/// \param operand  out: where the pair is in the first tile; `step` elements further in the next.
+PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
+                             const Rounding& other, std::size_t extent, std::uint32_t* operand,
+                             std::size_t step);
+PairSquares round_pair_inputs(const float* first, const float* second, const Rounding& one,
+                              const Rounding& other, std::size_t extent, std::uint32_t* operand,
+                              std::size_t step);
+
+/// Every number beside the one `next` places after it, in an element's halves; beside 0 at the end.
+/// \param operand  out: [count].
+void pair_with_next(const float* values, std::size_t count, std::size_t next,
+                    const Rounding& rounding, std::uint32_t* operand);
+
+/// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller sees to it
+/// that no sum leaves its range.
+/// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
+/// \param units, inputs  one tile each, from the first of `pairs` pairs on.
+/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something; stride numbers
+///   from row to row.
+void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
+                    const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
+                    std::size_t stride);
+
+/// sum += values, modulo 2^64.
+void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
+
+/// sum += trunc(scale * values), modulo 2^64, the product rounded to double.
+/// \param values  finite; the products are below 2^31 in size.
+void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
+
+/// The squared length of what add_truncated() adds, modulo 2^64.
+std::uint64_t truncated_squares(double scale, const float* values, std::size_t count);
+
+/// The largest size; none is -2^31.
+std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
+
+/// shrunk = rint(factor * values).
+/// \param factor  such that all are within int16.
+/// \returns the sum of the squares of what was written.
+std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
+                           std::int16_t* shrunk);
+
+/// sum += trunc(factor * values), the product rounded to float32: the caller sees to it that no sum
+/// leaves the range of int32.
+void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
+
+/// The squared length of what add_truncated() adds, modulo 2^64.
+std::uint64_t truncated_squares(float factor, const std::int16_t* values, std::size_t count);
+
+}  // namespace privgrad::cpu

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+
+// Matrix products whose every element is one chain of fused multiply-adds,
+//   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
+// each rounded once to float32: the same bits at any place among any other rows and columns, however
+// the work is cut, on AVX-512, AVX2 and processors with neither.
+//
+// Why not sgemm: its kernel, and with it the order of the additions, depends on the number of rows
+// and on a row's place among them. Measured with OpenBLAS 0.3.21, the same row multiplied alone and
+// within a batch differed on every kernel family but one, and on Haswell and Zen also from place to
+// place in blocks of 16 rows and more. What a contribution is must not depend on its neighbours.
+namespace privgrad::cpu {
+
+/// A matrix whose element [i, k] is data[i * row + k * inner].
+struct Strided {
+  const float* data = nullptr;
+  std::size_t row = 0, inner = 1;
+};
+
+/// Where the chains of a product begin. All empty: at 0.
+struct Start {
+  const float* of_rows = nullptr;     ///< [rows]: one for each row.
+  const float* of_columns = nullptr;  ///< [columns]: one for each column.
+  bool at_product = false;  ///< What the product's memory holds: a chain is taken up again.
+};
+
+/// product[i, j] = the chain over k of a[i, k] b[k, j], from its start.
+/// \param b  [inner, columns], b_stride floats from row to row.
+/// \param product  [rows, columns], stride floats from row to row.
+void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
+                     const float* b, std::size_t b_stride, Start start, float* product,
+                     std::size_t stride);
+
+/// to[j, i] = from[i, j].
+/// \param from  [rows, columns], from_stride floats from row to row; to likewise.
+void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
+               float* to, std::size_t to_stride);
+
+/// How many examples are side by side in the columns of a dense layer's product.
+constexpr std::size_t kPanel = 32;
+
+/// The examples [rows, inner] as a panel [inner, kPanel], filled up with zeros.
+/// \param rows  at most kPanel.
+void pack_panel(std::size_t rows, std::size_t inner, const float* examples, float* panel);
+
+/// out[i, u] = biases[u] + sum over k of weights[u, k] examples[i, k], as a chain.
+/// \param panel  [inner, kPanel], from pack_panel().
+/// \param weights  [units, inner].
+/// \param out  [rows, units], stride floats from row to row.
+void multiply_panel(std::size_t rows, std::size_t units, std::size_t inner, const float* panel,
+                    const float* weights, const float* biases, float* out, std::size_t stride);
+
+}  // namespace privgrad::cpu

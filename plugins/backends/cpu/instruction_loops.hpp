@@ -1,0 +1,23 @@
+#pragma once
+
+#include "privgrad/instruction_set.hpp"
+
+// Loops that the compiler makes wide: one body, a function for every instruction set, and one that
+// chooses. Bodies must be inlined into those functions, or they would be compiled for the portable
+// one; without fused multiply-adds, so that results are the same at each.
+#define PRIVGRAD_INLINE [[gnu::always_inline]] inline
+
+#ifdef __x86_64__
+#define PRIVGRAD_LOOP(result, name, parameters, arguments)                                \
+  namespace {                                                                             \
+  result name##_portable parameters { return name##_body arguments; }                     \
+  [[gnu::target("avx2")]] result name##_avx2 parameters { return name##_body arguments; } \
+  }                                                                                       \
+  result name parameters {                                                                \
+    return instruction_set() >= InstructionSet::avx2 ? name##_avx2 arguments              \
+                                                     : name##_portable arguments;         \
+  }
+#else
+#define PRIVGRAD_LOOP(result, name, parameters, arguments) \
+  result name parameters { return name##_body arguments; }
+#endif

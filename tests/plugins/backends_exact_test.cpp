@@ -1,0 +1,801 @@
+// ExactClipping of the cpu backend: that what an example gets is a function of the example alone, bit
+// for bit, and that its cells are what they are said to be. gradient_rows(), which the conformance
+// rules hold to the definitions of the layers, is what cells are compared with.
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "elementary.hpp"
+#include "house_plugins.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/instruction_set.hpp"
+#include "privgrad/model.hpp"
+#include "process.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+using Cells = std::vector<std::int64_t>;
+using Generator = std::mt19937_64;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr std::uint64_t kCells = std::uint64_t{1} << 26;  // of a clip norm, as the core has it
+
+/// Threads that take the next chunk each.
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(std::size_t threads) : threads_(threads) {}
+  void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
+    if (threads_ == 1 || chunks < 2) {
+      for (std::size_t i = 0; i < chunks; ++i) body(i);
+      return;
+    }
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < std::min(threads_, chunks); ++t) {
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < chunks; i = next++) body(i);
+      });
+    }
+  }
+
+ private:
+  std::size_t threads_;
+};
+
+/// From parts by value: gcc 12 takes nested braces for uninitialised memory.
+Network make_network(Shape features, std::vector<Layer> layers, Loss loss = Loss::cross_entropy,
+                     std::size_t classes = 3) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = classes;
+  network.layers = std::move(layers);
+  network.loss = loss;
+  return network;
+}
+
+Conv2d conv(std::size_t channels, std::size_t kernel, std::size_t stride = 1,
+            std::size_t padding = 0) {
+  return {.channels = channels, .kernel = kernel, .stride = stride, .padding = padding};
+}
+
+Pool pool(PoolKind kind, std::size_t window, std::size_t stride) {
+  return {.kind = kind, .window = window, .stride = stride};
+}
+
+const Activation kRelu{ActivationKind::relu};
+const Activation kTanh{ActivationKind::tanh};
+const Activation kSigmoid{ActivationKind::sigmoid};
+
+/// Every layer, activation and loss, in front, between and behind dense layers; widths beside the
+/// extents of tiles, inner extents beside the blocks that products are cut into.
+std::vector<Network> networks() {
+  const Pool max = pool(PoolKind::max, 2, 2);
+  const Pool average = pool(PoolKind::average, 3, 2);
+  const Embedding table{.vocabulary = 9, .width = 5};
+  return {
+      make_network({5}, {Dense{3}}),
+      make_network({7}, {kTanh, Dense{40}, kRelu, Dense{3}}),
+      make_network({2, 3}, {Flatten{}, Dense{129}, kRelu, Dense{257}, kSigmoid, Dense{3}, kTanh}),
+      make_network({530}, {Dense{10}, kTanh, Dense{1}}, Loss::squared, 0),
+      make_network({4}, {Dense{6}, LayerNorm{}, kRelu, Dense{4}, GroupNorm{.groups = 2}, Dense{1}},
+                   Loss::logistic, 2),
+      make_network({14, 14}, {conv(6, 5), kRelu, max, Flatten{}, Dense{20}, kRelu, Dense{3}}),
+      make_network({11, 9, 2}, {conv(4, 3, 2, 2), kTanh, conv(5, 2), kRelu, average, Dense{3}}),
+      make_network({6, 6, 3}, {conv(16, 3), kRelu, conv(24, 3), kRelu, max, Dense{3}}),
+      make_network({4, 4, 16}, {conv(40, 3, 1, 1), kTanh, max, conv(8, 1), Dense{3}}),
+      make_network({8, 8}, {conv(8, 3), GroupNorm{.groups = 4}, kRelu, max, LayerNorm{}, Dense{3}}),
+      make_network({8, 8}, {max, kRelu, conv(3, 4), Flatten{}}, Loss::squared),
+      make_network({6}, {table, LayerNorm{}, Dense{8}, kRelu, Dense{3}}),
+      make_network({6}, {table, Flatten{}, kTanh, Dense{3}}),
+  };
+}
+
+/// Of each built-in model.
+std::vector<Network> house_networks() {
+  ExampleShape images;
+  images.features = {28, 28};
+  images.classes = 10;
+  std::vector<Network> found;
+  for (const char* name : {"linear", "mlp", "cnn"}) {
+    found.push_back(house().create<Model>(name, Value::Object{})->network(images));
+  }
+  for (const char* preset : {"fedavg_cnn", "tempered_sigmoid"}) {
+    const Value::Object params{{"preset", preset, {}}};
+    found.push_back(house().create<Model>("cnn", params)->network(images));
+  }
+  return found;
+}
+
+struct Examples {
+  Floats features, targets;
+  std::size_t rows() const { return targets.size(); }
+  std::size_t size() const { return features.size() / targets.size(); }
+  Batch batch() const { return {features, targets}; }
+  Batch batch(std::size_t first, std::size_t count) const {
+    return {std::span(features).subspan(first * size(), count * size()),
+            std::span(targets).subspan(first, count)};
+  }
+  void put(std::size_t row, const Examples& from, std::size_t of) {
+    std::copy_n(from.features.begin() + static_cast<std::ptrdiff_t>(of * size()), size(),
+                features.begin() + static_cast<std::ptrdiff_t>(row * size()));
+    targets[row] = from.targets[of];
+  }
+  void fill(std::size_t row, float value) {
+    std::fill_n(features.begin() + static_cast<std::ptrdiff_t>(row * size()), size(), value);
+  }
+};
+
+Floats normals(Generator& generator, std::size_t count, double deviation = 1.0) {
+  std::normal_distribution<double> normal(0.0, deviation);
+  Floats out(count);
+  for (float& value : out) value = static_cast<float>(normal(generator));
+  return out;
+}
+
+Examples random_examples(Generator& generator, const Network& network, std::size_t rows) {
+  Examples examples{normals(generator, rows * element_count(network.input.features)), {}};
+  if (const auto* table = std::get_if<Embedding>(&network.layers.front())) {
+    for (float& token : examples.features) {
+      token = static_cast<float>(generator() % table->vocabulary);
+    }
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
+    examples.targets.push_back(network.input.classes == 0
+                                   ? normals(generator, 1).front()
+                                   : static_cast<float>(generator() % network.input.classes));
+  }
+  return examples;
+}
+
+/// A compiled network with random parameters.
+struct Compiled {
+  Compiled(const Network& network, Executor& executor, std::uint64_t seed = 5)
+      : program(house().create<Backend>("cpu", Value::Object{})->compile(network, executor)),
+        exact(dynamic_cast<ExactClipping&>(*program)),
+        size(program->parameter_count()),
+        groups(exact.groups()) {
+    Generator generator(seed);
+    Floats parameters = normals(generator, size, 0.3);
+    for (const ParameterBlock& block : parameter_blocks(network)) {
+      // Outputs of large networks would be so large that the loss is flat.
+      const float size_of_weights = block.fan_in > 100 ? 0.2f : 1.0f;
+      for (std::size_t i = 0; i < element_count(block.shape); ++i) {
+        parameters[block.offset + i] *= size_of_weights;
+      }
+    }
+    program->load_parameters(parameters);
+    for (std::size_t layer = 0; layer < network.layers.size(); ++layer) {
+      for (const ParameterBlock& block : parameter_blocks(network)) {
+        if (block.name != "layers." + std::to_string(layer) + ".weight") continue;
+        offsets.push_back(block.offset);
+        dense.push_back(std::holds_alternative<Dense>(network.layers[layer]));
+        convolution.push_back(std::holds_alternative<Conv2d>(network.layers[layer]));
+        weights.push_back(element_count(block.shape));
+      }
+    }
+    offsets.push_back(size);
+  }
+
+  std::unique_ptr<Program> program;
+  ExactClipping& exact;
+  std::size_t size, groups;
+  std::vector<std::size_t> offsets;  // of each group, and the end
+  std::vector<std::size_t> weights;  // of each group
+  std::vector<bool> dense;           // whether the group is a dense layer
+  std::vector<bool> convolution;     // or a convolution
+};
+
+Floats gradient_rows(const Compiled& one, const Batch& batch) {
+  Floats rows(batch.rows() * one.size);
+  one.program->gradient_rows(batch, rows);
+  return rows;
+}
+
+/// Factors of `flat` clipping to norm 1, in cells: as long as they may be.
+Doubles longest_scales(const Compiled& one, std::span<const double> norms,
+                       std::uint64_t most = kCells) {
+  Doubles scales(norms.size(), 1e300);
+  for (std::size_t row = 0; row < norms.size() / one.groups; ++row) {
+    double squared = 0;
+    for (std::size_t g = 0; g < one.groups; ++g) squared += norms[row * one.groups + g];
+    const double scale = std::isfinite(squared) && squared > 0
+                             ? static_cast<double>(most) / std::sqrt(squared)
+                             : 1.0;
+    std::fill_n(scales.begin() + static_cast<std::ptrdiff_t>(row * one.groups), one.groups, scale);
+  }
+  return scales;
+}
+
+/// A batch whose cells are made.
+struct Made {
+  Made(const Compiled& compiled, const Batch& batch, std::size_t most_rows = 0)
+      : one(compiled),
+        rows(batch.rows()),
+        pass(compiled.exact.make_pass(std::max({most_rows, rows, std::size_t{1}}))),
+        norms(rows * compiled.groups, -1.0),
+        lengths(rows) {
+    one.exact.backward(batch, *pass, norms);
+  }
+
+  void make(std::span<const double> scales, std::uint64_t most = kCells) {
+    one.exact.make_cells(*pass, scales, most, lengths);
+  }
+
+  /// The sum of all examples but those left out.
+  Cells sum(const std::vector<std::size_t>& without = {}) const {
+    std::vector<std::uint8_t> taken(rows, 1);
+    for (const std::size_t row : without) taken[row] = 0;
+    return sum_of(taken);
+  }
+
+  Cells sum_of(std::span<const std::uint8_t> taken) const {
+    Cells found(one.size, 0);
+    one.exact.add_cells(*pass, taken, found);
+    return found;
+  }
+
+  Cells cells(std::size_t row) const {
+    std::vector<std::uint8_t> taken(rows, 0);
+    taken[row] = 1;
+    return sum_of(taken);
+  }
+
+  const Compiled& one;
+  std::size_t rows;
+  std::unique_ptr<ExactClipping::Pass> pass;
+  Doubles norms;
+  std::vector<SquaredLength> lengths;
+};
+
+bool same_bits(std::span<const double> a, std::span<const double> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  });
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+SquaredLength length_of(std::span<const std::int64_t> cells) {
+  Wide squares = 0;
+  for (const std::int64_t cell : cells) {
+    const Wide size = cell < 0 ? Wide{0} - static_cast<Wide>(cell) : static_cast<Wide>(cell);
+    squares += size * size;
+  }
+  return {static_cast<std::uint64_t>(squares >> 64), static_cast<std::uint64_t>(squares)};
+}
+
+bool within(const SquaredLength& length, std::uint64_t most) {
+  const Wide squares = Wide{most} * most;
+  return length <= SquaredLength{static_cast<std::uint64_t>(squares >> 64),
+                                 static_cast<std::uint64_t>(squares)};
+}
+
+Cells difference(const Cells& a, const Cells& b) {
+  Cells found(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), found.begin(), std::minus<>());
+  return found;
+}
+
+/// Neighbours of every kind that could reach over to others.
+void spoil(Generator& generator, Examples& examples) {
+  for (std::size_t row = 0; row < examples.rows(); ++row) {
+    switch (generator() % 8) {
+      case 0:
+        examples.fill(row, std::array{kNan, kInf, -kInf, 3e38f}[generator() % 4]);
+        break;
+      case 1:
+        examples.fill(row, 1e-41f);
+        break;
+      case 2:
+        examples.features[row * examples.size() + generator() % examples.size()] = kNan;
+        break;
+      case 3:
+        examples.targets[row] = 1e9f;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cpu exact: what an example gets is the same everywhere, on any number of threads",
+          "[backend][privacy]") {
+  Generator generator(31);
+  std::vector<Network> all = networks();
+  const std::size_t small = all.size();
+  for (Network& network : house_networks()) all.push_back(std::move(network));
+  for (std::size_t which = 0; which < all.size(); ++which) {
+    const Network& network = all[which];
+    INFO("network " << which);
+    ThreadExecutor serial(1);
+    const Compiled alone(network, serial);
+    const Examples probe = random_examples(generator, network, 1);
+    Made expected(alone, probe.batch());
+    const Doubles scales = longest_scales(alone, expected.norms);
+    expected.make(scales);
+    const Cells cells = expected.sum();
+    const Floats row = gradient_rows(alone, probe.batch());
+    REQUIRE(length_of(cells) == expected.lengths[0]);
+    REQUIRE(expected.lengths[0] > SquaredLength{});
+
+    const std::vector<std::size_t> sizes =
+        which < small ? std::vector<std::size_t>{2, 15, 16, 17, 31, 33, 63, 64, 65, 255, 257, 1025}
+                      : std::vector<std::size_t>{2, 33, 65};
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      const std::size_t size = sizes[s];
+      ThreadExecutor threads(1 + s % 4);
+      const Compiled one(network, threads);
+      Examples batch = random_examples(generator, network, size);
+      spoil(generator, batch);
+      const std::vector<std::size_t> places{0, size / 2 + generator() % (size - size / 2 - 1 + 1),
+                                            size - 1};
+      for (const std::size_t place : places) batch.put(place, probe, 0);
+      Made made(one, batch.batch(), size + generator() % 3);
+      Doubles all_scales = longest_scales(one, made.norms);
+      for (const std::size_t place : places) {
+        std::copy(scales.begin(), scales.end(),
+                  all_scales.begin() + static_cast<std::ptrdiff_t>(place * one.groups));
+      }
+      made.make(all_scales);
+      for (const std::size_t place : places) {
+        INFO("place " << place << " of " << size);
+        REQUIRE(
+            same_bits(std::span<const double>(made.norms).subspan(place * one.groups, one.groups),
+                      expected.norms));
+        REQUIRE(made.lengths[place] == expected.lengths[0]);
+        const bool alone_same = made.cells(place) == cells;
+        REQUIRE(alone_same);
+        const bool same = difference(made.sum(), made.sum({place})) == cells;
+        REQUIRE(same);
+      }
+      if (size > 65) continue;
+      const Floats rows = gradient_rows(one, batch.batch());
+      for (const std::size_t place : places) {
+        REQUIRE(same_bits(std::span<const float>(rows).subspan(place * one.size, one.size), row));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu exact: sums are the same however a batch is cut into passes", "[backend]") {
+  Generator generator(37);
+  ThreadExecutor serial(1);
+  for (const Network& network : networks()) {
+    const Compiled one(network, serial);
+    const std::size_t rows = 150 + generator() % 30;
+    const Examples examples = random_examples(generator, network, rows);
+    Made whole(one, examples.batch());
+    const Doubles scales = longest_scales(one, whole.norms);
+    whole.make(scales);
+    const Cells expected = whole.sum();
+    for (const std::size_t part : {std::size_t{1}, std::size_t{7}, std::size_t{32},
+                                   std::size_t{150}, one.exact.pass_rows()}) {
+      const auto pass = one.exact.make_pass(part);
+      Cells sum(one.size, 0);
+      for (std::size_t first = 0; first < rows; first += part) {
+        const std::size_t count = std::min(part, rows - first);
+        Doubles norms(count * one.groups);
+        std::vector<SquaredLength> lengths(count);
+        one.exact.backward(examples.batch(first, count), *pass, norms);
+        REQUIRE(same_bits(
+            norms,
+            std::span<const double>(whole.norms).subspan(first * one.groups, count * one.groups)));
+        one.exact.make_cells(*pass,
+                             std::span(scales).subspan(first * one.groups, count * one.groups),
+                             kCells, lengths);
+        one.exact.add_cells(*pass, std::vector<std::uint8_t>(count, 1), sum);
+      }
+      const bool same = sum == expected;
+      REQUIRE(same);
+    }
+  }
+}
+
+TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs",
+          "[backend][privacy]") {
+  Generator generator(41);
+  ThreadExecutor serial(1);
+  for (const Network& network : networks()) {
+    const Compiled one(network, serial);
+    REQUIRE(one.groups + 1 == one.offsets.size());
+    const std::size_t rows = 21;
+    const Examples examples = random_examples(generator, network, rows);
+    Made made(one, examples.batch());
+    Doubles scales = longest_scales(one, made.norms);
+    // Some groups shorter than they might be, as clippings per layer make them, and some left out.
+    for (double& scale : scales) scale *= std::array{1.0, 1.0, 0.37, 0.0}[generator() % 4];
+    made.make(scales);
+    const Floats all = gradient_rows(one, examples.batch());
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Cells cells = made.cells(i);
+      REQUIRE(made.lengths[i] == length_of(cells));
+      REQUIRE(within(made.lengths[i], kCells));
+      for (std::size_t g = 0; g < one.groups; ++g) {
+        const double scale = scales[i * one.groups + g];
+        const float* row = all.data() + i * one.size;
+        long double squares = 0;
+        double largest = 0;
+        for (std::size_t k = one.offsets[g]; k < one.offsets[g + 1]; ++k) {
+          squares += static_cast<long double>(row[k]) * row[k];
+          if (k < one.offsets[g] + one.weights[g]) {
+            largest = std::max(largest, std::abs(static_cast<double>(row[k])));
+          }
+        }
+        REQUIRE_THAT(made.norms[i * one.groups + g],
+                     WithinRel(static_cast<double>(squares), one.convolution[g] ? 1e-2 : 1e-6) ||
+                         WithinAbs(0.0, 1e-30));
+        // Both factors of a product are at most sqrt(scale * largest) cells long in any place, and
+        // off by less than 1 each (by 1/2, but where the example was rounded again); a row's cells
+        // are off by less than 1. Both factors of a convolution have 11 bits at the least.
+        const double norm = std::sqrt(static_cast<double>(squares));
+        const double rounding = one.dense[g]         ? 2 * std::sqrt(scale * largest) + 2
+                                : one.convolution[g] ? 1 + 0x1p-9 * scale * norm
+                                                     : 1.0;
+        for (std::size_t k = one.offsets[g]; k < one.offsets[g + 1]; ++k) {
+          const double ideal = scale * static_cast<double>(row[k]);
+          const double allowed =
+              (k < one.offsets[g] + one.weights[g] ? rounding : 1.0) + 0x1p-10 * std::abs(ideal);
+          INFO("group " << g << " element " << k - one.offsets[g]);
+          REQUIRE(std::abs(static_cast<double>(cells[k]) - ideal) <= (scale == 0 ? 0 : allowed));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backend][privacy]") {
+  // One dense layer with weights 0 and squared loss: delta = -target, whatever the features are, so
+  // that both factors are as the test writes them.
+  ThreadExecutor serial(1);
+  Generator generator(43);
+  int truncated = 0, tried = 0;
+  for (const std::size_t inputs : {1u, 2u, 7u, 48u, 49u, 784u}) {
+    for (const std::size_t units : {1u, 9u}) {
+      const Network network = units == 1
+                                  ? make_network({inputs}, {Dense{1}}, Loss::squared, 0)
+                                  : make_network({inputs}, {Dense{units}}, Loss::squared, units);
+      const Compiled one(network, serial);
+      one.program->load_parameters(Floats(one.size, units == 1 ? 0.0f : 0.25f / 784));
+      Examples examples = random_examples(generator, network, 12);
+      examples.fill(0, 1.0f);
+      examples.fill(1, 1.0f);
+      examples.fill(2, 3e37f);
+      examples.fill(3, 1e-37f);
+      examples.fill(4, 1e-45f);
+      examples.fill(5, 0.0f);
+      examples.fill(6, 0.0f);
+      examples.features[6 * inputs + generator() % inputs] = 1.0f;
+      for (std::size_t k = 0; k < inputs; ++k) {
+        examples.features[7 * inputs + k] = static_cast<float>(generator() % 2);
+        examples.features[8 * inputs + k] = std::ldexp(1.0f, -static_cast<int>(k % 40));
+        examples.features[9 * inputs + k] = k % 2 == 0 ? 1e20f : 1e-20f;
+      }
+      if (units == 1) {
+        examples.targets[0] = 1.0f;
+        examples.targets[1] = 1e-44f;
+        examples.targets[2] = 1e-30f;
+        examples.targets[6] = 1e30f;
+      }
+      Made made(one, examples.batch());
+      std::vector<std::uint64_t> mosts{0, 1, 2, 3, 1000, kCells, kCells * 4};
+      for (int i = 0; i < 40; ++i) mosts.push_back(1 + generator() % (kCells * 4));
+      for (const std::uint64_t most : mosts) {
+        made.make(longest_scales(one, made.norms, most), most);
+        for (std::size_t row = 0; row < made.rows; ++row) {
+          INFO("inputs " << inputs << " units " << units << " row " << row << " most " << most);
+          REQUIRE(within(made.lengths[row], most));
+          const Cells cells = made.cells(row);
+          REQUIRE(made.lengths[row] == length_of(cells));
+          const double squared = made.norms[row * one.groups];
+          if (most < kCells || !std::isfinite(squared) || squared == 0) continue;
+          // And they are not too short either: the shortest come of being truncated, by up to 1 of
+          // the 275 that the entries of a flat vector of 784 x 9 or fewer have at the least.
+          const double length =
+              std::sqrt(std::ldexp(static_cast<double>(made.lengths[row].high), 64) +
+                        static_cast<double>(made.lengths[row].low));
+          REQUIRE(length >= 0.99 * static_cast<double>(most));
+          ++tried;
+          truncated += length < (1 - 0x1.2p-11) * static_cast<double>(most) ? 1 : 0;
+        }
+      }
+    }
+  }
+  // Both ways of rounding were seen.
+  CHECK(truncated > tried / 100);
+  CHECK(truncated < tried / 2);
+}
+
+TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][privacy]") {
+  ThreadExecutor threads(3);
+  const Network network = make_network({60}, {Dense{1}}, Loss::squared, 0);
+  const Compiled one(network, threads);
+  one.program->load_parameters(Floats(one.size, 0.0f));
+  constexpr std::size_t kRows = 1001;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
+  // All at one weight: an element's products are the largest that there are, 2^28, and only seven
+  // of them fit into 32 bits.
+  const int signs = GENERATE(0, 1, 2);
+  Examples examples{Floats(kRows * 60, 0.0f), Floats(kRows, 1e4f)};
+  for (std::size_t i = 0; i < kRows; ++i) {
+    examples.features[i * 60 + 51] = 1e4f;
+    if (signs == 1) examples.targets[i] = -1e4f;
+    if (signs == 2 && i % 3 == 0) examples.targets[i] = -1e4f;
+  }
+  Made made(one, examples.batch());
+  made.make(longest_scales(one, made.norms, kMost), kMost);
+  Cells expected(one.size, 0);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Cells cells = made.cells(i);
+    REQUIRE(std::abs(cells[51]) > static_cast<std::int64_t>(kMost - kMost / 500));
+    // The examples with i % 3 = 0 are one kind, those with 1 and 2 another.
+    const std::int64_t times = i == 0 ? 334 : i == 1 ? 334 : 333;
+    for (std::size_t k = 0; k < one.size; ++k) expected[k] += times * cells[k];
+  }
+  const bool same = made.sum() == expected;
+  CHECK(same);
+}
+
+TEST_CASE("cpu exact: gradients that are not finite, and scales of 0, have no cells",
+          "[backend][privacy]") {
+  ThreadExecutor serial(1);
+  Generator generator(47);
+  const float poison = GENERATE(as<float>{}, kNan, kInf, -kInf, 3e38f);
+  for (const Network& network : networks()) {
+    const Compiled one(network, serial);
+    constexpr std::size_t kRows = 20;
+    Examples examples = random_examples(generator, network, kRows);
+    const std::vector<std::size_t> victims{0, 7, 8, 19};
+    for (const std::size_t victim : victims) {
+      for (std::size_t k = 0; k < (examples.size() + 1) / 2; ++k) {
+        examples.features[victim * examples.size() + k] = poison;
+      }
+    }
+    const Floats before = examples.features;
+    Made made(one, examples.batch());
+    Doubles scales = longest_scales(one, made.norms);
+    for (std::size_t g = 0; g < one.groups; ++g) scales[3 * one.groups + g] = 0.0;
+    made.make(scales);
+    CHECK(same_bits(examples.features, before));
+    const Floats rows = gradient_rows(one, examples.batch());
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const bool victim = std::find(victims.begin(), victims.end(), row) != victims.end();
+      const Cells cells = made.cells(row);
+      REQUIRE(made.lengths[row] == length_of(cells));
+      REQUIRE(within(made.lengths[row], kCells));
+      if (row == 3) REQUIRE(made.lengths[row] == SquaredLength{});
+      for (std::size_t g = 0; g < one.groups; ++g) {
+        const double norm = made.norms[row * one.groups + g];
+        const auto part = std::span<const float>(rows).subspan(row * one.size + one.offsets[g],
+                                                               one.offsets[g + 1] - one.offsets[g]);
+        const bool has_nan =
+            std::any_of(part.begin(), part.end(), [](float x) { return std::isnan(x); });
+        if (!victim) REQUIRE(std::isfinite(norm));
+        if (has_nan) REQUIRE_FALSE(std::isfinite(norm));
+        if (std::isfinite(norm)) continue;
+        REQUIRE(std::all_of(cells.begin() + static_cast<std::ptrdiff_t>(one.offsets[g]),
+                            cells.begin() + static_cast<std::ptrdiff_t>(one.offsets[g + 1]),
+                            [](std::int64_t cell) { return cell == 0; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("cpu exact: scales that ask for more than may be get what may be", "[backend][privacy]") {
+  ThreadExecutor serial(1);
+  Generator generator(53);
+  const Network network = make_network({5}, {Dense{3}});
+  const Compiled one(network, serial);
+  const Examples examples = random_examples(generator, network, 9);
+  Made made(one, examples.batch());
+  made.make(longest_scales(one, made.norms));
+  const Cells expected = made.sum();
+  made.make(Doubles(9, std::numeric_limits<double>::max()));
+  const bool same = made.sum() == expected;
+  CHECK(same);
+}
+
+TEST_CASE("cpu exact: cells may be made and added more than once", "[backend]") {
+  ThreadExecutor serial(1);
+  Generator generator(59);
+  for (const Network& network : networks()) {
+    const Compiled one(network, serial);
+    const Examples examples = random_examples(generator, network, 13);
+    Made made(one, examples.batch());
+    const Doubles scales = longest_scales(one, made.norms);
+    made.make(scales);
+    const Cells first = made.sum({2, 3, 12});
+    Doubles halves = scales;
+    for (double& scale : halves) scale /= 2;
+    made.make(halves);
+    const Cells other = made.sum();
+    made.make(scales);
+    const bool same = made.sum({2, 3, 12}) == first && made.sum({2, 3, 12}) == first;
+    CHECK(same);
+    CHECK(other != first);
+    // Modulo 2^64, onto what is there.
+    Cells sum(one.size, std::numeric_limits<std::int64_t>::max());
+    one.exact.add_cells(*made.pass, std::vector<std::uint8_t>(13, 1), sum);
+    const Cells all = made.sum();
+    for (std::size_t k = 0; k < one.size; ++k) {
+      REQUIRE(static_cast<std::uint64_t>(sum[k]) ==
+              static_cast<std::uint64_t>(all[k]) + 0x7fffffffffffffffu);
+    }
+  }
+}
+
+TEST_CASE("cpu exact: a pass refuses what it was not made for, and takes nothing", "[backend]") {
+  ThreadExecutor serial(1);
+  Generator generator(61);
+  const Network network = make_network({5}, {Dense{3}});
+  const Compiled one(network, serial);
+  const Examples examples = random_examples(generator, network, 3);
+  CHECK(dynamic_cast<const ReproducibleRows*>(one.program.get()) != nullptr);
+  CHECK_THROWS_AS(one.exact.make_pass(0), ConfigError);
+  const auto pass = one.exact.make_pass(2);
+  Doubles norms(3);
+  std::vector<SquaredLength> lengths(2);
+  CHECK_THROWS_WITH(one.exact.backward(examples.batch(), *pass, norms),
+                    ContainsSubstring("3 examples for a pass of at most 2"));
+  CHECK_THROWS_AS(one.exact.backward(examples.batch(0, 2), *pass, norms), ConfigError);
+  Cells sum(one.size, 1);
+  one.exact.backward({}, *pass, {});
+  one.exact.make_cells(*pass, {}, kCells, {});
+  one.exact.add_cells(*pass, {}, sum);
+  CHECK(sum == Cells(one.size, 1));
+  one.exact.backward(examples.batch(0, 2), *pass, std::span(norms).first(2));
+  const auto make = [&](const Doubles& scales, std::uint64_t most) {
+    one.exact.make_cells(*pass, scales, most, lengths);
+  };
+  CHECK_THROWS_AS(make(Doubles(3), kCells), ConfigError);
+  CHECK_THROWS_AS(make(Doubles{1.0, -1.0}, kCells), ConfigError);
+  CHECK_THROWS_AS(make(Doubles{1.0, std::nan("")}, kCells), ConfigError);
+  CHECK_THROWS_WITH(make(Doubles(2), kCells * 4 + 1), ContainsSubstring("at most 2^28"));
+  make(Doubles(2), kCells);
+  CHECK_THROWS_AS(one.exact.add_cells(*pass, std::vector<std::uint8_t>(3), sum), ConfigError);
+  CHECK_THROWS_AS(one.exact.add_cells(*pass, std::vector<std::uint8_t>(2), std::span(sum).first(4)),
+                  ConfigError);
+  CHECK(sum == Cells(one.size, 1));
+}
+
+TEST_CASE("cpu exact: memory grows with examples and widths, never with their gradients",
+          "[backend]") {
+  ThreadExecutor serial(1);
+  const Network network =
+      make_network({784}, {Dense{1000}, kRelu, Dense{10}}, Loss::cross_entropy, 10);
+  const Compiled one(network, serial);
+  Generator generator(67);
+  const Examples examples = random_examples(generator, network, 256);
+  const auto allocated = [] {
+    const auto info = ::mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  Cells sum(one.size, 0);
+  Doubles norms(256 * 2);
+  std::vector<SquaredLength> lengths(256);
+  const std::size_t before = allocated();
+  const auto pass = one.exact.make_pass(256);
+  one.exact.backward(examples.batch(), *pass, norms);
+  one.exact.make_cells(*pass, longest_scales(one, norms), kCells, lengths);
+  one.exact.add_cells(*pass, std::vector<std::uint8_t>(256, 1), sum);
+  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
+  // some scratch; their gradients would be 814 MB.
+  CHECK(allocated() - before < 5'500'000);
+}
+
+namespace {
+
+/// Of what every network makes of some examples: all that ought to be the same at every instruction
+/// set.
+std::uint64_t digest() {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  const auto add = [&](const void* data, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 1099511628211u;
+    }
+  };
+  std::vector<Network> all = networks();
+  const std::size_t small = all.size();
+  for (Network& network : house_networks()) all.push_back(std::move(network));
+  ThreadExecutor threads(2);
+  Generator generator(71);
+  for (std::size_t which = 0; which < all.size(); ++which) {
+    const Compiled one(all[which], threads);
+    Examples examples = random_examples(generator, all[which], which < small ? 67 : 3);
+    if (which < small) {
+      examples.features[0] = kNan;
+      examples.fill(5, 1e-30f);
+    }
+    Made made(one, examples.batch());
+    made.make(longest_scales(one, made.norms));
+    const Cells sum = made.sum();
+    Floats rows = gradient_rows(one, examples.batch());
+    // A NaN is a NaN, but which one it is, depends on the order of an addition's operands.
+    std::replace_if(
+        rows.begin(), rows.end(), [](float x) { return std::isnan(x); }, kNan);
+    const double loss = one.program->evaluate(examples.batch(1, 2)).loss;
+    add(made.norms.data(), made.norms.size() * sizeof(double));
+    add(made.lengths.data(), made.lengths.size() * sizeof(SquaredLength));
+    add(sum.data(), sum.size() * sizeof(std::int64_t));
+    add(rows.data(), rows.size() * sizeof(float));
+    add(&loss, sizeof loss);
+  }
+  return hash;
+}
+
+}  // namespace
+
+// For the test after it, which runs this program again.
+TEST_CASE("cpu exact: digest", "[.][digest]") {
+  WARN("digest " << std::hex << digest() << " at " << name_of(instruction_set()) << " end");
+}
+
+TEST_CASE("cpu exact: the same bits at every instruction set", "[backend][privacy]") {
+  std::vector<std::string> levels{"plain"};
+  if (instruction_set() >= InstructionSet::avx2) levels.push_back("avx2");
+  if (instruction_set() >= InstructionSet::avx512) levels.push_back("avx512");
+  std::ostringstream wanted;
+  wanted << "digest " << std::hex << digest() << " at ";
+  for (const std::string& level : levels) {
+    Call what{.words = {"/proc/self/exe", "[digest]"}};
+    what.words.front() = std::filesystem::read_symlink("/proc/self/exe").string();
+    what.environment["PRIVGRAD_INSTRUCTIONS"] = level;
+    const Outcome outcome = call(what);
+    INFO(outcome.out << outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.out.find(wanted.str() + level + " end") != std::string::npos);
+  }
+}
+
+TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "[backend]") {
+  // Against the C library in 80 bits, which is right to less than one of its own units: 2^-11 of
+  // those counted here.
+  const auto check = [](double x, double found, long double exact) {
+    const int exponent = std::max(std::ilogb(static_cast<double>(exact)), -1022);
+    const long double unit = std::ldexp(1.0L, exponent - 52);
+    INFO(x << ": " << found);
+    REQUIRE(std::abs(static_cast<long double>(found) - exact) < 2 * unit);
+  };
+  Generator generator(73);
+  std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+  for (int i = 0; i < 400'000; ++i) {
+    const double u = uniform(generator);
+    for (const double x : {u, 40 * u, 709.7 * u, -744 * std::abs(u), std::ldexp(u, -(i % 60))}) {
+      check(x, cpu::exp_fixed(x), std::exp(static_cast<long double>(x)));
+    }
+    for (const double x : {std::abs(u), 10 * std::abs(u), 1e6 * std::abs(u),
+                           std::ldexp(std::abs(u), i % 1000 - 1000),
+                           std::ldexp(std::abs(u), i % 1000), 0.4140625 + 1e-3 * u}) {
+      check(x, cpu::log1p_fixed(x), std::log1p(static_cast<long double>(x)));
+    }
+  }
+  CHECK(cpu::exp_fixed(0.0) == 1.0);
+  CHECK(cpu::exp_fixed(-std::numeric_limits<double>::infinity()) == 0.0);
+  CHECK(cpu::exp_fixed(-800.0) == 0.0);
+  CHECK(std::isinf(cpu::exp_fixed(710.0)));
+  CHECK(std::isnan(cpu::exp_fixed(std::nan(""))));
+  CHECK(cpu::log1p_fixed(0.0) == 0.0);
+  CHECK(std::isinf(cpu::log1p_fixed(std::numeric_limits<double>::infinity())));
+  CHECK(std::isnan(cpu::log1p_fixed(std::nan(""))));
+  CHECK(std::isnan(cpu::log1p_fixed(-0.5)));
+}
