@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -13,6 +14,8 @@
 
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/normals.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/trust/rounded_gaussian_tiers.hpp"
 
 namespace {
 
@@ -26,6 +29,11 @@ using privgrad::core::kNormalsPerChunk;
 using privgrad::core::NormalStream;
 using privgrad::core::NormalWords;
 using privgrad::core::RandomKey;
+using privgrad::core::RoundedGaussianStream;
+using privgrad::core::rounding_variants;
+using privgrad::core::RoundingTier;
+using privgrad::core::RoundingVariant;
+using privgrad::core::RoundingWay;
 
 /// Seconds of the fastest of `repeats` runs, after one that is not counted: the others waited for
 /// something else.
@@ -97,6 +105,42 @@ double discrete_rate(const RandomKey& key, std::uint64_t sigma) {
   return kChunks * kDiscreteChunk / seconds;
 }
 
+/// Releases of rounded Gaussian noise, on 64 KiB of sums: elements per second, and the
+/// shares of them that went on to the tiers for one element at a time.
+Json rounded_rates(const RandomKey& key, double sigma, unsigned shift, const RoundingWay& way) {
+  RoundedGaussianStream stream(key, 0, way);
+  std::vector<std::int64_t> sums(std::size_t{1} << 13), out(sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    sums[i] = static_cast<std::int64_t>(i * 0x9e3779b97f4a7c15 >> 20);
+  std::uint64_t first = 0;
+  const double seconds = best_seconds(400, [&] {
+    stream.release(first, sigma, shift, sums, out);
+    first += sums.size();
+  });
+  const auto share = [&](std::uint64_t count) {
+    return static_cast<double>(count) / static_cast<double>(stream.counts().elements);
+  };
+  Json rates;
+  rates["million_per_second"] = static_cast<double>(sums.size()) / seconds * 1e-6;
+  rates["undecided_by_vectors"] = share(stream.counts().fine);
+  rates["undecided_by_96_bits"] = share(stream.counts().exact);
+  return rates;
+}
+
+/// By sigma in coarse cells, for fine and for coarse cells; and each tier alone.
+Json rounded(const RandomKey& key, const RoundingWay& way) {
+  Json result;
+  for (const int size : {-1, 8, 9, 10, 11, 12, 13, 14, 16, 20, 30}) {
+    for (const unsigned shift : {0u, 16u}) {
+      const std::string name =
+          "sigma 2^" + std::to_string(size) + (shift == 0 ? "" : ", coarse cells of 2^16");
+      result[name] =
+          rounded_rates(key, std::ldexp(1.0, size + static_cast<int>(shift)), shift, way);
+    }
+  }
+  return result;
+}
+
 std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -132,6 +176,15 @@ int main() try {
     result["box_muller_million_per_second"][std::string(variant.instruction_set)] =
         transform_rate(variant) * 1e-6;
   }
+  for (const RoundingVariant& variant : rounding_variants()) {
+    if (variant.instruction_set == "plain") continue;  // the C library's fused multiply-adds
+    const std::string level(variant.instruction_set);
+    result["rounded_gaussian"][level] = rounded(key, {{}, &variant});
+    result["rounded_gaussian_doubles"][level] =
+        rounded_rates(key, 1024.0, 0, {RoundingTier::doubles, &variant});
+  }
+  result["rounded_gaussian_fine"] = rounded_rates(key, 1024.0, 0, {RoundingTier::fine});
+  result["rounded_gaussian_exact"] = rounded_rates(key, 1024.0, 0, {RoundingTier::exact});
   std::cout << result.dump(2) << '\n';
   return EXIT_SUCCESS;
 } catch (const std::exception& problem) {

@@ -32,6 +32,8 @@ zlib1g-dev                    reads gzip-compressed data sets
 libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)
+libmpfr-dev                   the last digits of exact noise (LGPL-3.0-or-later, linked as a shared library)
+libgmp-dev                    the whole numbers beneath MPFR (LGPL-3.0-or-later, linked as a shared library)
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
 libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
 catch2                        the test framework

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <string>
+
+#include "native_words.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -11,27 +12,7 @@ namespace {
 constexpr std::uint64_t kWords = 0;  // domains of the cipher
 constexpr std::uint64_t kRefinements = 1;
 
-static_assert(sizeof(NormalWords) == kNormalsPerChunk * 4, "read as bytes, without padding");
 constexpr std::uint64_t kBlocksPerChunk = sizeof(NormalWords) / CounterCipher::kBlockBytes;
-
-std::span<std::uint8_t> bytes_of(auto& object) {
-  return {reinterpret_cast<std::uint8_t*>(&object), sizeof object};
-}
-
-/// Words are little-endian in the stream.
-void to_native(auto& word) {
-  if constexpr (std::endian::native == std::endian::big) {
-    const auto bytes = bytes_of(word);
-    std::reverse(bytes.begin(), bytes.end());
-  }
-}
-
-void to_native(NormalWords& words) {
-  if constexpr (std::endian::native == std::endian::big) {
-    for (std::uint32_t& word : words.radius) to_native(word);
-    for (std::uint32_t& word : words.angle) to_native(word);
-  }
-}
 
 std::string purpose_of(std::uint64_t stream) { return "normals " + std::to_string(stream); }
 

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+struct RoundingWay;  // rounded_gaussian_tiers.hpp
+
+/// The range of sigma, in fine cells.
+inline constexpr double kSmallestRoundedSigma = 0x1p-64;
+inline constexpr double kLargestRoundedSigma = 0x1p60;
+
+/// The largest shift: coarse cells are at most 2^62 fine ones.
+inline constexpr unsigned kLargestReleaseShift = 62;
+
+/// One stream of exact noise: Z_i = sigma zeta_i in cells of a public grid, with zeta_i standard
+/// normal, and round(s_i + Z_i) as if all of it had been computed with infinite precision.
+///
+/// Definition. Elements come in chunks of 1024, and pair i < 512 of a chunk makes the elements i and
+/// 512 + i. A pair has two infinite strings of bits: U in [0, 1), and three bits and V in [0, 1).
+/// With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4), exchanged where the third
+/// bit is set, with the first and the second bit as their signs: the point at the distance r in the
+/// direction pi V / 4 of one of eight octants (Box and Muller 1958). The strings are read from
+/// AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 + 32 bits are
+/// words of domain 0, as in NormalStream, and each further 64 + 64 bits are the block with the
+/// pair's number of domain 1, 2, and so on: as many as it takes to know which way to round
+/// (rounded_gaussian_tiers.hpp). s + Z is never halfway between two cells but with probability 0,
+/// so no element needs infinitely many.
+///
+/// Why that is the Gaussian mechanism:
+/// (a) Were the bits ideal, independent and uniform, U and V would be exactly uniform and zeta_i
+///     independent and exactly standard normal. No bit is left out, and nothing is rounded before
+///     the last step, so Z_i is the continuous N(0, sigma^2), not something near it.
+/// (b) For a sum s of whole cells, out is a function of s + Z: round((s + Z) / 2^shift), which for
+///     shift 0 is s + round(Z). So a release is the continuous Gaussian mechanism with
+///     post-processing, and costs what that costs under every accountant, to the last bit; nothing
+///     about discrete Gaussians is needed. The same function is evaluated in another order: s = n
+///     2^shift + remainder, out = n + round((remainder + Z) / 2^shift). Taken modulo 2^64, as the
+///     result is where it leaves the range of 64 bits, it still is a function of s + Z.
+/// (c) AES makes the guarantee computational: who can tell its output from ideal bits (see
+///     CounterCipher) could learn more than the guarantee says, and nobody else can.
+/// (d) The time that a release takes depends on its values (about one element in a thousand takes
+///     ten to a thousand times as long, when the others cannot tell how to round), as it does for
+///     discrete noise: whoever can measure it learns about the noise what is not accounted for.
+///
+/// Element i of stream s is a fixed number under a key: ranges, threads, order and instruction sets
+/// change nothing. (For one sigma, shift and sum. Elements of one stream with two of them share
+/// zeta_i: one release a stream.)
+///
+/// Threads: one object must not be shared; make one per task, it costs 2 microseconds.
+class RoundedGaussianStream {
+ public:
+  RoundedGaussianStream(const RandomKey& key, std::uint64_t stream);
+  /// For tests and measurements: the same numbers, made in another way.
+  RoundedGaussianStream(const RandomKey& key, std::uint64_t stream, const RoundingWay& way);
+  RoundedGaussianStream(RoundedGaussianStream&&) noexcept;
+  RoundedGaussianStream& operator=(RoundedGaussianStream&&) noexcept;
+  ~RoundedGaussianStream();
+
+  /// out[i] = round((sums[i] + sigma zeta(first + i)) / 2^shift), modulo 2^64.
+  /// \param first  below 2^64 - sums.size(). Ranges that begin and end at multiples of 1024 save
+  ///   making a chunk for a part of it.
+  /// \param sigma  in fine cells, in [2^-64, 2^60], exactly the double that it is. Fastest where
+  ///   sigma / 2^shift is at most 2^12: ten times slower at 2^30, and from 2^46 on each element
+  ///   takes 10 microseconds.
+  /// \param shift  in [0, 62]: coarse cells are 2^shift fine ones.
+  /// \param sums  in fine cells, any 64-bit integers.
+  /// \param out  in coarse cells, as many as sums; the same memory, or memory apart.
+  /// \throws ConfigError outside the ranges, before anything is written.
+  /// \throws NumericError if OpenSSL is used and does not work.
+  void release(std::uint64_t first, double sigma, unsigned shift,
+               std::span<const std::int64_t> sums, std::span<std::int64_t> out);
+
+  /// Elements made so far, and how many of them the last two tiers were asked for.
+  struct Counts {
+    std::uint64_t elements = 0;
+    std::uint64_t fine = 0;
+    std::uint64_t exact = 0;
+  };
+  const Counts& counts() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+/// The shift with which a release of noise of standard deviation sigma is fast: 0 for sigma < 2^11,
+/// and else the one for which sigma / 2^shift is in [2^9, 2^10). Rounding to coarse cells adds to
+/// the noise what is at most 1 / 12 of a squared coarse cell: below 2^-20 of its variance.
+/// \param sigma  as in release().
+/// \throws ConfigError outside its range.
+unsigned release_shift(double sigma);
+
+}  // namespace privgrad::core

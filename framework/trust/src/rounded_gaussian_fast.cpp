@@ -1,0 +1,274 @@
+// The vectorised tiers of the rounded Gaussian. One source for all instruction sets, as
+// normal_kernels.hpp says: the same bits at each.
+
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "privgrad/instruction_set.hpp"
+#include "privgrad/trust/normal_kernels.hpp"
+#include "privgrad/trust/rounded_gaussian_tiers.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using kernels::from_bits;
+using kernels::multiply_add;
+using kernels::Pair;
+using kernels::radius_of;
+using kernels::turned;
+
+constexpr std::size_t kPairs = NormalWords::kPairs;
+
+#define PRIVGRAD_ALWAYS __attribute__((always_inline))  // of lambdas, which take no `inline`
+
+using Sums = std::span<const std::int64_t, kNormalsPerChunk>;
+
+// Both tiers compute in fixed point: Z and the sum's remainder as multiples of 2^-F coarse cells, F
+// as large as the integers' width allows for. x = Z + remainder + 1/2 is rounded down to k. With
+// what `bound` says of x's distance from the true value, k is certain if no whole cell begins
+// between x - bound and x + bound: if the fraction of x + bound is at least twice the bound.
+
+template <class Integer>
+struct Fixed {
+  int fraction_bits;
+  Integer half;
+  Integer mask;
+};
+
+template <class Integer>
+PRIVGRAD_INLINE Fixed<Integer> fixed_point(int fraction_bits) {
+  const Integer one = Integer{1} << fraction_bits;
+  return {fraction_bits, one / 2, one - 1};
+}
+
+/// \returns k; and in `undecided` whether it is not certain.
+template <class Integer>
+PRIVGRAD_INLINE std::int32_t rounded_to(Integer z, Integer remainder, Integer bound,
+                                        const Fixed<Integer>& fixed, bool& undecided) {
+  const Integer x = z + fixed.half + remainder;
+  undecided = ((x + bound) & fixed.mask) < 2 * bound;
+  return static_cast<std::int32_t>(x >> fixed.fraction_bits);
+}
+
+/// Calls `loop` with the function that gives the remainder of sum i in fixed point, rounded down:
+/// one of three, so that the loop has to do no more than it must. (It is less than one unit.)
+template <class Integer, class Loop>
+PRIVGRAD_INLINE void with_remainders(const Fixed<Integer>& fixed, unsigned shift, Sums sums,
+                                     const Loop& loop) {
+  const std::int64_t* const from = sums.data();
+  const Integer mask = fixed.mask;
+  const int left = fixed.fraction_bits - static_cast<int>(shift);
+  if (shift == 0) {
+    loop([](std::size_t) PRIVGRAD_ALWAYS { return Integer{0}; });
+  } else if (left >= 0) {
+    loop([=](std::size_t i) PRIVGRAD_ALWAYS {
+      return static_cast<Integer>(static_cast<std::uint64_t>(from[i]) << left) & mask;
+    });
+  } else {
+    loop([=](std::size_t i) PRIVGRAD_ALWAYS {
+      return static_cast<Integer>(static_cast<std::uint64_t>(from[i]) >> -left) & mask;
+    });
+  }
+}
+
+/// Z's distance from the float that stands for it, over sigma 2^-24 (all roundings are relative, of
+/// at most 2^-24): the radius's error, then that of the angle's function times r, then r times
+/// three: sigma to float, sigma r, sigma r cos. What is left out (products of errors) is less than
+/// 2^-20 of the rest, for which there is a factor.
+///
+/// In units of 2^-F there are three more: the float is truncated to an integer, so is the
+/// remainder, and so is the bound.
+PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
+                            RoundedChunk& out) {
+  // |Z| < 6.7 2^size, so in units less than 2^30: x + bound fits. The bound is at most 2^3 (4.8 6.7
+  // + ...) + 3 < 400, less than half for F >= 10, which kLargestSizeOfFloats sees to.
+  constexpr int kMostBits = 24;
+  const int bits = std::min(kMostBits, 27 - scale.size);
+  const auto fixed = fixed_point<std::int32_t>(bits);
+  const double unit_sigma = std::ldexp(scale.coarse_sigma, bits);
+  constexpr double kSlack = 1.0 + 0x1p-10;
+  constexpr double kSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
+  const auto factor = static_cast<float>(unit_sigma);
+  const auto slope = static_cast<float>(unit_sigma * 0x1p-24 * kSlope * kSlack);
+  const auto offset = static_cast<float>(unit_sigma * 0x1p-24 * kFloatRadiusOffset * kSlack + 3.0);
+  with_remainders(fixed, scale.shift, sums, [&](const auto& remainder) PRIVGRAD_ALWAYS {
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      const float r = radius_of(words.radius[i]);
+      const Pair<float> z = turned(words.angle[i], r * factor);
+      const auto error = static_cast<std::int32_t>(multiply_add(r, slope, offset));
+      const std::int32_t bound = radius_is_coarse(words.radius[i]) ? fixed.half : error;
+      bool first = false, second = false;
+      out.k[i] = rounded_to(static_cast<std::int32_t>(z.cosine), remainder(i), bound, fixed, first);
+      out.k[kPairs + i] = rounded_to(static_cast<std::int32_t>(z.sine), remainder(kPairs + i),
+                                     bound, fixed, second);
+      out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
+    }
+  });
+}
+
+/// To the nearest integer, for |x| < 2^51: the last bits of 2^52 + 2^51 + x. (AVX2 cannot convert
+/// to 64-bit integers.)
+PRIVGRAD_INLINE std::int64_t nearest(double x) {
+  constexpr double kShifter = 0x1.8p52;
+  return std::bit_cast<std::int64_t>(x + kShifter) - std::bit_cast<std::int64_t>(kShifter);
+}
+
+/// At least 1 / (u r) where the cell of `a` is, for u and r of the middle of that cell: the product
+/// of the powers of two below them, which takes two subtractions of their exponents' bits.
+PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
+  constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
+  constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
+  const double u = kernels::select(upper, 1.0 - a, a);
+  return from_bits(3 * kOne - (std::bit_cast<std::uint64_t>(u) & kExponent) -
+                   (std::bit_cast<std::uint64_t>(r) & kExponent));
+}
+
+/// The widths of the cells are nearly all of the bound, over sigma: |dr / du| = 1 / (u r), so the
+/// radius is off by at most 2^-33 / (u r), where u and r vary by less than a factor 1 + 2^-14 each
+/// over a cell that radius_is_coarse() lets pass; and a cell of V turns by at most pi / 8 2^-29 =
+/// 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the rest of 0.8. In units
+/// there are three more, as for floats.
+PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
+                             RoundedChunk& out) {
+  constexpr int kMostBits = 40;
+  const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.7 2^size: units below 2^51
+  const auto fixed = fixed_point<std::int64_t>(bits);
+  const double factor = std::ldexp(scale.coarse_sigma, bits);
+  const double cell = factor * 0x1p-33 * 1.01;
+  const double turn = factor * 0x1p-30 * 0.8;
+  const auto most = static_cast<double>(fixed.half);
+  with_remainders(fixed, scale.shift, sums, [&](const auto& remainder) PRIVGRAD_ALWAYS {
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      const std::uint32_t sign = 0 - (words.radius[i] >> 31);
+      const std::uint64_t upper = 0 - static_cast<std::uint64_t>(words.radius[i] >> 31);
+      const auto below_half = static_cast<std::int32_t>(words.radius[i] ^ sign);
+      const double a = multiply_add(static_cast<double>(below_half), 0x1p-32, 0x1p-33);
+      const auto low = static_cast<std::int32_t>(words.angle[i] & 0x1fffffff);
+      const double t = multiply_add(static_cast<double>(low), 0x1p-29, 0x1p-30);
+      const double r = radius_of(a, upper);
+      const Pair<double> z = turned(words.angle[i], t, r * factor);
+      const double error =
+          multiply_add(turn, r, multiply_add(cell, slope_at_most(a, upper, r), 3.0));
+      const double capped = error < most ? error : most;
+      const std::int64_t bound = nearest(radius_is_coarse(words.radius[i]) ? most : capped);
+      bool first = false, second = false;
+      out.k[i] = rounded_to(nearest(z.cosine), remainder(i), bound, fixed, first);
+      out.k[kPairs + i] = rounded_to(nearest(z.sine), remainder(kPairs + i), bound, fixed, second);
+      out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
+    }
+  });
+}
+
+PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
+                         std::span<std::int64_t, kNormalsPerChunk> out) {
+  const std::int64_t* const from = sums.data();
+  std::int64_t* const to = out.data();
+  // `from` and `to` are the same or apart, never shifted against each other.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC ivdep
+#endif
+  for (std::size_t i = 0; i < kNormalsPerChunk; ++i) {
+    // Unsigned, because it may wrap.
+    to[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(from[i] >> shift) +
+                                      static_cast<std::uint64_t>(std::int64_t{rounded.k[i]}));
+  }
+}
+
+/// The bound is 2^-46 sigma r, and 2^-50 for the remainder's conversion to double.
+///
+/// What it has to cover, over sigma r, with e = 2^-53 for one rounding to nearest: the radius. a is
+/// right up to 2 e (its conversion from 96 bits) and the width of its cell, 2^-97, relative to a >=
+/// 2^-32. s has 4 e; p is -4 up to 3 e (its other terms are below 0.04, so their roundings are
+/// fractions of one) and the fit's 2^-57; s p has 8 e and its product with the exponent's part is
+/// rounded once. Both parts have one sign where |e ln 2| > 0 but for u in (1 / 2, sqrt(1 / 2)) and
+/// its like, where s p is at most half of the other: 8 e becomes at most 3 * 8 e. A square root
+/// halves that: 13 e with its own rounding. The cosine or sine: z has 2 e (t) + e; polynomials of
+/// which the first term is at least 0.7 of the whole, 6 e; the fit's 2^-52 = 2 e; the cell of V,
+/// 2^-93. Two products and sigma's are 3 e. Together less than 30 e = 2^-48; the sum with the
+/// remainder and that with the bound are rounded to 2^-52 of at most |Z| + 1. The tests compare
+/// with MPFR: the largest difference in 2^20 elements is below 2^-50.
+PRIVGRAD_INLINE std::optional<std::int64_t> fine(const RoundingAddress& address,
+                                                 const RoundingScale& scale,
+                                                 std::uint64_t remainder,
+                                                 const RoundingBits& bits) {
+  constexpr int kLargestSize = 46;  // beyond, no element would be certain, nor |Z| < 2^51
+  const bool at_the_end = address.radius == 0 || address.radius == ~std::uint32_t{0};
+  if (scale.size > kLargestSize || at_the_end) return std::nullopt;
+  // Near 1 the distance from it, by inverting the bits, so that no digit is lost.
+  const std::uint64_t upper = 0 - static_cast<std::uint64_t>(address.radius >> 31);
+  const auto whole = static_cast<double>(address.radius ^ static_cast<std::uint32_t>(upper));
+  const double a = (whole + static_cast<double>(bits.radius ^ upper) * 0x1p-64) * 0x1p-32;
+  const double t = (static_cast<double>(address.angle & 0x1fffffff) +
+                    static_cast<double>(bits.angle) * 0x1p-64) *
+                   0x1p-29;
+  const double r = radius_of(a, upper) * scale.coarse_sigma;
+  const Pair<double> z = turned(address.angle, t, r);
+  const double fraction =
+      std::ldexp(static_cast<double>(remainder), -static_cast<int>(scale.shift));
+  const double x = (address.sine ? z.sine : z.cosine) + (fraction + 0.5);
+  const double bound = r * 0x1p-46 + 0x1p-50;
+  const double k = std::floor(x - bound);
+  if (k != std::floor(x + bound)) return std::nullopt;
+  return static_cast<std::int64_t>(k);
+}
+
+PRIVGRAD_INLINE void float_pairs(const NormalWords& words, FloatPairs& out) {
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    out.radius[i] = radius_of(words.radius[i]);
+    const Pair<float> pair = turned(words.angle[i], 1.0f);
+    out.cosine[i] = pair.cosine;
+    out.sine[i] = pair.sine;
+  }
+}
+
+// A level's functions: the loops above, inlined into functions that may use its instructions.
+#define PRIVGRAD_ROUNDING_LEVEL(level, attributes)                                                 \
+  attributes void floats_##level(const NormalWords& words, const RoundingScale& scale, Sums sums,  \
+                                 RoundedChunk& out) {                                              \
+    floats(words, scale, sums, out);                                                               \
+  }                                                                                                \
+  attributes void doubles_##level(const NormalWords& words, const RoundingScale& scale, Sums sums, \
+                                  RoundedChunk& out) {                                             \
+    doubles(words, scale, sums, out);                                                              \
+  }                                                                                                \
+  attributes std::optional<std::int64_t> fine_##level(                                             \
+      const RoundingAddress& address, const RoundingScale& scale, std::uint64_t remainder,         \
+      const RoundingBits& bits) {                                                                  \
+    return fine(address, scale, remainder, bits);                                                  \
+  }                                                                                                \
+  attributes void add_##level(const RoundedChunk& rounded, unsigned shift, Sums sums,              \
+                              std::span<std::int64_t, kNormalsPerChunk> out) {                     \
+    add(rounded, shift, sums, out);                                                                \
+  }                                                                                                \
+  attributes void float_pairs_##level(const NormalWords& words, FloatPairs& out) {                 \
+    float_pairs(words, out);                                                                       \
+  }                                                                                                \
+  constexpr RoundingVariant k_##level {                                                            \
+#level, floats_##level, doubles_##level, fine_##level, add_##level, float_pairs_##level        \
+  }
+
+PRIVGRAD_ROUNDING_LEVEL(plain, );
+#if defined(__x86_64__)
+PRIVGRAD_ROUNDING_LEVEL(avx2, __attribute__((target("avx2,fma"))));
+PRIVGRAD_ROUNDING_LEVEL(avx512, __attribute__((target("avx512f,avx512dq,avx512vl"))));
+#endif
+
+std::vector<RoundingVariant> find_variants() {
+  std::vector<RoundingVariant> found;
+#if defined(__x86_64__)
+  if (instruction_set() >= InstructionSet::avx512) found.push_back(k_avx512);
+  if (instruction_set() >= InstructionSet::avx2) found.push_back(k_avx2);
+#endif
+  found.push_back(k_plain);
+  return found;
+}
+
+}  // namespace
+
+std::span<const RoundingVariant> rounding_variants() {
+  static const std::vector<RoundingVariant> kVariants = find_variants();
+  return kVariants;
+}
+
+}  // namespace privgrad::core

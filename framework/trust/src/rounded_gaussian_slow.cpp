@@ -1,0 +1,201 @@
+// The tiers of the rounded Gaussian that take one element at a time.
+
+#include <gmp.h>
+#include <mpfr.h>
+
+#include <cmath>
+#include <optional>
+
+#include "native_words.hpp"
+#include "privgrad/trust/rounded_gaussian_tiers.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr std::uint32_t kAngleMask = 0x1fffffff;  // the other three bits choose the octant
+constexpr int kAngleBits = 29;
+constexpr int kRadiusBits = 32;
+constexpr int kExtensionBits = 64;
+
+}  // namespace
+
+RoundingScale::RoundingScale(double sigma_, unsigned shift_)
+    : sigma(sigma_),
+      shift(shift_),
+      coarse_sigma(std::ldexp(sigma_, -static_cast<int>(shift_))),
+      size(std::ilogb(coarse_sigma) + 1) {}
+
+RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions) {
+  static_assert(sizeof(RoundingBits) == CounterCipher::kBlockBytes);
+  RoundingBits bits;
+  extensions.read(1 + number, pair, bytes_of(bits));
+  to_native(bits.radius);
+  to_native(bits.angle);
+  return bits;
+}
+
+namespace {
+
+class Whole {
+ public:
+  Whole() { mpz_init(value_); }
+  explicit Whole(std::uint64_t x) : Whole() { append(x, 64); }
+  Whole(const Whole&) = delete;
+  Whole& operator=(const Whole&) = delete;
+  ~Whole() { mpz_clear(value_); }
+
+  /// The number whose binary digits are this one's, and then `bits` of x.
+  void append(std::uint64_t x, int bits) {
+    Whole more;
+    mpz_import(more.value_, 1, 1, sizeof x, 0, 0, &x);
+    mpz_mul_2exp(value_, value_, static_cast<mp_bitcnt_t>(bits));
+    mpz_add(value_, value_, more.value_);
+  }
+
+  void increment() { mpz_add_ui(value_, value_, 1); }
+  bool is_zero() const { return mpz_sgn(value_) == 0; }
+  bool operator==(const Whole& other) const { return mpz_cmp(value_, other.value_) == 0; }
+
+  std::uint64_t modulo_2_64() const {
+    Whole low;
+    mpz_fdiv_r_2exp(low.value_, value_, 64);
+    std::uint64_t x = 0;
+    mpz_export(&x, nullptr, 1, sizeof x, 0, 0, low.value_);
+    return x;
+  }
+
+  mpz_t value_;
+};
+
+class Real {
+ public:
+  explicit Real(mpfr_prec_t bits) { mpfr_init2(value_, bits); }
+  Real(const Real&) = delete;
+  Real& operator=(const Real&) = delete;
+  ~Real() { mpfr_clear(value_); }
+
+  operator mpfr_ptr() { return value_; }
+
+ private:
+  mpfr_t value_;
+};
+
+struct Interval {
+  explicit Interval(mpfr_prec_t bits) : low(bits), high(bits) {}
+  Real low;
+  Real high;
+};
+
+/// [m, m + 1] 2^-bits, exactly: the precision has to be more than `bits`.
+void set_cell(Interval& x, const Whole& m, int bits) {
+  mpfr_set_z_2exp(x.low, m.value_, -bits, MPFR_RNDD);
+  mpfr_set_ui_2exp(x.high, 1, -bits, MPFR_RNDU);
+  mpfr_add(x.high, x.high, x.low, MPFR_RNDU);
+}
+
+/// u becomes sqrt(-2 ln u), which falls; u in (0, 1].
+void set_radius(Interval& u) {
+  mpfr_swap(u.low, u.high);
+  mpfr_log(u.low, u.low, MPFR_RNDU);
+  mpfr_log(u.high, u.high, MPFR_RNDD);
+  mpfr_mul_si(u.low, u.low, -2, MPFR_RNDD);
+  mpfr_mul_si(u.high, u.high, -2, MPFR_RNDU);
+  mpfr_sqrt(u.low, u.low, MPFR_RNDD);
+  mpfr_sqrt(u.high, u.high, MPFR_RNDU);
+}
+
+/// v in [0, 1] becomes sin(pi v / 4), which grows, or cos(pi v / 4), which falls.
+void set_sine_or_cosine(Interval& v, bool sine) {
+  Real pi(mpfr_get_prec(v.low));
+  mpfr_const_pi(pi, MPFR_RNDD);
+  mpfr_mul(v.low, v.low, pi, MPFR_RNDD);
+  mpfr_const_pi(pi, MPFR_RNDU);
+  mpfr_mul(v.high, v.high, pi, MPFR_RNDU);
+  mpfr_div_2ui(v.low, v.low, 2, MPFR_RNDD);
+  mpfr_div_2ui(v.high, v.high, 2, MPFR_RNDU);
+  if (sine) {
+    mpfr_sin(v.low, v.low, MPFR_RNDD);
+    mpfr_sin(v.high, v.high, MPFR_RNDU);
+  } else {
+    mpfr_swap(v.low, v.high);
+    mpfr_cos(v.low, v.low, MPFR_RNDD);
+    mpfr_cos(v.high, v.high, MPFR_RNDU);
+  }
+}
+
+/// Of an element's two functions of the angle, which one, and its sign.
+struct Octant {
+  bool sine;
+  bool negative;
+};
+
+Octant octant_of(const RoundingAddress& address) {
+  const bool exchanged = (address.angle >> 29 & 1) != 0;
+  const int sign_bit = address.sine ? 30 : 31;
+  return {address.sine != exchanged, (address.angle >> sign_bit & 1) != 0};
+}
+
+/// z in zeta's interval becomes (remainder + sigma z) / 2^shift + 1 / 2. Sigma, the remainder and
+/// the powers of two are exact.
+void scale_and_shift(Interval& z, const RoundingScale& scale, std::uint64_t remainder) {
+  const Whole whole(remainder);
+  for (const bool high : {false, true}) {
+    const mpfr_rnd_t direction = high ? MPFR_RNDU : MPFR_RNDD;
+    Real& x = high ? z.high : z.low;
+    mpfr_mul_d(x, x, scale.sigma, direction);
+    mpfr_add_z(x, x, whole.value_, direction);
+    mpfr_div_2ui(x, x, scale.shift, direction);
+    mpfr_add_d(x, x, 0.5, direction);
+  }
+}
+
+/// k, if all of the interval of x = Z + remainder + 1 / 2 is rounded down to it.
+std::optional<std::int64_t> decided(Interval& x) {
+  Whole low, high;
+  mpfr_get_z(low.value_, x.low, MPFR_RNDD);
+  mpfr_get_z(high.value_, x.high, MPFR_RNDD);
+  if (!(low == high)) return std::nullopt;
+  return static_cast<std::int64_t>(low.modulo_2_64());
+}
+
+/// MPFR keeps pi and the logarithm of 2 for each thread, and forgets to free them with it.
+struct FreeCaches {
+  FreeCaches() = default;
+  FreeCaches(const FreeCaches&) = delete;
+  FreeCaches& operator=(const FreeCaches&) = delete;
+  ~FreeCaches() { mpfr_free_cache(); }
+};
+
+}  // namespace
+
+std::int64_t round_exactly(const RoundingAddress& address, const RoundingScale& scale,
+                           std::uint64_t remainder, CounterCipher& extensions) {
+  const FreeCaches free_caches;
+  const Octant octant = octant_of(address);
+  Whole radius(address.radius), angle(address.angle & kAngleMask);
+  for (int number = 0;; ++number) {
+    const RoundingBits bits =
+        read_extension(address.pair, static_cast<std::uint64_t>(number), extensions);
+    radius.append(bits.radius, kExtensionBits);
+    angle.append(bits.angle, kExtensionBits);
+    if (radius.is_zero()) continue;  // no upper bound of the radius yet
+    const int further = (number + 1) * kExtensionBits;
+    const mpfr_prec_t precision = further + 3 * kExtensionBits;
+    Interval z(precision), turn(precision);
+    set_cell(z, radius, kRadiusBits + further);
+    set_cell(turn, angle, kAngleBits + further);
+    set_radius(z);
+    set_sine_or_cosine(turn, octant.sine);
+    mpfr_mul(z.low, z.low, turn.low, MPFR_RNDD);
+    mpfr_mul(z.high, z.high, turn.high, MPFR_RNDU);
+    if (octant.negative) {
+      mpfr_swap(z.low, z.high);
+      mpfr_neg(z.low, z.low, MPFR_RNDD);
+      mpfr_neg(z.high, z.high, MPFR_RNDU);
+    }
+    scale_and_shift(z, scale, remainder);
+    if (const auto k = decided(z)) return *k;
+  }
+}
+
+}  // namespace privgrad::core
