@@ -211,5 +211,6 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"results_do_not_depend_on_threads", "depend on the threads", findings<SumsInAnyOrder>()},
        {"programs_run_concurrently", "differ", findings<ThreadBound>()},
        {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},
-       {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}});
+       {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}},
+      exact_rules());
 }

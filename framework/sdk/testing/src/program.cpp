@@ -7,71 +7,11 @@
 #include <numeric>
 
 #include "inputs.hpp"
+#include "program_inputs.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
 namespace {
-
-/// Examples for a network, which outlive the batches made of them.
-struct Examples {
-  std::size_t row_size = 0;
-  std::vector<float> features;
-  std::vector<float> targets;
-
-  std::size_t rows() const { return targets.size(); }
-  Batch all() const { return {.features = features, .targets = targets}; }
-  Batch one(std::size_t row) const {
-    return {.features = std::span(features).subspan(row * row_size, row_size),
-            .targets = std::span(targets).subspan(row, 1)};
-  }
-};
-
-/// \returns the table that the network's input is looked up in, or null: its input is numbers.
-const Embedding* embedding_of(const Network& network) {
-  return network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers.front());
-}
-
-Examples examples_for(const Network& network, std::size_t rows) {
-  Examples examples;
-  examples.row_size = element_count(network.input.features);
-  examples.features = normal_values(31, rows * examples.row_size);
-  if (const Embedding* table = embedding_of(network)) {
-    for (std::size_t i = 0; i < examples.features.size(); ++i) {
-      examples.features[i] = static_cast<float>(i * i % table->vocabulary);
-    }
-  }
-  examples.targets = normal_values(32, rows);
-  if (const std::size_t classes = network.input.classes; classes > 0) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      examples.targets[row] = static_cast<float>(row % classes);
-    }
-  }
-  return examples;
-}
-
-std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 33) {
-  return normal_values(seed, parameter_count(network), 0.5);
-}
-
-std::string text_of(const Network& network) {
-  std::string text = "the network " + to_text(network.input.features);
-  for (const Layer& layer : network.layers) {
-    text += " > " + to_text(layer);
-  }
-  return text + " > " + std::string(to_text(network.loss));
-}
-
-std::vector<float> gradients(const Program& program, const Batch& batch) {
-  std::vector<float> rows(batch.rows() * program.parameter_count(),
-                          std::numeric_limits<float>::quiet_NaN());
-  program.gradient_rows(batch, rows);
-  return rows;
-}
-
-std::vector<float> row_of(const std::vector<float>& rows, std::size_t row, std::size_t size) {
-  const auto first = rows.begin() + static_cast<std::ptrdiff_t>(row * size);
-  return {first, first + static_cast<std::ptrdiff_t>(size)};
-}
 
 // ---------------------------------------------------------------------------------------------
 // The definitions in network.hpp, in double and as plainly as they are written there.
@@ -525,6 +465,7 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
   checker.rule("programs_own_their_parameters", [&] {
     for (const Network& network : networks) require_own_parameters(network, make);
   });
+  check_exact_program(checker, networks, make);
 }
 
 }  // namespace privgrad::testing

@@ -33,4 +33,8 @@ using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Exec
 void check_program(Checker& checker, const std::vector<Network>& networks,
                    const ProgramMaker& make);
 
+/// The rules of ReproducibleRows and ExactClipping, of programs that have these abilities.
+void check_exact_program(Checker& checker, const std::vector<Network>& networks,
+                         const ProgramMaker& make);
+
 }  // namespace privgrad::testing

@@ -1,0 +1,60 @@
+#include "program_inputs.hpp"
+
+#include <limits>
+
+#include "checker.hpp"
+#include "inputs.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+/// \returns the table that the network's input is looked up in, or null: its input is numbers.
+const Embedding* embedding_of(const Network& network) {
+  return network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers.front());
+}
+
+}  // namespace
+
+Examples examples_for(const Network& network, std::size_t rows) {
+  Examples examples;
+  examples.row_size = element_count(network.input.features);
+  examples.features = normal_values(31, rows * examples.row_size);
+  if (const Embedding* table = embedding_of(network)) {
+    for (std::size_t i = 0; i < examples.features.size(); ++i) {
+      examples.features[i] = static_cast<float>(i * i % table->vocabulary);
+    }
+  }
+  examples.targets = normal_values(32, rows);
+  if (const std::size_t classes = network.input.classes; classes > 0) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      examples.targets[row] = static_cast<float>(row % classes);
+    }
+  }
+  return examples;
+}
+
+std::vector<float> parameters_for(const Network& network, std::uint64_t seed) {
+  return normal_values(seed, parameter_count(network), 0.5);
+}
+
+std::string text_of(const Network& network) {
+  std::string text = "the network " + to_text(network.input.features);
+  for (const Layer& layer : network.layers) {
+    text += " > " + to_text(layer);
+  }
+  return text + " > " + std::string(to_text(network.loss));
+}
+
+std::vector<float> gradients(const Program& program, const Batch& batch) {
+  std::vector<float> rows(batch.rows() * program.parameter_count(),
+                          std::numeric_limits<float>::quiet_NaN());
+  program.gradient_rows(batch, rows);
+  return rows;
+}
+
+std::vector<float> row_of(const std::vector<float>& rows, std::size_t row, std::size_t size) {
+  const auto first = rows.begin() + static_cast<std::ptrdiff_t>(row * size);
+  return {first, first + static_cast<std::ptrdiff_t>(size)};
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/network.hpp"
+
+// Examples and parameters to try programs with.
+namespace privgrad::testing {
+
+/// Examples for a network, which outlive the batches made of them.
+struct Examples {
+  std::size_t row_size = 0;
+  std::vector<float> features;
+  std::vector<float> targets;
+
+  std::size_t rows() const { return targets.size(); }
+  Batch all() const { return {.features = features, .targets = targets}; }
+  Batch one(std::size_t row) const {
+    return {.features = std::span(features).subspan(row * row_size, row_size),
+            .targets = std::span(targets).subspan(row, 1)};
+  }
+};
+
+Examples examples_for(const Network& network, std::size_t rows);
+
+std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 33);
+
+std::string text_of(const Network& network);
+
+std::vector<float> gradients(const Program& program, const Batch& batch);
+
+std::vector<float> row_of(const std::vector<float>& rows, std::size_t row, std::size_t size);
+
+}  // namespace privgrad::testing

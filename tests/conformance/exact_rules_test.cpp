@@ -1,0 +1,285 @@
+// Programs that are nearly exact: each breaks one promise of ReproducibleRows or ExactClipping.
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "broken.hpp"
+#include "linear_program.hpp"
+#include "privgrad/error.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// One dense layer, its cells rounded towards zero from its rows: right, and open to faults.
+class ExactLinear : public LinearProgram, public ExactClipping, public ReproducibleRows {
+ public:
+  using LinearProgram::LinearProgram;
+
+  std::size_t groups() const override { return 1; }
+  std::size_t pass_rows() const override { return 16; }
+  std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Rows>(); }
+
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    auto& rows = static_cast<Rows&>(pass).gradients;
+    rows.assign(batch.rows() * parameters_.size(), 0.0f);
+    gradient_rows(batch, rows);
+    for (std::size_t i = 0; i < batch.rows(); ++i) squared_norms[i] = square(row(rows, i));
+  }
+
+  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                  std::span<SquaredLength> lengths) const override {
+    auto& rows = static_cast<Rows&>(pass);
+    rows.cells.assign(rows.gradients.size(), 0);
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      lengths[i] = {};
+      for (std::size_t j = 0; j < parameters_.size(); ++j) {
+        std::int64_t& cell = rows.cells[i * parameters_.size() + j];
+        const double wanted = scaled(scales[i], scales, row(rows.gradients, i)[j], most_cells);
+        cell = static_cast<std::int64_t>(wanted * (1.0 - 0x1p-30));
+        lengths[i].low += static_cast<std::uint64_t>(cell * cell);
+      }
+      lengths[i] = told(lengths[i]);
+    }
+  }
+
+  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                 std::span<std::int64_t> sum) const override {
+    const auto& cells = static_cast<Rows&>(pass).cells;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (!takes(taken[i / parameters_.size()])) continue;
+      std::int64_t& to = sum[i % parameters_.size()];
+      to = added(to, cells[i]);
+    }
+  }
+
+ protected:
+  struct Rows final : Pass {
+    std::vector<float> gradients;
+    std::vector<std::int64_t> cells;
+  };
+  std::span<const float> row(const std::vector<float>& rows, std::size_t i) const {
+    return std::span(rows).subspan(i * parameters_.size(), parameters_.size());
+  }
+  virtual double square(std::span<const float> row) const {
+    double squares = 0.0;
+    for (const float x : row) squares += static_cast<double>(x) * static_cast<double>(x);
+    return squares;
+  }
+  virtual double scaled(double scale, std::span<const double>, float x, std::uint64_t) const {
+    return scale == 0.0 ? 0.0 : scale * static_cast<double>(x);
+  }
+  virtual SquaredLength told(SquaredLength length) const { return length; }
+  virtual bool takes(std::uint8_t taken) const { return taken != 0; }
+  virtual std::int64_t added(std::int64_t sum, std::int64_t cell) const {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) +
+                                     static_cast<std::uint64_t>(cell));
+  }
+};
+
+struct NoPass final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  std::unique_ptr<Pass> make_pass(std::size_t) const override { return nullptr; }
+};
+struct NoPassRows final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  std::size_t pass_rows() const override { return 0; }
+};
+struct MiscountsGroups final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  std::size_t groups() const override { return 2; }
+};
+struct NormsOfZero final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double square(std::span<const float>) const override { return 0.0; }
+};
+struct NormsOfAHundredth final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double square(std::span<const float> row) const override {
+    return 1e-4 * ExactLinear::square(row);
+  }
+};
+struct NormsWithoutBiases final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double square(std::span<const float> row) const override {
+    return ExactLinear::square(row.first(row.size() - outputs_));
+  }
+};
+struct FiniteNorms final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double square(std::span<const float> row) const override {
+    const double squares = ExactLinear::square(row);
+    return std::isfinite(squares) ? squares : 1.0;
+  }
+};
+struct IgnoresScales final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double scaled(double, std::span<const double>, float x, std::uint64_t) const override {
+    return std::isfinite(x) ? 1000.0 * static_cast<double>(x) : 0.0;
+  }
+};
+struct OneScaleForAPass final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double scaled(double scale, std::span<const double> scales, float x,
+                std::uint64_t most) const override {
+    return ExactLinear::scaled(scale == 0.0 ? 0.0 : scales[0], scales, x, most);
+  }
+};
+struct ZeroTimesNan final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double scaled(double scale, std::span<const double>, float x, std::uint64_t) const override {
+    const double product = scale * static_cast<double>(x);
+    return std::isnan(product) ? 7.0 : product;
+  }
+};
+/// Away from zero: longer than the bound lets it be.
+struct TooLong final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double scaled(double scale, std::span<const double> scales, float x,
+                std::uint64_t most) const override {
+    const double cell = ExactLinear::scaled(scale, scales, x, most);
+    return cell == 0.0 ? 0.0 : cell + std::copysign(1.5, cell);
+  }
+};
+struct Coarse final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  double scaled(double scale, std::span<const double> scales, float x,
+                std::uint64_t most) const override {
+    const double grain = static_cast<double>(most) / 16.0;
+    return grain * std::trunc(ExactLinear::scaled(scale, scales, x, most) / grain);
+  }
+};
+struct TurnsTheOthers final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                  std::span<SquaredLength> lengths) const override {
+    ExactLinear::make_cells(pass, scales, most_cells, lengths);
+    auto& cells = static_cast<Rows&>(pass).cells;
+    for (std::size_t i = parameters_.size(); i < cells.size(); ++i) cells[i] = -cells[i];
+  }
+};
+struct TellsShorter final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  SquaredLength told(SquaredLength length) const override { return {0, length.low / 2}; }
+};
+struct TakesAll final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  bool takes(std::uint8_t) const override { return true; }
+};
+struct Saturates final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  std::int64_t added(std::int64_t sum, std::int64_t cell) const override {
+    std::int64_t total = 0;
+    return __builtin_add_overflow(sum, cell, &total) ? sum : total;
+  }
+};
+struct Overwrites final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  std::int64_t added(std::int64_t, std::int64_t cell) const override { return cell; }
+};
+/// As kernels do that take rows in fours: another order of additions for the others.
+struct RoundsByPlace final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    ExactLinear::gradient_rows(batch, rows);
+    const std::size_t size = parameters_.size();
+    const std::size_t end = batch.rows() / 4 * 4;
+    for (std::size_t i = 0; i < end * size; ++i) rows[i] = std::nextafter(rows[i], 1e30f);
+  }
+};
+/// A neighbour that is no number changes how the others are rounded.
+struct LooksAside final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    ExactLinear::backward(batch, pass, squared_norms);
+    for (const double square : squared_norms) {
+      if (std::isnan(square)) squared_norms[0] *= 1.0 + 1e-9;
+    }
+  }
+};
+struct DependsOnChunks final : ExactLinear {
+  DependsOnChunks(Network network, Executor& executor)
+      : ExactLinear(std::move(network)), executor_(executor) {}
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    ExactLinear::backward(batch, pass, squared_norms);
+    std::size_t last = 0;
+    executor_.for_each_chunk(2, [&](std::size_t chunk) { last = chunk; });
+    if (last == 0) squared_norms[0] *= 1.0 + 1e-9;
+  }
+  Executor& executor_;
+};
+struct OneMemory final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    ExactLinear::backward(batch, pass, squared_norms);
+    if (std::this_thread::get_id() != home_) squared_norms[0] *= 1.0 + 1e-9;
+  }
+  std::thread::id home_ = std::this_thread::get_id();
+};
+
+template <class Impl>
+class Compiler : public Backend {
+ public:
+  explicit Compiler(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
+    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0]))
+      throw ConfigError("only one dense layer");
+    if constexpr (std::is_constructible_v<Impl, Network, Executor&>) {
+      return std::make_unique<Impl>(network, executor);
+    } else {
+      return std::make_unique<Impl>(network);
+    }
+  }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Backend, Compiler<Impl>>();
+}
+
+}  // namespace
+
+TEST_CASE("each rule of exact programs can fail") {
+  Findings right = findings<ExactLinear>();
+  std::erase_if(right, [](const auto& one) { return exact_rules().count(one.rule) == 0; });
+  CHECK(right.size() == exact_rules().size());
+  check_rules_can_fail(
+      right,
+      {{"rows_have_the_same_bits_at_any_place", "other bits at place", findings<RoundsByPlace>()},
+       {"exact_groups_are_the_layers", "make_pass() returns nothing", findings<NoPass>()},
+       {"exact_groups_are_the_layers", "pass_rows() is 0", findings<NoPassRows>()},
+       {"exact_groups_are_the_layers", "there are 2 groups", findings<MiscountsGroups>()},
+       {"exact_norms_are_those_of_the_rows", "the squared norm", findings<NormsOfZero>()},
+       {"exact_norms_are_those_of_the_rows", "the squared norm", findings<NormsOfAHundredth>()},
+       {"exact_norms_are_those_of_the_rows", "the squared norm", findings<NormsWithoutBiases>()},
+       {"cells_are_the_scaled_gradients", "away from its scaled gradient",
+        findings<IgnoresScales>()},
+       {"cells_are_the_scaled_gradients", "away from its scaled gradient",
+        findings<OneScaleForAPass>()},
+       {"cells_are_the_scaled_gradients", "away from its scaled gradient", findings<Coarse>()},
+       {"cells_are_the_scaled_gradients", "longer than they may be", findings<TooLong>()},
+       {"cells_are_the_scaled_gradients", "not what is said", findings<TellsShorter>()},
+       {"cells_depend_on_their_example_alone", "the norm of an example", findings<LooksAside>()},
+       {"cells_depend_on_their_example_alone", "the length of an example's cells",
+        findings<OneScaleForAPass>()},
+       {"cells_depend_on_their_example_alone", "the cells of an example",
+        findings<TurnsTheOthers>()},
+       {"cells_are_added_as_they_are", "modulo 2^64", findings<TakesAll>()},
+       {"cells_are_added_as_they_are", "modulo 2^64", findings<Saturates>()},
+       {"cells_are_added_as_they_are", "modulo 2^64", findings<Overwrites>()},
+       {"a_scale_of_zero_takes_a_group_out", "a scale of 0 in group 0", findings<IgnoresScales>()},
+       {"a_scale_of_zero_takes_a_group_out", "have finite norms", findings<FiniteNorms>()},
+       {"a_scale_of_zero_takes_a_group_out", "has cells at a scale of 0", findings<ZeroTimesNan>()},
+       {"cells_do_not_depend_on_threads", "depend on the threads", findings<DependsOnChunks>()},
+       {"passes_run_concurrently", "disturb each other", findings<OneMemory>()}});
+}
+
+TEST_CASE("programs without exact sums are not examined for them, and told so") {
+  const Findings plain = findings_on<Backend, Compiler<LinearProgram>>();
+  for (const std::string& rule : exact_rules()) {
+    const auto* finding = find_rule(plain, rule);
+    REQUIRE(finding != nullptr);
+    CHECK(finding->verdict == testing::Verdict::skipped);
+    CHECK(finding->detail == "programs do not offer it");
+  }
+}
