@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 
 /// A clipping whose factors the test writes.
 class ScriptedClipping final : public privgrad::Clipping {
@@ -35,24 +36,44 @@ inline const ScriptedClipping& flat_clipping() {
   return flat;
 }
 
-/// Clipped flat: by rows all parameters as one group, by norms in as many groups as the program
-/// has, of which only the number matters. With a count share also the count beside the sum.
-inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
-                                     const privgrad::Dataset& data,
-                                     std::span<const std::uint32_t> batch, double clip_norm,
-                                     privgrad::Executor& executor, std::size_t most_rows = 0,
-                                     privgrad::core::SumMemory* memory = nullptr,
-                                     double count_share = 0.0) {
-  const auto* fused = dynamic_cast<const privgrad::FusedClipping*>(&program);
+/// As many groups as an exact program has, of which only the number matters; of others, one.
+inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& program) {
+  const auto* exact = dynamic_cast<const privgrad::ExactClipping*>(&program);
   std::vector<privgrad::ParameterGroup> groups;
-  for (std::size_t i = 1; fused != nullptr && i < fused->groups(); ++i) {
+  for (std::size_t i = 1; exact != nullptr && i < exact->groups(); ++i) {
     groups.push_back({"one parameter", i - 1, 1});
   }
   groups.push_back({"the others", groups.size(), program.parameter_count() - groups.size()});
+  return groups;
+}
+
+/// Clipped flat, in floating point. With a count share also the count beside the sum.
+inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
+                                     const privgrad::Dataset& data,
+                                     std::span<const std::uint32_t> batch, double clip_norm,
+                                     privgrad::Executor& executor, double count_share = 0.0) {
+  const auto groups = groups_of(program);
   return privgrad::core::clipped_sum(program, data, batch,
                                      {.rule = flat_clipping(),
                                       .groups = groups,
                                       .clip_norm = clip_norm,
                                       .count_share = count_share},
-                                     executor, most_rows, memory);
+                                     executor);
+}
+
+/// Clipped flat, in whole cells.
+inline privgrad::core::BoundedOnGrid exact_sum(const privgrad::Program& program,
+                                               const privgrad::Dataset& data,
+                                               std::span<const std::uint32_t> batch,
+                                               double clip_norm, privgrad::Executor& executor,
+                                               std::size_t most_rows = 0,
+                                               privgrad::core::SumMemory* memory = nullptr,
+                                               double count_share = 0.0) {
+  const auto groups = groups_of(program);
+  return privgrad::core::exact_sum(program, data, batch,
+                                   {.rule = flat_clipping(),
+                                    .groups = groups,
+                                    .clip_norm = clip_norm,
+                                    .count_share = count_share},
+                                   executor, most_rows, memory);
 }

@@ -74,8 +74,9 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Pr
   for (std::size_t i = 0; i < losses.size(); ++i)
     changes.push_back(static_cast<float>(losses[i] - losses_[i]));
   losses_ = std::move(losses);
-  Bounded sum = row_sum(std::move(changes), 1, adapts_.measurement.loss_bound, executor_);
-  const Released mean = check_mechanism_.release(std::move(sum), std::move(receipts.front()),
+  BoundedOnGrid sum = row_sum(std::move(changes), 1, adapts_.measurement.loss_bound, executor_);
+  const Released mean = check_mechanism_.release(std::move(sum), plan_.manifest->adjacency,
+                                                 std::move(receipts.front()),
                                                  static_cast<double>(plan_.dataset_size));
   return static_cast<double>(mean.values().front());
 }

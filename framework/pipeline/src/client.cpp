@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/finite.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 #include "privgrad/trust/row_sum.hpp"
 
@@ -144,12 +145,12 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
     rows.push_back(change);
     rows.push_back(second);
   }
-  Bounded sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
+  BoundedOnGrid sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
   const Released released =
       receipts.empty()
           ? estimate_mechanism_->release_without_noise(std::move(sum), estimate_divisor_)
-          : estimate_mechanism_->release(std::move(sum), std::move(receipts.front()),
-                                         estimate_divisor_);
+          : estimate_mechanism_->release(std::move(sum), plan_.manifest->adjacency,
+                                         std::move(receipts.front()), estimate_divisor_);
   round.loss_changes = {static_cast<double>(released.values()[0]),
                         static_cast<double>(released.values()[1])};
 }
@@ -157,7 +158,7 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
 Released Client::exact_gradient(std::vector<float> model, Workbench& bench) {
   bench.load(std::move(model));
   const LongestStay rule;
-  Bounded sum = clipped_sum(
+  Bounded sum = sum_for_no_noise(
       *bench.program, data_, estimate_batch_,
       {.rule = rule, .groups = plan_.setting->groups, .clip_norm = kNoClipping, .count_share = 0.0},
       executor_, plan_.manifest->microbatch_size, &bench.memory);

@@ -29,7 +29,7 @@ struct Mishaps {
 /// steps take the model back, received - sent. What clips, adds up and releases gradients of
 /// examples then does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
 /// descent with learning rate 1 is the mean of the models.
-class ClientProgram final : public Program {
+class ClientProgram final : public Program, public ReproducibleRows {
  public:
   /// \param clients, pool, executor  outlive the program.
   ClientProgram(const std::vector<std::unique_ptr<Client>>& clients, std::size_t parameters,

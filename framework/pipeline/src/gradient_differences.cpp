@@ -16,29 +16,35 @@ GradientDifferences::GradientDifferences(const Plan& plan, UsesGradientDifferenc
   if (!plan.manifest->noise_off) combined_noise_ = rule.combined_noise();
 }
 
-std::vector<Bounded> GradientDifferences::sums(std::uint64_t step,
-                                               std::span<const float> parameters,
-                                               const Program& program, const Dataset& data,
-                                               std::span<const std::uint32_t> batch,
-                                               const Clip& clip) {
+GradientDifferences::Prepared GradientDifferences::prepare(const Step& now) {
   const std::uint64_t epoch = rule_.epoch_steps();
-  const bool is_anchor = step % epoch == 0;
+  const bool is_anchor = now.step % epoch == 0;
   if (is_anchor) {
     std::swap(anchor_, last_anchor_);
-    anchor_->load_parameters(parameters);
+    anchor_->load_parameters(now.parameters);
   }
   const std::span<const CorrelatedPart> parts = plan_.correlated->parts;
   // As it was planned: what the aggregator says now decides about anchors, not about bounds.
-  const bool has_last = parts.size() > 2 && step >= parts[2].first_step;
-  return anchored_sums(
+  const bool has_last = parts.size() > 2 && now.step >= parts[2].first_step;
+  const double unit = now.clip.clip_norm;
+  return {
       {.anchor = *anchor_,
-       .current = is_anchor ? nullptr : &program,
+       .current = is_anchor ? nullptr : &now.program,
        .last_anchor = has_last ? last_anchor_.get() : nullptr},
-      data, batch, clip,
-      {.since_anchor = parts[1].bound(step) * clip.clip_norm,
-       .between_anchors =
-           has_last ? parts[2].bound(step - parts[2].first_step) * clip.clip_norm : 0.0},
-      executor_);
+      {.since_anchor = parts[1].bound(now.step) * unit,
+       .between_anchors = has_last ? parts[2].bound(now.step - parts[2].first_step) * unit : 0.0}};
+}
+
+std::vector<Bounded> GradientDifferences::sums(const Step& now) {
+  const Prepared prepared = prepare(now);
+  return anchored_sums(prepared.iterates, now.data, now.batch, now.clip, prepared.bounds,
+                       executor_);
+}
+
+std::vector<BoundedOnGrid> GradientDifferences::exact_sums(const Step& now) {
+  const Prepared prepared = prepare(now);
+  return anchored_exact_sums(prepared.iterates, now.data, now.batch, now.clip, prepared.bounds,
+                             executor_);
 }
 
 Released GradientDifferences::combine(std::uint64_t step, std::span<const Released> parts,

@@ -4,6 +4,7 @@
 
 #include "adaptive_clipping_plan.hpp"
 #include "budget_plan.hpp"
+#include "exact_plan.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "step_count.hpp"
 #include "step_plan.hpp"
@@ -110,6 +111,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .charges_are_bounds = are_bounds,
                       .accountants = std::move(budget.accountants),
                       .event = std::move(budget.event)};
+  if (!manifest.noise_off && numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact)
+    check_exact_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
   return {std::move(numbers),
           &manifest,

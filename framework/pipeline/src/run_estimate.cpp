@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
@@ -71,7 +72,13 @@ double estimated_seconds(const Plan& plan) {
                   .groups = plan.setting->groups,
                   .clip_norm = plan.clip_norm.front(),
                   .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
-  const auto step = [&] { clipped_sum(*program, data, batch, clip, *executor, 0, &memory); };
+  const auto step = [&] {
+    if (plan.arithmetic == Arithmetic::exact) {
+      exact_sum(*program, data, batch, clip, *executor, 0, &memory);
+    } else {
+      clipped_sum(*program, data, batch, clip, *executor);
+    }
+  };
   step();  // the first one also makes what the others keep
   const double per_row = seconds_of(step) / static_cast<double>(rows);
   const double per_measured_row =

@@ -8,6 +8,8 @@
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 
 namespace privgrad::core {
@@ -144,11 +146,8 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
                   .groups = plan_.setting->groups,
                   .clip_norm = clip_norm_,
                   .count_share = share};
-  if (plan_.grid_levels != 0) return release_on_grid(step, clip, bench);
-  if (differences_) return release_differences(step, clip, bench);
-  Bounded sum = clipped_sum(*bench.program, data_, batch_, clip, executor_,
-                            manifest_.microbatch_size, &bench.memory, plan_.unit);
-  Released released = release(std::move(sum), plan_.batch_size[step]);
+  Released released =
+      differences_ ? release_differences(step, clip, bench) : release_sum(step, clip, bench);
   if (!adaptive) return released;
   JointParts parts = take_apart(released, clip_norm_, share);
   clipped_fraction_ = 1.0 - parts.unclipped;
@@ -166,28 +165,46 @@ void Trainer::adapt_clip_norm(double unclipped) {
   clip_norm_ = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
 }
 
-Released Trainer::release(Bounded sum, double divisor) {
-  if (!ledger_ && correlated_) return correlated_->release_without_noise(std::move(sum), divisor);
-  if (!ledger_) return mechanism_.release_without_noise(std::move(sum), divisor);
-  if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
-  return mechanism_.release(std::move(sum), take_receipt(), divisor);
+Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& bench) {
+  const double divisor = plan_.batch_size[step];
+  const Program& program = *bench.program;
+  if (!ledger_) {
+    Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
+                                   manifest_.microbatch_size, &bench.memory, plan_.unit);
+    return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)
+                       : mechanism_.release_without_noise(std::move(sum), divisor);
+  }
+  if (plan_.grid_levels != 0) {
+    return release(
+        clipped_sum_on_grid(program, data_, batch_, clip, plan_.grid_levels, executor_, plan_.unit),
+        divisor);
+  }
+  if (plan_.arithmetic == Arithmetic::exact) {
+    return release(exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
+                             &bench.memory, plan_.unit),
+                   divisor);
+  }
+  Bounded sum = clipped_sum(program, data_, batch_, clip, executor_, plan_.unit);
+  return correlated_ ? correlated_->release(std::move(sum), take_receipt(), divisor)
+                     : mechanism_.release(std::move(sum), take_receipt(), divisor);
 }
 
-Released Trainer::release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench) {
-  BoundedOnGrid sum = clipped_sum_on_grid(*bench.program, data_, batch_, clip, plan_.grid_levels,
-                                          executor_, plan_.unit);
-  return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(),
-                            plan_.batch_size[step]);
+Released Trainer::release(BoundedOnGrid sum, double divisor) {
+  if (correlated_) return correlated_->release(std::move(sum), take_receipt(), divisor);
+  return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(), divisor);
 }
 
 Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
                                       const Workbench& bench) {
-  std::vector<Bounded> sums =
-      differences_->sums(step, bench.parameters, *bench.program, data_, batch_, clip);
   const double divisor = plan_.batch_size[step];
+  const auto release_parts = [&](auto sums) {
+    return correlated_->release(std::move(sums), take_receipt(), divisor);
+  };
+  const GradientDifferences::Step now{step, bench.parameters, *bench.program, data_, batch_, clip};
   const std::vector<Released> parts =
-      ledger_ ? correlated_->release(std::move(sums), take_receipt(), divisor)
-              : correlated_->release_without_noise(std::move(sums), divisor);
+      !ledger_ ? correlated_->release_without_noise(differences_->sums(now), divisor)
+      : plan_.arithmetic == Arithmetic::exact ? release_parts(differences_->exact_sums(now))
+                                              : release_parts(differences_->sums(now));
   return differences_->combine(step, parts, clip.clip_norm, divisor, ledger_.has_value());
 }
 

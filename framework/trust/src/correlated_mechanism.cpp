@@ -8,8 +8,10 @@
 #include <string>
 #include <utility>
 
+#include "exact_part.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
@@ -26,6 +28,19 @@ struct Weighted {
 
 /// Elements of a part of work: a whole number of chunks of normals.
 constexpr std::size_t kPart = 32 * kNormalsPerChunk;
+
+[[noreturn]] void throw_mixed() {
+  throw PrivacyError(
+      "a run's sums are all on the grid or all in floating point: running sums of both are two");
+}
+
+/// m: of a unit that takes part in the step with the most noise.
+double most_noise(const CorrelatedRecipes& recipes) {
+  double most = 0.0;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+    most = std::max(most, recipes.own_multiplier(step));
+  return most;
+}
 
 /// Has memory come nearer while normals are made.
 template <class T>
@@ -78,6 +93,37 @@ class NewNoise {
 
 }  // namespace
 
+CorrelatedMechanism::Part::Part(const CorrelatedRecipes& the_recipes, std::uint64_t the_first_step,
+                                std::span<const double> the_bounds, RandomKey the_key)
+    : recipes(the_recipes),
+      first_step(the_first_step),
+      bounds(the_bounds),
+      key(the_key),
+      variance(the_recipes) {}
+
+CorrelatedMechanism::Part::~Part() = default;
+CorrelatedMechanism::Part::Part(Part&&) noexcept = default;
+CorrelatedMechanism::~CorrelatedMechanism() = default;
+
+namespace {
+
+double noise_factor_of(std::span<const CorrelatedRecipes* const> parts, std::size_t parameters) {
+  double squares = 0.0;
+  for (const CorrelatedRecipes* recipes : parts) {
+    const double error = ExactPart::relative_error(*recipes, parameters);
+    squares += error * error;
+  }
+  return 1.0 + std::sqrt(squares) * most_noise(*parts.front());
+}
+
+}  // namespace
+
+double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters) {
+  std::vector<const CorrelatedRecipes*> recipes;
+  for (const CorrelatedPart& part : parts) recipes.push_back(&part.recipes);
+  return noise_factor_of(recipes, parameters);
+}
+
 CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
                                          Executor& executor)
     : executor_(executor), steps_(recipes.steps()) {
@@ -101,8 +147,22 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
   }
 }
 
+namespace {
+
+/// Whether a sum keeps to a bound that the plan gives in units of the first one's.
+bool keeps_to(const Bounded& sum, double bound, double unit) {
+  return sum.l2_bound() <= bound * unit;
+}
+
+bool keeps_to(const BoundedOnGrid& sum, double bound, double) {
+  return static_cast<double>(sum.levels()) <= bound * static_cast<double>(kExactLevels);
+}
+
+}  // namespace
+
 /// Before anything changes.
-void CorrelatedMechanism::check(std::span<const Bounded> sums, double divisor) const {
+template <class Sum>
+void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const {
   if (!(divisor > 0.0) || !std::isfinite(divisor)) {
     throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
                       ", expected a finite number above 0");
@@ -122,19 +182,20 @@ void CorrelatedMechanism::check(std::span<const Bounded> sums, double divisor) c
   const double unit = next_step_ == 0 ? sums.front().l2_bound() : unit_;
   const std::size_t size = next_step_ == 0 ? sums.front().size() : size_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    const double bound = parts_[i].bound(next_step_ - parts_[i].first_step) * unit;
+    const double bound = parts_[i].bound(next_step_ - parts_[i].first_step);
     // The first sum says what the unit is; another one may be shorter than was planned.
-    const bool fits = i == 0 ? sums[i].l2_bound() == unit : sums[i].l2_bound() <= bound;
+    const bool fits = keeps_to(sums[i], bound, unit) && (i != 0 || sums[i].l2_bound() == unit);
     if (fits && sums[i].size() == size) continue;
     throw PrivacyError(
         "step " + std::to_string(next_step_) + " has " + std::to_string(sums[i].size()) +
         " values of bound " + format_number(sums[i].l2_bound()) +
         (i == 0 ? ", the first had " : ", planned are ") + std::to_string(size) + " of bound " +
-        format_number(bound) + "; correlated noise needs the same in every step");
+        format_number(bound * unit) + "; correlated noise needs the same in every step");
   }
 }
 
 void CorrelatedMechanism::begin(std::span<const Bounded> sums) {
+  if (parts_.front().exact != nullptr) throw_mixed();
   if (next_step_ == 0) {
     unit_ = sums.front().l2_bound();
     size_ = sums.front().size();
@@ -142,6 +203,20 @@ void CorrelatedMechanism::begin(std::span<const Bounded> sums) {
   for (std::size_t i = 0; i < sums.size(); ++i) {
     if (parts_[i].sum.empty()) parts_[i].sum.assign(size_, 0.0);
   }
+}
+
+void CorrelatedMechanism::begin(std::span<const BoundedOnGrid> sums) {
+  if (next_step_ != 0) return;
+  unit_ = sums.front().l2_bound();
+  size_ = sums.front().size();
+  std::vector<const CorrelatedRecipes*> recipes;
+  for (const Part& part : parts_) recipes.push_back(&part.recipes);
+  const double factor = noise_factor_of(recipes, size_);
+  if (!(factor <= kLargestNoiseFactor)) {
+    throw PrivacyError("exact arithmetic would need " + format_number(factor) +
+                       " times the noise of these recipes; use aggregator.arithmetic: float");
+  }
+  for (Part& part : parts_) part.exact = ExactPart::make(part.recipes, size_, part.key, factor);
 }
 
 std::vector<float> CorrelatedMechanism::Part::take_buffer() {
@@ -160,9 +235,10 @@ bool CorrelatedMechanism::pays_for(const Event& paid, std::uint64_t step) const 
   return paid == (releases.size() == 1 ? releases.front() : Event::composed(std::move(releases)));
 }
 
-std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Receipt receipt,
-                                                   double divisor) {
-  check(sums, divisor);
+template <class Sum>
+std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
+                                                       const Receipt& receipt, double divisor) {
+  check(std::span<const Sum>(sums), divisor);
   const std::uint64_t step = receipt.step();
   if (step != next_step_) {
     // An older step's noise on other data would give itself away; a newer one lacks data between.
@@ -173,7 +249,7 @@ std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Re
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
-  begin(sums);
+  begin(std::span<const Sum>(sums));
   ++next_step_;
   std::vector<Released> released;
   for (std::size_t i = 0; i < sums.size(); ++i)
@@ -181,10 +257,46 @@ std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Re
   return released;
 }
 
-Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divisor) {
-  std::vector<Bounded> sums;
+namespace {
+
+template <class Sum>
+std::vector<Sum> one(Sum sum) {
+  std::vector<Sum> sums;
   sums.push_back(std::move(sum));
-  return std::move(release(std::move(sums), std::move(receipt), divisor).front());
+  return sums;
+}
+
+}  // namespace
+
+std::vector<Released> CorrelatedMechanism::release(std::vector<Bounded> sums, Receipt receipt,
+                                                   double divisor) {
+  return release_all(std::move(sums), receipt, divisor);
+}
+
+Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divisor) {
+  return std::move(release_all(one(std::move(sum)), receipt, divisor).front());
+}
+
+std::vector<Released> CorrelatedMechanism::release(std::vector<BoundedOnGrid> sums, Receipt receipt,
+                                                   double divisor) {
+  return release_all(std::move(sums), receipt, divisor);
+}
+
+Released CorrelatedMechanism::release(BoundedOnGrid sum, Receipt receipt, double divisor) {
+  return std::move(release_all(one(std::move(sum)), receipt, divisor).front());
+}
+
+Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, BoundedOnGrid sum,
+                                     double divisor) {
+  if (part.exact == nullptr) throw_mixed();
+  const std::uint64_t step = step_of_run - part.first_step;
+  const double width = unit_ / static_cast<double>(kExactLevels) / divisor;
+  std::vector<float> values(sum.size());
+  part.exact->release(step, TrustBase::cells(sum), width, values, executor_);
+  const double scale = std::fabs(part.recipes.scale(step));
+  const double stddev = scale * unit_ * std::sqrt(part.variance.next()) / divisor;
+  const bool is_finite = all_finite(values);
+  return TrustBase::released(std::move(values), stddev, is_finite);
 }
 
 Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Bounded sum,
@@ -251,18 +363,20 @@ void CorrelatedMechanism::Part::forget(std::uint64_t step) {
 std::size_t CorrelatedMechanism::memory_bytes() const {
   std::size_t floats = 0;
   std::size_t doubles = 0;
+  std::size_t exact = 0;
   for (const Part& part : parts_) {
+    if (part.exact != nullptr) exact += part.exact->memory_bytes();
     for (const KeptNoise& kept : part.kept) floats += kept.z.capacity();
     for (const std::vector<float>& buffer : part.spare) floats += buffer.capacity();
     doubles += part.sum.capacity();
   }
-  return floats * sizeof(float) + doubles * sizeof(double);
+  return floats * sizeof(float) + doubles * sizeof(double) + exact;
 }
 
 std::vector<Released> CorrelatedMechanism::release_without_noise(std::vector<Bounded> sums,
                                                                  double divisor) {
-  check(sums, divisor);
-  begin(sums);
+  check(std::span<const Bounded>(sums), divisor);
+  begin(std::span<const Bounded>(sums));
   const std::uint64_t step = next_step_++;
   std::vector<Released> released;
   for (std::size_t i = 0; i < sums.size(); ++i)
@@ -271,9 +385,7 @@ std::vector<Released> CorrelatedMechanism::release_without_noise(std::vector<Bou
 }
 
 Released CorrelatedMechanism::release_without_noise(Bounded sum, double divisor) {
-  std::vector<Bounded> sums;
-  sums.push_back(std::move(sum));
-  return std::move(release_without_noise(std::move(sums), divisor).front());
+  return std::move(release_without_noise(one(std::move(sum)), divisor).front());
 }
 
 Released CorrelatedMechanism::exact(Part& part, std::uint64_t step_of_run, Bounded sum,

@@ -26,13 +26,21 @@ bool round_group(std::span<const float> gradient, double scale, double levels,
   return all_fit;
 }
 
-/// Whether the squares add up to at most levels^2. Exact: each is at most 2^56, so those of a block
-/// have room, and what is left never goes below zero.
-/// \param cells  of at most `levels` in size.
-bool within(std::span<const std::int32_t> cells, std::uint64_t levels) {
+}  // namespace
+
+void check_grid_levels(std::uint64_t levels) {
+  if (levels >= 1 && levels <= kMostGridLevels) return;
+  throw ConfigError("the grid has " + std::to_string(levels) +
+                    " levels per clip norm, allowed is 1 to " + std::to_string(kMostGridLevels) +
+                    ": sums and noise must fit in 64 bits");
+}
+
+/// Each square is at most 2^56, so those of a block have room, and what is left never goes below
+/// zero.
+bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length) {
   constexpr std::size_t kBlock = 128;
   static_assert(kMostGridLevels * kMostGridLevels <= (std::uint64_t{1} << 63) / kBlock);
-  std::uint64_t left = levels * levels;
+  std::uint64_t left = squared_length;
   for (std::size_t begin = 0; begin < cells.size(); begin += kBlock) {
     std::uint64_t squares = 0;
     for (const std::int32_t cell : cells.subspan(begin, std::min(kBlock, cells.size() - begin))) {
@@ -42,15 +50,6 @@ bool within(std::span<const std::int32_t> cells, std::uint64_t levels) {
     left -= squares;
   }
   return true;
-}
-
-}  // namespace
-
-void check_grid_levels(std::uint64_t levels) {
-  if (levels >= 1 && levels <= kMostGridLevels) return;
-  throw ConfigError("the grid has " + std::to_string(levels) +
-                    " levels per clip norm, allowed is 1 to " + std::to_string(kMostGridLevels) +
-                    ": sums and noise must fit in 64 bits");
 }
 
 void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> groups,
@@ -66,7 +65,7 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
     const double scale = factors[group] / clip_norm * most;
     kept = round_group(row.subspan(offset, size), scale, most, cells.subspan(offset, size));
   }
-  if (!kept || !within(cells, levels)) std::fill(cells.begin(), cells.end(), 0);
+  if (!kept || !no_longer_than(cells, levels * levels)) std::fill(cells.begin(), cells.end(), 0);
 }
 
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {

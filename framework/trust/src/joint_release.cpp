@@ -4,12 +4,15 @@
 #include <limits>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
 
 double count_share(double noise_multiplier, double count_noise) {
-  const double share = noise_multiplier / (2.0 * count_noise);
+  // A whole number of cells of the grid that exact sums are on: there the count is exactly that.
+  constexpr auto kLevels = static_cast<double>(kExactLevels);
+  const double share = std::floor(noise_multiplier / (2.0 * count_noise) * kLevels) / kLevels;
   constexpr double kLargest = 1.0 - 1e-9;  // leaves the gradients something
   if (share <= kLargest && share > 0.0) return share;
   throw ConfigError("the noise of the count is " + format_number(count_noise) +

@@ -16,6 +16,7 @@
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
@@ -94,6 +95,33 @@ AddInFloat find_add_in_float() {
   if (instruction_set() >= InstructionSet::avx2) return add_in_float_fma;
 #endif
   return add_in_float_plain;
+}
+
+/// multiplier * levels, rounded up: noise is never less than what was paid for. Exact where the
+/// levels are a power of two, as those of exact_sum() are.
+double noise_in_cells(double multiplier, std::uint64_t levels) {
+  const auto cells = static_cast<double>(levels);
+  const double product = multiplier * cells;
+  return std::fma(multiplier, cells, -product) > 0.0
+             ? std::nextafter(product, std::numeric_limits<double>::infinity())
+             : product;
+}
+
+/// values = width * cells, as floats.
+/// \returns whether all of them are finite.
+bool to_floats(std::span<const std::int64_t> cells, double width, std::span<float> values) {
+  const std::int64_t* from = cells.data();
+  float* to = values.data();
+  const std::size_t size = cells.size();
+  std::uint32_t bad = 0;
+  std::uint32_t* any_bad = &bad;
+  in_wide_registers([=] {
+    for (std::size_t i = 0; i < size; ++i) {
+      to[i] = static_cast<float>(static_cast<double>(from[i]) * width);
+      *any_bad |= is_finite(to[i]) ? 0u : 1u;
+    }
+  });
+  return bad == 0;
 }
 
 /// The smallest float that is no smaller: noise is never less than what was paid for.
@@ -293,7 +321,39 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
 Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,
                             double divisor) {
   check_divisor(divisor);
-  const ReleaseRecipe recipe = claim(receipt, sum.levels(), adjacency);
+  // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
+  const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
+  const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
+  return is_discrete ? with_discrete_noise(recipe, sum, divisor)
+                     : with_rounded_noise(recipe, std::move(sum), divisor);
+}
+
+Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum,
+                                       double divisor) {
+  const double multiplier = combined_multiplier(recipe);
+  const double sigma = noise_in_cells(multiplier, sum.levels());
+  const unsigned shift = release_shift(sigma);
+  const double width = std::ldexp(sum.cell_width(), static_cast<int>(shift)) / divisor;
+  const double l2_bound = sum.l2_bound();
+  const std::uint64_t node = recipe.noise.front().node;
+  const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
+  std::vector<float> released(cells.size());
+  std::atomic<bool> all_finite = true;
+  for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
+    RoundedGaussianStream noise(noise_key_, node);
+    std::array<std::int64_t, kNormalsPerChunk> noised{};
+    for (; begin < end; begin += kNormalsPerChunk) {
+      const std::size_t size = std::min(kNormalsPerChunk, end - begin);
+      const auto out = std::span(noised).first(size);
+      noise.release(begin, sigma, shift, std::span(cells).subspan(begin, size), out);
+      if (!to_floats(out, width, std::span(released).subspan(begin, size))) all_finite = false;
+    }
+  });
+  return TrustBase::released(std::move(released), l2_bound * multiplier / divisor, all_finite);
+}
+
+Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, const BoundedOnGrid& sum,
+                                        double divisor) {
   const std::uint64_t node = recipe.noise.front().node;
   const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
 
@@ -314,6 +374,15 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   });
   return TrustBase::released(std::move(released),
                              static_cast<double>(sigma) * sum.cell_width() / divisor);
+}
+
+Released Mechanism::release_without_noise(BoundedOnGrid sum, double divisor) {
+  check_divisor(divisor);
+  const double width = sum.cell_width() / divisor;
+  const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
+  std::vector<float> values(cells.size());
+  to_floats(cells, width, values);
+  return TrustBase::released(std::move(values), 0.0);
 }
 
 Released Mechanism::release_without_noise(Bounded sum, double divisor) {

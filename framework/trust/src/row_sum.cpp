@@ -4,14 +4,14 @@
 #include <numeric>
 #include <utility>
 
-#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// A program whose gradients are the examples themselves: clipped_sum() then bounds and adds these.
-class RowsThemselves final : public Program {
+/// A program whose gradients are the examples themselves: exact_sum() then bounds and adds these.
+class RowsThemselves final : public Program, public ReproducibleRows {
  public:
   explicit RowsThemselves(std::size_t size) : size_(size) {}
   std::size_t parameter_count() const override { return size_; }
@@ -27,14 +27,15 @@ class RowsThemselves final : public Program {
 
 }  // namespace
 
-Bounded row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor) {
+BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
+                      Executor& executor) {
   const std::size_t count = rows.size() / width;
   const Dataset data({{width}, 0}, std::move(rows), std::vector<float>(count, 0.0f));
   const std::vector<ParameterGroup> groups{{"rows", 0, width}};
   const LongestStay rule;
-  return clipped_sum(RowsThemselves(width), data, all_rows(count),
-                     {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
-                     executor);
+  return exact_sum(RowsThemselves(width), data, all_rows(count),
+                   {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
+                   executor);
 }
 
 std::vector<double> example_losses(const Program& program, const Dataset& data,

@@ -9,8 +9,9 @@
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid and Released. Included by clipped_sum.cpp, mechanism.cpp
-/// and correlated_mechanism.cpp alone, and by the library that makes released values for the
+/// The only maker of Bounded, BoundedOnGrid and Released. Included by the sums
+/// (clipped_sum.cpp, grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp) and the mechanisms
+/// (mechanism.cpp, correlated_mechanism.cpp) alone, and by the library that makes released values for the
 /// conformance suite. It is not installed, and other targets do not have this folder on their path.
 class TrustBase {
  public:
@@ -25,8 +26,18 @@ class TrustBase {
   /// \param cells  a sum in which each unit's contribution is no longer than `levels`.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
                                              double l2_bound, PrivacyUnit unit) {
-    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, unit);
+    return bounded_on_grid(std::move(cells), levels, l2_bound,
+                           l2_bound / static_cast<double>(levels), unit);
   }
+
+  /// \param levels  0 where nothing can be contributed.
+  /// \param cell_width  l2_bound / levels, where that is not 0.
+  static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
+                                             double l2_bound, double cell_width, PrivacyUnit unit) {
+    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, cell_width, unit);
+  }
+
+  static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) { return std::move(sum.cells_); }
 
   static const std::vector<std::int64_t>& cells(const core::BoundedOnGrid& sum) {
     return sum.cells_;

@@ -12,6 +12,7 @@
 #include "fake_program.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/pipeline/correlated_plan.hpp"
+#include "privgrad/trust/anchored_sums.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/ledger.hpp"

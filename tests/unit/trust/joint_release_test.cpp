@@ -57,8 +57,13 @@ TEST_CASE("the shares of a joint release fill the bound and never more", "[joint
     const long double z_delta =
         1.0L / std::sqrt(1.0L / (static_cast<long double>(z) * z) -
                          1.0L / (4.0L * static_cast<long double>(sigma_b) * sigma_b));
-    REQUIRE_THAT(z / static_cast<double>(a), WithinRel(static_cast<double>(z_delta), 1e-7));
-    REQUIRE_THAT(z / (2.0 * s), WithinRel(sigma_b, 1e-14));
+    // The share is rounded down by less than a cell, 2^-26: the count has no less noise.
+    const double cell = 0x1p-26;
+    const double of_square = 2.0 * cell / static_cast<double>(a * a);
+    REQUIRE_THAT(z / static_cast<double>(a),
+                 WithinRel(static_cast<double>(z_delta), 1e-9 + of_square));
+    REQUIRE(z / (2.0 * s) >= sigma_b * (1.0 - 1e-14));
+    REQUIRE(z / (2.0 * (s + cell)) <= sigma_b * (1.0 + 1e-14));
   }
 }
 
@@ -78,7 +83,7 @@ TEST_CASE("one example moves the joint vector by the bound at most, and by no le
   for (const double share : {0.04, 0.5, 0.95}) {
     for (const float size : {1e-3f, 0.99f, 1.01f, 1e6f}) {
       const Dataset data = make_data(3, {0.6f * size, 0.0f, 0.8f * size}, {0.0f});
-      Bounded sum = clipped_sum(program, data, alone, 1.0, serial, 0, nullptr, share);
+      Bounded sum = clipped_sum(program, data, alone, 1.0, serial, share);
       CHECK(sum.l2_bound() == 1.0);
       CHECK(sum.size() == 4);
       const Released joint = without_noise(std::move(sum));
@@ -97,7 +102,7 @@ TEST_CASE("the parts are the clipped sum and the share of unclipped examples", "
   const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0, 1, 1}, {0, 0, 0, 1});
   const std::vector<std::uint32_t> rows{0, 1, 2, 3};
   const Released joint =
-      without_noise(clipped_sum(program, data, rows, 1.0, serial, 0, nullptr, 0.3));
+      without_noise(clipped_sum(program, data, rows, 1.0, serial, 0.3));
   const auto parts = take_apart(joint, 1.0, 0.3);
   REQUIRE(parts.gradients.values().size() == 2);
   CHECK_THAT(parts.gradients.values()[0], WithinRel(0.9, 1e-6));
@@ -129,7 +134,7 @@ TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
   double gradient_squares = 0.0, count_squares = 0.0, products = 0.0, said = 0.0;
   for (core::Receipt& receipt : receipts) {
     const Released joint =
-        mechanism.release(clipped_sum(program, data, {}, kClipNorm, serial, 0, nullptr, share),
+        mechanism.release(clipped_sum(program, data, {}, kClipNorm, serial, share),
                           std::move(receipt), kDivisor);
     const auto parts = take_apart(joint, kClipNorm, share);
     for (const double x : parts.gradients.values()) gradient_squares += x * x;

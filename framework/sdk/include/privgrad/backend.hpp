@@ -48,60 +48,6 @@ class PRIVGRAD_API Program {
   Program() = default;
 };
 
-/// Optional ability of a program, found with dynamic_cast: norms and scaled sums of per-example
-/// gradients by one backward pass, without their rows.
-///
-/// Privacy: as Program.
-/// Threads: passes may be used at the same time, each by one thread at a time; a pass spreads its
-/// work over the executor that the program was compiled for.
-class PRIVGRAD_API FusedClipping {
- public:
-  /// Working memory for the examples between backward() and add_scaled(). Made once, used for many
-  /// batches.
-  class PRIVGRAD_API Pass {
-   public:
-    virtual ~Pass();
-    Pass(const Pass&) = delete;
-    Pass& operator=(const Pass&) = delete;
-
-   protected:
-    Pass() = default;
-  };
-
-  virtual ~FusedClipping();
-
-  /// Groups of parameters whose norms are given apart: one for each layer that has parameters, in
-  /// their order; a group's parameters lie side by side.
-  virtual std::size_t groups() const = 0;
-
-  /// How many examples belong together, > 0; depends on the network alone. Sums over a batch are
-  /// bitwise the same however it is cut into calls of backward() and add_scaled(), as long as every
-  /// call but the last takes a multiple of it.
-  virtual std::size_t chunk_rows() const = 0;
-
-  /// How many examples a call is best given, where there are as many: a multiple of chunk_rows().
-  virtual std::size_t pass_rows() const = 0;
-
-  /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
-  virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
-
-  /// Forwards and backwards for the examples of a batch.
-  /// \param batch  at most most_rows rows; must outlive the add_scaled() that follows.
-  /// \param squared_norms  out: [rows, groups()]: no less than the squared L2 norm of what
-  ///   add_scaled() adds for the example, divided by the square of its factor, rounding included;
-  ///   not finite where the gradient is not. Empty: norms are not wanted and cost nothing; every
-  ///   factor will be 1.
-  virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
-
-  /// sum += sum over the examples of the last backward() of factors[i, group] * gradient_i, group
-  /// by group.
-  /// \param factors  [rows, groups()], >= 0 and finite; 0 takes the example out of the group, also
-  ///   where its gradient is not finite; empty where norms were not wanted.
-  /// \param sum  float32, [parameter_count()].
-  virtual void add_scaled(Pass& pass, std::span<const float> factors,
-                          std::span<float> sum) const = 0;
-};
-
 /// Optional ability of a program, found with dynamic_cast: what gradient_rows() writes for an example
 /// is a function of the example and of the parameters alone, bit for bit: at any place in any batch,
 /// beside any other rows, with any number of threads and on any processor.
@@ -166,7 +112,7 @@ class PRIVGRAD_API ExactClipping {
   /// Forwards and backwards for the examples of a batch.
   /// \param batch  at most most_rows rows; must outlive the add_cells() that follows.
   /// \param squared_norms  out: [rows, groups()]: the squared L2 norm of each example's gradient in
-  ///   each group, up to rounding, and not finite where the gradient is not.
+  ///   each group, to a thousandth, and not finite where the gradient is not.
   virtual void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const = 0;
 
   /// Makes the cells of the examples of the last backward().
@@ -191,7 +137,7 @@ class PRIVGRAD_API ExactClipping {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

@@ -8,7 +8,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/anchored_sums.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 
 namespace privgrad::core {
@@ -25,11 +25,19 @@ class GradientDifferences {
   /// \param rule  the started aggregator's ability. All outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
-  /// \param step  each once, in order.
-  /// \param parameters  the step's iterate, which `program` holds.
-  std::vector<Bounded> sums(std::uint64_t step, std::span<const float> parameters,
-                            const Program& program, const Dataset& data,
-                            std::span<const std::uint32_t> batch, const Clip& clip);
+  /// A step that is about to be made.
+  struct Step {
+    std::uint64_t step = 0;             ///< Each once, in order.
+    std::span<const float> parameters;  ///< The iterate, which `program` holds.
+    const Program& program;
+    const Dataset& data;
+    std::span<const std::uint32_t> batch;
+    const Clip& clip;
+  };
+
+  /// The step's sums, in whole cells of the grid; or, for `arithmetic: float`, in floating point.
+  std::vector<BoundedOnGrid> exact_sums(const Step& now);
+  std::vector<Bounded> sums(const Step& now);
 
   /// What the optimizer gets from the releases of the step.
   /// \param noised  whether they have noise.
@@ -37,6 +45,12 @@ class GradientDifferences {
                    double divisor, bool noised);
 
  private:
+  struct Prepared {
+    Iterates iterates;
+    DifferenceBounds bounds;
+  };
+  Prepared prepare(const Step& now);
+
   const Plan& plan_;
   UsesGradientDifferences& rule_;
   Executor& executor_;

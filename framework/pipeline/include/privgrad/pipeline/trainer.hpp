@@ -13,8 +13,8 @@
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/gradient_differences.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -115,8 +115,8 @@ class Trainer {
   void draw_batch(std::uint64_t step);
   Released released_gradient(std::uint64_t step, Workbench& bench);
   void adapt_clip_norm(double unclipped);
-  Released release(Bounded sum, double divisor);
-  Released release_on_grid(std::uint64_t step, const Clip& clip, const Workbench& bench);
+  Released release_sum(std::uint64_t step, const Clip& clip, Workbench& bench);
+  Released release(BoundedOnGrid sum, double divisor);
   Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench);
   Receipt take_receipt();
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -9,18 +10,37 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
+#include "privgrad/trust/grid.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
 
+class ExactPart;
+
+/// By how much all noise of exact releases by these parts is more than their recipes say, so that
+/// the roundings of what cannot be carried in whole numbers (a keep between 0 and 1, a broken share)
+/// are paid for: at least 1, and 1 where everything is whole. With e the roundings' reach in units of
+/// the noise (sqrt of the parts' squares; the proof is in src/exact_part.hpp) and 1 / m at most the
+/// mechanism's sensitivity in the same units, since a unit's own step alone moves its release by as
+/// much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
+/// \param parameters  coordinates of each sum.
+/// \returns below kLargestNoiseFactor for whatever a run can be, of 10^9 parameters and 10^6 steps
+///   with a keep of 0.999 for example; the plan refuses what is not.
+double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters);
+
+inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
+
 /// Turns bounded sums into released values by recipes that share data and noise between steps.
 ///
-/// Memory, for each part: the running sum s in double precision, and in single precision the noise
-/// z of every earlier step that a later one continues; of a tree, one for each complete block that
-/// the next release is made of. Neither drifts: s is never subtracted from, and each z is a sum of
-/// at most as many terms as blocks. Time: the normals of the step's nodes, and one pass over what
-/// it reads.
+/// Sums on a grid are released exactly (ExactPart): each release of whole recipes is one rounded
+/// Gaussian of the joint variance of the step's new noise terms, added to whole numbers. Sums in
+/// floating point (`arithmetic: float`) are there for comparison. A run's are all of one kind.
+///
+/// Memory, for each part of an exact run: the running sum, 8 bytes a coordinate, and 8 bytes for
+/// every earlier step that a later one continues; of a tree, one for each complete block that the
+/// next release is made of. 16 and 24 bytes where keep or shares are not whole. In floating point 8
+/// and 4. Time: the normals of the step, and one pass over what it reads.
 class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
@@ -31,6 +51,7 @@ class CorrelatedMechanism {
   /// \param parts  must outlive this.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor);
+  ~CorrelatedMechanism();
 
   /// \param receipt  proof of payment for the step that follows the last one; used up.
   /// \param divisor  a constant of the plan, > 0.
@@ -42,6 +63,11 @@ class CorrelatedMechanism {
   ///   bound of the first is the unit of the parts' bounds, which the others keep to.
   /// \throws PrivacyError also if they do not.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
+
+  /// The same, exactly.
+  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound is.
+  Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
+  std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
 
   /// For comparisons without privacy: the same sums of data, exact.
   Released release_without_noise(Bounded sum, double divisor);
@@ -58,12 +84,9 @@ class CorrelatedMechanism {
   };
   struct Part {
     Part(const CorrelatedRecipes& the_recipes, std::uint64_t the_first_step,
-         std::span<const double> the_bounds, RandomKey the_key)
-        : recipes(the_recipes),
-          first_step(the_first_step),
-          bounds(the_bounds),
-          key(the_key),
-          variance(the_recipes) {}
+         std::span<const double> the_bounds, RandomKey the_key);
+    ~Part();
+    Part(Part&&) noexcept;
     /// Steps of the recipes.
     double bound(std::uint64_t step) const { return bounds.empty() ? 1.0 : bounds[step]; }
     std::vector<float> take_buffer();
@@ -74,15 +97,21 @@ class CorrelatedMechanism {
     std::span<const double> bounds;
     RandomKey key;
     NoiseVariance variance;
-    std::vector<double> sum;  // s
+    std::unique_ptr<ExactPart> exact;  // of an exact run; else what follows
+    std::vector<double> sum;           // s
     std::vector<KeptNoise> kept;
     std::vector<std::vector<float>> spare;  // buffers to be used again
   };
 
-  void check(std::span<const Bounded> sums, double divisor) const;
+  template <class Sum>
+  void check(std::span<const Sum> sums, double divisor) const;
+  template <class Sum>
+  std::vector<Released> release_all(std::vector<Sum> sums, const Receipt& receipt, double divisor);
   void begin(std::span<const Bounded> sums);
+  void begin(std::span<const BoundedOnGrid> sums);
   bool pays_for(const Event& paid, std::uint64_t step) const;
   Released noised(Part& part, std::uint64_t step_of_run, Bounded sum, double divisor);
+  Released noised(Part& part, std::uint64_t step_of_run, BoundedOnGrid sum, double divisor);
   Released exact(Part& part, std::uint64_t step_of_run, Bounded sum, double divisor);
 
   Executor& executor_;

@@ -42,6 +42,11 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
                    std::span<const double> factors, double clip_norm, std::uint64_t levels,
                    std::span<std::int32_t> cells);
 
+/// Whether the squares of the cells add up to at most `squared_length`: in integers, exactly.
+/// \param cells  each of at most kMostGridLevels in size.
+/// \param squared_length  at most kMostGridLevels^2.
+bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length);
+
 /// What the release of such a sum with discrete Gaussian noise is: zcdp(rho), rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
@@ -80,19 +85,23 @@ class BoundedOnGrid {
 
   std::uint64_t levels() const noexcept { return levels_; }
   double l2_bound() const noexcept { return l2_bound_; }  ///< Of a contribution, as a real vector.
-  double cell_width() const noexcept { return l2_bound_ / static_cast<double>(levels_); }
+  double cell_width() const noexcept { return cell_width_; }
   PrivacyUnit unit() const noexcept { return unit_; }
   std::size_t size() const noexcept { return cells_.size(); }
 
  private:
   friend class privgrad::TrustBase;
   BoundedOnGrid(std::vector<std::int64_t> cells, std::uint64_t levels, double l2_bound,
-                PrivacyUnit unit)
-      : cells_(std::move(cells)), levels_(levels), l2_bound_(l2_bound), unit_(unit) {}
+                double cell_width, PrivacyUnit unit)
+      : cells_(std::move(cells)),
+        levels_(levels),
+        l2_bound_(l2_bound),
+        cell_width_(cell_width),
+        unit_(unit) {}
 
   std::vector<std::int64_t> cells_;
   std::uint64_t levels_;
-  double l2_bound_;
+  double l2_bound_, cell_width_;
   PrivacyUnit unit_;
 };
 

@@ -22,8 +22,10 @@ namespace privgrad::core {
 ///     z_delta = z / a = (z^-2 - (2 sigma_b)^-2)^(-1/2),
 ///
 /// as in Andrew et al. 2021, Theorem 1.
-/// \returns s.
-/// \throws ConfigError unless 2 sigma_b > z: the count alone would cost more than z.
+/// \returns s, rounded down to a multiple of 2^-26, so that the count is a whole number of cells where
+///   sums are exact; its noise is z / (2 s), not less than asked for.
+/// \throws ConfigError unless 2 sigma_b > z: the count alone would cost more than z; or if sigma_b is
+///   so large, over 2^25 z, that no cell is left for the count.
 double count_share(double noise_multiplier, double count_noise);
 
 /// \returns a, rounded down, so that a^2 + s^2 <= 1 also for the numbers that are used.

@@ -48,17 +48,31 @@ class Mechanism {
   ///   was used before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// The same for a sum on a grid, with discrete Gaussian noise in its cells, added as integers.
-  /// What is released is the noised integers times cell_width() / divisor, as floats: rounding them
-  /// is post-processing.
+  /// The same for a sum on a grid, in integers.
+  ///
+  /// With a recipe of Gaussian noise: one rounded Gaussian of the joint variance of the recipe's
+  /// terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times coarser than the
+  /// sum's, h from the noise alone (release_shift()). As the sum is whole, that is a function of the
+  /// continuous Gaussian mechanism's answer, sum + Z, and is charged as that: post-processing. A sum
+  /// of rounded Gaussians would be none, which is why there is one draw whatever the terms.
+  ///
+  /// With a recipe on a grid: discrete Gaussian noise in its cells.
+  ///
+  /// What is released is the noised integers times the width of their cells over the divisor, as
+  /// floats: rounding them is post-processing, too.
   /// \param adjacency  that of the plan, which the receipt was charged under.
-  /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on.
+  /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on;
+  ///   ConfigError for noise of more than kLargestRoundedSigma cells.
   Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
 
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
   Released release_without_noise(Bounded sum, double divisor);
+  Released release_without_noise(BoundedOnGrid sum, double divisor);
 
  private:
+  Released with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
+  Released with_discrete_noise(const ReleaseRecipe& recipe, const BoundedOnGrid& sum,
+                               double divisor);
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
 
   const Aggregator& aggregator_;

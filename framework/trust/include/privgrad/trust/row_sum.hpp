@@ -10,6 +10,7 @@
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/grid.hpp"
 
 namespace privgrad::core {
 
@@ -30,11 +31,12 @@ class IndependentNoise final : public Aggregator {
   double multiplier_;
 };
 
-/// The sum of the rows, one of each example, each clipped to the bound; clipped_sum() of them, and
-/// its sensitivity. A row that is not finite counts as zero.
+/// The sum of the rows, one of each example, each clipped to the bound, in whole cells of a grid of
+/// kExactLevels per bound; its sensitivity is that of exact_sum(). A row that is not finite counts as
+/// zero.
 /// \param rows  [examples, width].
 /// \param bound  of a row's L2 norm, finite, > 0.
-Bounded row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
+BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
 
 /// The loss of each example by itself.
 /// \param rows  which examples.

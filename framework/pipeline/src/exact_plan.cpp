@@ -1,0 +1,71 @@
+#include "exact_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr auto kCells = static_cast<double>(kExactLevels);
+
+double most_noise(const PlanNumbers& plan, const CorrelatedPlan* correlated) {
+  double most = 0.0;
+  for (const double multiplier : plan.noise_multiplier) most = std::max(most, multiplier);
+  if (correlated == nullptr) return most;
+  for (const CorrelatedPart& part : correlated->parts) {
+    for (std::uint64_t step = 0; step < part.recipes.steps(); ++step)
+      most = std::max(most, part.recipes.own_multiplier(step));
+  }
+  return most;
+}
+
+/// How many contributions a running sum can hold: those of all rows in the steps that it remembers.
+double most_contributions(const PlanNumbers& plan, const CorrelatedRecipes& recipes) {
+  double keep = 0.0;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+    keep = std::max(keep, std::fabs(recipes.keep(step)));
+  const auto steps = static_cast<double>(recipes.steps());
+  const double remembered = keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
+  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  return remembered * largest;
+}
+
+constexpr const char* kRemedy = "; use arithmetic: float, which is listed as unaccounted";
+
+}  // namespace
+
+void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
+                       const CorrelatedPlan* correlated) {
+  manifest.aggregator.with_position([&] {
+    const double noise = most_noise(plan, correlated);
+    if (!(noise * kCells <= kLargestRoundedSigma)) {
+      throw ConfigError("adds noise of a multiplier of " + format_number(noise) +
+                        ", allowed in exact arithmetic is " +
+                        format_number(kLargestRoundedSigma / kCells) + kRemedy);
+    }
+    if (correlated == nullptr) return;
+    // Batches are twice the expected size only where that is small.
+    constexpr double kRoom = 0x1p61 / kCells;
+    const double contributions = most_contributions(plan, correlated->parts.front().recipes);
+    if (!(contributions <= kRoom)) {
+      throw ConfigError("adds up " + format_number(contributions) +
+                        " contributions, allowed in exact arithmetic are " + format_number(kRoom) +
+                        kRemedy);
+    }
+    const double factor = exact_noise_factor(correlated->parts, plan.parameters);
+    if (!(factor <= kLargestNoiseFactor)) {
+      throw ConfigError("would need " + format_number(factor) +
+                        " times its noise for the roundings of exact arithmetic, allowed is 1 + "
+                        "1e-6" +
+                        kRemedy);
+    }
+  });
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "privgrad/executor.hpp"
+#include "privgrad/trust/correlated_recipes.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// A step of one part of a run whose releases share data or noise, in whole numbers.
+///
+/// Let q_t be as CorrelatedRecipes has it: release t less what it continues, of which the data
+/// D_t = s_t - sum_i c_i s_i, c_i = share_i K(step_i, t), and the noise is one Gaussian Z_t of the
+/// step's own nodes. The continuous mechanism, which is what is accounted, tells all D_t + Z_t. What
+/// is released here follows from these numbers alone:
+///
+///     y_t = round((D_t + Z_t) / 2^h),    R_t = sum_i c_i R_i + y_t,    released_t = scale_t R_t,
+///
+/// so it is post-processing of that mechanism, provided that D_t is what the recipe says.
+///
+/// Whole recipes, where every keep is 0 or 1 and every share a whole number: D_t is a whole number
+/// of cells, and is added up as one, modulo 2^64. Then R_t 2^h = round-to-2^h(s_t + sum_i c_i z_i +
+/// Z_t) with z_i = R_i 2^h - s_i, so that one vector is kept of each step that is continued.
+///
+/// Other recipes: s_t and D_t are carried in fixed point, in 128 bits of which F are a cell's
+/// fraction. Each multiplication by a constant c rounds down, by less than a unit of 2^-F, and c
+/// itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
+/// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such units,
+/// A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant, 2^-60
+/// of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where keep is
+/// 0 or 1), and to that of D_t at most
+///
+///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A).
+///
+/// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the triangle
+/// inequality the mechanism's sensitivity grows by no more than that. relative_error() says what it
+/// is in units of the noise; the mechanism enlarges all noise by the factor that makes up for it, so
+/// what was charged holds to the last bit.
+class ExactPart {
+ public:
+  virtual ~ExactPart();
+  ExactPart(const ExactPart&) = delete;
+  ExactPart& operator=(const ExactPart&) = delete;
+
+  /// \param noise_factor  at least 1: what all noise is enlarged by.
+  static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, std::size_t size,
+                                         RandomKey key, double noise_factor);
+
+  /// By how much, in units of the noise, roundings can move all releases of a part of `size`
+  /// coordinates; 0 for whole recipes.
+  static double relative_error(const CorrelatedRecipes& recipes, std::size_t size);
+
+  /// Steps in order.
+  /// \param cells  x_t, in cells of kExactLevels per unit.
+  /// \param released  out: R_t scale_t times `width`, as floats.
+  /// \param width  of a cell of x_t, over the divisor.
+  /// \throws PrivacyError if it continues a step that was not released by this object.
+  virtual void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,
+                       std::span<float> released, Executor& executor) = 0;
+
+  virtual std::size_t memory_bytes() const = 0;
+
+ protected:
+  ExactPart() = default;
+};
+
+}  // namespace privgrad::core

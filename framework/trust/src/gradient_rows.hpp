@@ -1,0 +1,88 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+
+// Gradients of examples, a row each: what all sums by rows share.
+namespace privgrad::core {
+
+/// Rows per chunk: enough for efficient matrix work, few enough that the rows of a large model fit
+/// in memory. Depends on the model alone, so that results do not depend on the machine.
+std::size_t rows_per_chunk(std::size_t parameters);
+
+/// How many lanes the rows of a batch are dealt to: a fixed number, each adds its chunks up in order.
+/// Memory is one sum per lane, and the order of every addition is fixed.
+std::size_t lanes_of(const Program& program, std::size_t rows);
+
+/// \throws PluginError for a row number that is out of range or repeated.
+void check_batch(std::span<const std::uint32_t> batch, std::size_t rows);
+
+/// Every parameter is in one group, and the program's norms come by these groups.
+/// \throws PluginError if not.
+void check_groups(const Clip& clip, const Program& program);
+
+/// The part of an example's gradient that is in a group.
+inline std::span<const float> part(const Clip& clip, std::span<const float> row,
+                                   std::size_t group) {
+  return row.subspan(clip.groups[group].offset, clip.groups[group].size);
+}
+
+/// \param out  [groups]: at least the squared norm of each part.
+void squared_norms(const Clip& clip, std::span<const float> row, std::span<double> out);
+
+/// Scratch of one task: the examples of a chunk.
+struct Chunk {
+  explicit Chunk(const Dataset& data, std::size_t rows)
+      : features(rows * data.row_size()), targets(rows) {}
+
+  Batch gather(const Dataset& data, std::span<const std::uint32_t> rows) {
+    const std::span<float> some_features = std::span(features).first(rows.size() * data.row_size());
+    const std::span<float> some_targets = std::span(targets).first(rows.size());
+    data.gather(rows, some_features, some_targets);
+    return {some_features, some_targets};
+  }
+
+  std::vector<float> features;
+  std::vector<float> targets;
+};
+
+/// Marks each row, so that one that a backend forgets to write counts as zero instead of holding
+/// the gradient of another example.
+void poison(std::span<float> gradients, std::size_t parameters);
+
+/// For each lane at once: makes its adder, and hands it the gradients of the lane's examples, one
+/// row after the other.
+template <class MakeAdder>
+void add_rows(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
+              Executor& executor, const MakeAdder& adder_of_lane) {
+  const std::size_t parameters = program.parameter_count();
+  const std::size_t chunk_rows = rows_per_chunk(parameters);
+  const std::size_t chunks = (batch.size() + chunk_rows - 1) / chunk_rows;
+  const std::size_t lanes = lanes_of(program, batch.size());
+  executor.for_each_chunk(lanes, [&](std::size_t lane) {
+    auto adder = adder_of_lane(lane);
+    Chunk scratch(data, chunk_rows);
+    std::vector<float> gradients(chunk_rows * parameters);
+    for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
+      const std::size_t begin = chunk * chunk_rows;
+      const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
+      poison(std::span(gradients).first(rows.size() * parameters), parameters);
+      program.gradient_rows(scratch.gather(data, rows),
+                            std::span(gradients).first(rows.size() * parameters));
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        adder.add(std::span<const float>(gradients).subspan(i * parameters, parameters));
+      }
+    }
+  });
+}
+
+}  // namespace privgrad::core

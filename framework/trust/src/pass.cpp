@@ -1,0 +1,47 @@
+#include "pass.hpp"
+
+#include <algorithm>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Rows that one task copies.
+constexpr std::size_t kGatherRows = 32;
+
+Batch gather(const Dataset& data, std::span<const std::uint32_t> rows, Executor& executor,
+             SumMemory& memory) {
+  const std::size_t size = data.row_size();
+  const std::span<float> features = resized(memory.features, rows.size() * size);
+  const std::span<float> targets = resized(memory.targets, rows.size());
+  executor.for_each_chunk((rows.size() + kGatherRows - 1) / kGatherRows, [&](std::size_t i) {
+    const std::size_t first = i * kGatherRows;
+    const std::size_t count = std::min(kGatherRows, rows.size() - first);
+    data.gather(rows.subspan(first, count), features.subspan(first * size, count * size),
+                targets.subspan(first, count));
+  });
+  return {features, targets};
+}
+
+}  // namespace
+
+void for_each_pass(const ExactClipping& program, const Dataset& data,
+                   std::span<const std::uint32_t> batch, Executor& executor, std::size_t most_rows,
+                   SumMemory& memory, const std::function<void(const Batch&, SumMemory&)>& body) {
+  const std::size_t wanted = most_rows == 0 ? program.pass_rows() : most_rows;
+  if (wanted == 0) throw PluginError("the program takes 0 examples in a pass, expected at least 1");
+  const std::size_t pass_rows = std::min(batch.size(), wanted);
+  if (pass_rows > memory.pass_rows) {
+    memory.pass.reset();
+    memory.pass = program.make_pass(pass_rows);
+    if (memory.pass == nullptr) throw PluginError("the program makes no memory for a pass");
+    memory.pass_rows = pass_rows;
+  }
+  for (std::size_t first = 0; first < batch.size(); first += pass_rows) {
+    const auto rows = batch.subspan(first, std::min(pass_rows, batch.size() - first));
+    body(gather(data, rows, executor, memory), memory);
+  }
+}
+
+}  // namespace privgrad::core

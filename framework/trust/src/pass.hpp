@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "privgrad/trust/exact_sum.hpp"
+
+namespace privgrad::core {
+
+/// Calls body(examples, memory) for the examples of a batch, as many at a time as a pass takes, with
+/// memory.pass large enough for them.
+/// \param most_rows  of a pass; 0: as the program suggests.
+void for_each_pass(const ExactClipping& program, const Dataset& data,
+                   std::span<const std::uint32_t> batch, Executor& executor, std::size_t most_rows,
+                   SumMemory& memory, const std::function<void(const Batch&, SumMemory&)>& body);
+
+/// The first `size` elements, of memory that is enlarged where it is too small.
+template <class T>
+std::span<T> resized(std::vector<T>& memory, std::size_t size) {
+  if (memory.size() < size) memory.resize(size);
+  return std::span(memory).first(size);
+}
+
+}  // namespace privgrad::core

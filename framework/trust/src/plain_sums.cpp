@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "gradient_rows.hpp"
+#include "pass.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/row_sum.hpp"
+#include "trust_base.hpp"
+
+// Sums that nothing protects, for runs without noise and for measurements.
+namespace privgrad::core {
+namespace {
+
+/// Sets the factors of an example from its squared norms, both [groups].
+using Factors = std::function<void(std::span<const double>, std::span<double>)>;
+
+/// The squared norm of factor * gradient.
+double squared_length(std::span<const double> squared_norms, std::span<const double> factors) {
+  double squares = 0.0;
+  for (std::size_t g = 0; g < factors.size(); ++g) {
+    if (factors[g] != 0.0) squares += squared_norms[g] * factors[g] * factors[g];
+  }
+  return squares;
+}
+
+/// total += the factors times the gradients of a pass, by way of cells of a grid on which the
+/// longest of them just fits: as many bits as the program's cells have.
+void add_pass(const ExactClipping& program, const Batch& batch, const Factors& factors,
+              SumMemory& memory, std::vector<std::int64_t>& cells, std::vector<double>& total) {
+  const std::size_t groups = program.groups();
+  const auto norms = resized(memory.squared_norms, batch.rows() * groups);
+  const auto scales = resized(memory.scales, batch.rows() * groups);
+  program.backward(batch, *memory.pass, norms);
+  double longest = 0.0;
+  for (std::size_t i = 0; i < batch.rows(); ++i) {
+    const auto own = norms.subspan(i * groups, groups);
+    const auto scale = scales.subspan(i * groups, groups);
+    factors(own, scale);
+    const double squares = squared_length(own, scale);
+    longest = squares <= longest ? longest : squares;  // a NaN is the longest, and stays
+    if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
+  }
+  if (longest == 0.0) return;
+  constexpr double kRoom = 1.01;  // for the roundings of the norms
+  const double unit = static_cast<double>(kExactLevels) / (kRoom * std::sqrt(longest));
+  if (!(unit > 0.0) || !std::isfinite(unit)) {
+    std::fill(total.begin(), total.end(), std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  for (double& scale : scales) scale *= unit;
+  const auto taken = resized(memory.taken, batch.rows());
+  std::fill(taken.begin(), taken.end(), std::uint8_t{1});
+  cells.assign(total.size(), 0);
+  program.make_cells(*memory.pass, scales, kExactLevels, resized(memory.lengths, batch.rows()));
+  program.add_cells(*memory.pass, taken, cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) total[i] += static_cast<double>(cells[i]) / unit;
+}
+
+/// Adds factors times gradients of one row each.
+class PlainAdder {
+ public:
+  PlainAdder(std::span<const ParameterGroup> groups, const Factors& factors,
+             std::vector<double>& sum)
+      : groups_(groups),
+        make_(factors),
+        sum_(sum),
+        norms_(groups.size()),
+        factors_(groups.size()) {}
+
+  void add(std::span<const float> row) {
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      norms_[g] = squared_norm_at_most(row.subspan(groups_[g].offset, groups_[g].size));
+    make_(norms_, factors_);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (factors_[g] == 0.0) continue;  // 0 * infinity would be NaN
+      for (std::size_t i = groups_[g].offset; i < groups_[g].offset + groups_[g].size; ++i)
+        sum_[i] += factors_[g] * static_cast<double>(row[i]);
+    }
+  }
+
+ private:
+  std::span<const ParameterGroup> groups_;
+  const Factors& make_;
+  std::vector<double>& sum_;
+  std::vector<double> norms_, factors_;
+};
+
+/// \param groups  of the parameters; only a program that gives rows needs them.
+std::vector<double> plain_sum(const Program& program, const Dataset& data,
+                              std::span<const std::uint32_t> batch,
+                              std::span<const ParameterGroup> groups, const Factors& factors,
+                              Executor& executor, std::size_t most_rows, SumMemory& memory) {
+  std::vector<double> total(program.parameter_count(), 0.0);
+  if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
+    std::vector<std::int64_t> cells;
+    for_each_pass(*exact, data, batch, executor, most_rows, memory,
+                  [&](const Batch& examples, SumMemory& used) {
+                    add_pass(*exact, examples, factors, used, cells, total);
+                  });
+    return total;
+  }
+  std::vector<std::vector<double>> lanes(lanes_of(program, batch.size()));
+  add_rows(program, data, batch, executor, [&](std::size_t lane) {
+    lanes[lane].assign(total.size(), 0.0);
+    return PlainAdder(groups, factors, lanes[lane]);
+  });
+  for (const std::vector<double>& lane : lanes) {
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += lane[i];
+  }
+  return total;
+}
+
+}  // namespace
+
+Bounded sum_for_no_noise(const Program& program, const Dataset& data,
+                         std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
+                         std::size_t most_rows, SumMemory* memory, PrivacyUnit unit) {
+  check_clip_norm(clip.clip_norm);
+  check_batch(batch, data.rows());
+  check_groups(clip, program);
+  std::int64_t balance = 0;
+  std::mutex mutex;
+  const Factors factors = [&](std::span<const double> squared_norms, std::span<double> out) {
+    const bool unclipped = clip_factors(clip, squared_norms, out);
+    if (clip.count_share == 0.0) return;
+    const std::lock_guard lock(mutex);  // lanes of rows run at once
+    balance += unclipped ? 1 : -1;
+  };
+  SumMemory own;
+  const std::vector<double> sum = plain_sum(program, data, batch, clip.groups, factors, executor,
+                                            most_rows, memory != nullptr ? *memory : own);
+  std::vector<float> values;
+  values.reserve(sum.size() + 1);
+  const double share = clip.count_share == 0.0 ? 1.0 : gradient_share(clip.count_share);
+  for (const double value : sum) values.push_back(static_cast<float>(share * value));
+  if (clip.count_share > 0.0) {
+    values.push_back(
+        static_cast<float>(clip.count_share * clip.clip_norm * static_cast<double>(balance)));
+  }
+  return TrustBase::bounded(std::move(values), std::numeric_limits<double>::infinity(), unit);
+}
+
+double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor) {
+  if (data.rows() == 0) return 0.0;
+  const Factors whole = [](std::span<const double>, std::span<double> factors) {
+    std::fill(factors.begin(), factors.end(), 1.0);
+  };
+  const std::vector<ParameterGroup> all{{"all", 0, program.parameter_count()}};
+  SumMemory memory;
+  double squares = 0.0;
+  for (const double value :
+       plain_sum(program, data, all_rows(data.rows()), all, whole, executor, 0, memory))
+    squares += value * value;
+  return std::sqrt(squares) / static_cast<double>(data.rows());
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,383 @@
+// The core's exact sums on the cpu backend, from files to whole numbers.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "fake_clipping.hpp"
+#include "house_plugins.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/testing.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+using Rows = std::vector<std::uint32_t>;
+
+/// Hides what a program can do beside rows.
+class RowsOnly final : public Program, public ReproducibleRows {
+ public:
+  explicit RowsOnly(const Program& program) : program_(program) {}
+  std::size_t parameter_count() const override { return program_.parameter_count(); }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    program_.gradient_rows(batch, rows);
+  }
+  Evaluation evaluate(const Batch& batch) const override { return program_.evaluate(batch); }
+
+ private:
+  const Program& program_;
+};
+
+using Cells = std::vector<std::int64_t>;
+
+Cells cells_of(const core::BoundedOnGrid& sum) { return core::cells_for_testing(sum); }
+
+Cells minus(Cells a, const Cells& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+  return a;
+}
+
+long double length(const Cells& cells) {
+  long double squares = 0;
+  for (const std::int64_t x : cells) squares += static_cast<long double>(x) * x;
+  return std::sqrt(squares);
+}
+
+constexpr auto kWhole = static_cast<long double>(core::kExactLevels);
+
+Network network_of(Shape features, std::vector<Layer> layers) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = 4;
+  network.layers = std::move(layers);
+  return network;
+}
+
+std::vector<Network> networks() {
+  const Pool pool{.kind = PoolKind::max, .window = 2, .stride = 2};
+  const Activation relu{};
+  return {network_of({30}, {Dense{50}, relu, Dense{4}}),
+          network_of({12, 12}, {Conv2d{.channels = 6, .kernel = 5}, relu, pool,
+                                Conv2d{.channels = 20, .kernel = 3}, GroupNorm{.groups = 5}, relu,
+                                Flatten{}, Dense{4}}),
+          network_of({5}, {Embedding{.vocabulary = 11, .width = 6}, LayerNorm{}, Dense{4}})};
+}
+
+Dataset make_data(const Network& network, std::size_t rows) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const bool tokens = std::holds_alternative<Embedding>(network.layers.front());
+  std::vector<float> features(rows * element_count(network.input.features));
+  for (float& x : features) x = tokens ? static_cast<float>(random() % 11) : normal(random);
+  std::vector<float> targets(rows);
+  for (float& target : targets) target = static_cast<float>(random() % 4);
+  return Dataset(network.input, std::move(features), std::move(targets));
+}
+
+std::unique_ptr<Program> compile(const Network& network, Executor& executor) {
+  auto program = house().create<Backend>("cpu", Value::Object{})->compile(network, executor);
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal(0.0f, 0.4f);
+  std::vector<float> parameters(program->parameter_count());
+  for (float& parameter : parameters) parameter = normal(random);
+  program->load_parameters(parameters);
+  return program;
+}
+
+Rows some_rows(std::size_t of, std::size_t count) {
+  Rows rows(of);
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::shuffle(rows.begin(), rows.end(), std::mt19937(6));
+  rows.resize(count);
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("exact sum: what the rows give, to 13 bits", "[exact]") {
+  const auto executor = core::make_executor(2);
+  for (const Network& network : networks()) {
+    const auto program = compile(network, *executor);
+    REQUIRE(dynamic_cast<const ExactClipping*>(program.get()) != nullptr);
+    REQUIRE(dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr);
+    const Dataset data = make_data(network, 300);
+    for (const std::size_t count : {0u, 1u, 9u, 300u}) {
+      for (const double clip_norm : {0.05, 3.0, 1e6}) {  // all, some and none are clipped
+        const Rows rows = some_rows(300, count);
+        const Cells cells = cells_of(exact_sum(*program, data, rows, clip_norm, *executor));
+        const Cells by_rows =
+            cells_of(exact_sum(RowsOnly(*program), data, rows, clip_norm, *executor));
+        REQUIRE(cells.size() == by_rows.size());
+        // Of each example 2^-10 of its length in cells, where all goes wrong together, and some cells
+        // where a clip norm far beyond the gradients leaves them few.
+        const long double allowed =
+            static_cast<long double>(count) *
+            (16.0L +
+             0x1p-10L * kWhole * std::min(1.0L, 60.0L / static_cast<long double>(clip_norm)));
+        long double furthest = 0;
+        for (std::size_t i = 0; i < cells.size(); ++i) {
+          furthest = std::max(furthest, std::abs(static_cast<long double>(cells[i]) -
+                                                 static_cast<long double>(by_rows[i])));
+        }
+        CHECK(furthest <= allowed);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact sum: an example is as long as the bound lets it be, and no longer",
+          "[exact][privacy]") {
+  const auto executor = core::make_executor(1);
+  for (const Network& network : networks()) {
+    const auto program = compile(network, *executor);
+    const Dataset data = make_data(network, 12);
+    for (std::uint32_t row = 0; row < 12; ++row) {
+      for (const double bound : {1e-20, 1e-12, 1e-3, 0.1}) {
+        const Cells own = cells_of(exact_sum(*program, data, Rows{row}, bound, *executor));
+        REQUIRE(length(own) <= kWhole);
+        REQUIRE(length(own) >= 0.999L * kWhole);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact sum: without an example, it is less by that example's cells alone",
+          "[exact][privacy]") {
+  const auto executor = core::make_executor(2);
+  for (const Network& network : networks()) {
+    const auto program = compile(network, *executor);
+    for (const std::size_t count : {2u, 17u, 65u, 257u}) {
+      const Dataset data = make_data(network, count);
+      const Rows all = some_rows(count, count);
+      const Cells whole = cells_of(exact_sum(*program, data, all, 0.5, *executor));
+      for (std::size_t i = 0; i<count; i += count> 100 ? 29 : 1) {
+        Rows others = all;
+        others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+        const Cells less = cells_of(exact_sum(*program, data, others, 0.5, *executor));
+        const Cells own = cells_of(exact_sum(*program, data, Rows{all[i]}, 0.5, *executor));
+        REQUIRE(minus(whole, less) == own);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact sum: the same whole numbers for any number of threads and any memory", "[exact]") {
+  for (const Network& network : networks()) {
+    const Dataset data = make_data(network, 700);
+    Rows rows = some_rows(700, 650);
+    Cells expected;
+    for (const int threads : {1, 2, 5}) {
+      const auto executor = core::make_executor(threads);
+      const auto program = compile(network, *executor);
+      core::SumMemory memory;
+      for (const std::size_t most_rows : {1u, 300u, 0u, 100000u}) {
+        const Cells sum =
+            cells_of(exact_sum(*program, data, rows, 0.5, *executor, most_rows, &memory));
+        if (expected.empty()) expected = sum;
+        REQUIRE(sum == expected);
+        std::shuffle(rows.begin(), rows.end(), std::mt19937(7));
+      }
+    }
+  }
+}
+
+TEST_CASE("exact sum: examples whose gradient overflows count as zero, and disturb nobody",
+          "[exact][privacy]") {
+  const auto executor = core::make_executor(2);
+  const Network network = networks().front();
+  const auto program = compile(network, *executor);
+  const std::size_t size = element_count(network.input.features);
+  std::vector<float> features(40 * size, 0.3f);
+  std::vector<float> targets(40, 1.0f);
+  for (std::size_t k = 0; k < size; ++k) {
+    features[7 * size + k] = k % 2 == 0 ? 3e38f : -3e38f;
+    features[33 * size + k] = 3e38f;
+  }
+  const Dataset data(network.input, std::move(features), std::move(targets));
+  Rows all = some_rows(40, 40);
+  const Cells with = cells_of(exact_sum(*program, data, all, 1.0, *executor));
+  std::erase_if(all, [](std::uint32_t row) { return row == 7 || row == 33; });
+  CHECK(cells_of(exact_sum(*program, data, all, 1.0, *executor)) == with);
+}
+
+namespace {
+
+/// The exact sum over a training set that a manifest reads and transforms, at the model's first
+/// parameters; the clip norm of the manifest's first step.
+Cells sum_of_file(const std::string& yaml, const std::string& csv) {
+  Experiment experiment(yaml);
+  write_file(experiment.dir() / "train.csv", csv);
+  const core::Plan& plan = experiment.plan();
+  const auto executor = core::make_executor(2);
+  core::Workbench bench = core::make_workbench(plan, *executor);
+  bench.load(core::initial_parameters(plan, core::RandomKey::from_seed(1)));
+  const core::RunData data = core::read_data(*plan.manifest, *plan.setting);
+  Rows rows(data.train.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  const core::Components made = core::make_components(*plan.manifest, plan.setting->groups);
+  const core::Clip clip{
+      .rule = *made.clipping, .groups = plan.setting->groups, .clip_norm = plan.clip_norm.front()};
+  return cells_of(core::exact_sum(*bench.program, data.train, rows, clip, *executor));
+}
+
+}  // namespace
+
+TEST_CASE("from a file to whole numbers: a row more is that row's cells more", "[exact][privacy]") {
+  const std::string base = R"(privgrad: 1
+name: rows
+seed: 1
+data: {kind: csv, train: train.csv, target: y, classes: 3, transforms: TRANSFORMS}
+model: MODEL
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 1.0, clip_norm: 0.3, learning_rate: 0.1}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp}}
+steps: 1
+)";
+  std::mt19937 random(12);
+  std::vector<std::string> lines;
+  for (int row = 0; row < 37; ++row) {
+    std::string line;
+    for (int column = 0; column < 4; ++column)
+      line += std::to_string(std::normal_distribution<double>(1.0, 30.0)(random)) + ",";
+    lines.push_back(line + std::to_string(row % 3) + "\n");
+  }
+  const auto file = [&](std::size_t without, std::size_t only) {
+    std::string csv = "a,b,c,d,y\n";
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      if (i == without || (only < lines.size() && i != only)) continue;
+      csv += lines[i];
+    }
+    return csv;
+  };
+  constexpr std::size_t kNone = 1000;
+  for (const char* transforms :
+       {"[]", "[{kind: standardize, mean: [1, 1, 1, 1], std: [30, 30, 30, 30]}]",
+        "[{kind: scale_max_norm, to: 1, max_norm: 90}, {kind: flatten}]"}) {
+    for (const char* model : {"{kind: linear}", "{kind: mlp, hidden: [40]}"}) {
+      std::string yaml = base;
+      yaml.replace(yaml.find("TRANSFORMS"), 10, transforms);
+      yaml.replace(yaml.find("MODEL"), 5, model);
+      const Cells whole = sum_of_file(yaml, file(kNone, kNone));
+      for (const std::size_t row : {std::size_t{0}, std::size_t{16}, std::size_t{36}}) {
+        CHECK(minus(whole, sum_of_file(yaml, file(row, kNone))) ==
+              sum_of_file(yaml, file(kNone, row)));
+      }
+    }
+  }
+}
+
+TEST_CASE("crafted neighbours move the sum of a linear model by at most one clip norm",
+          "[exact][privacy]") {
+  // The trap for float32 sums: 2^k + 1 rows of target -1e4, and then rows whose gradient is just
+  // under half of what a float32 sum of that size resolves; all features are 0, so the bias alone
+  // moves. Without row 0 a float32 sum moves by 54 clip norms at 60 000 rows.
+  const auto executor = core::make_executor(2);
+  Network network;
+  network.input.features = {2};
+  network.layers = {Dense{1}};
+  network.loss = Loss::squared;
+  const auto program = house().create<Backend>("cpu", Value::Object{})->compile(network, *executor);
+  program->load_parameters(std::vector<float>(program->parameter_count(), 0.0f));
+  for (const std::size_t count : {10'000u, 60'000u, 1'000'000u}) {
+    const auto half = std::size_t{1} << static_cast<unsigned>(std::log2(count / 2));
+    const auto tiny = static_cast<float>(0.98 * std::ldexp(1.0, std::ilogb(half) - 24));
+    std::vector<float> targets(count, tiny);
+    std::fill_n(targets.begin(), half + 1, -1e4f);
+    const Dataset data(network.input, std::vector<float>(2 * count), std::move(targets));
+    Rows rows(count);
+    std::iota(rows.begin(), rows.end(), 0u);
+    const Cells whole = cells_of(exact_sum(*program, data, rows, 1.0, *executor));
+    rows.erase(rows.begin());
+    const Cells others = cells_of(exact_sum(*program, data, rows, 1.0, *executor));
+    const Cells moved = minus(whole, others);
+    CHECK(length(moved) <= kWhole);
+    CHECK(length(moved) >= 0.999L * kWhole);
+    CHECK(moved == cells_of(exact_sum(*program, data, Rows{0}, 1.0, *executor)));
+  }
+}
+
+TEST_CASE("one more of many aligned gradients moves the sum by its own cells", "[exact][privacy]") {
+  // Clipped gradients of one direction, in batches in which a float32 sum moves by 1.036 clip norms
+  // (10^5) to 8.4 (4 * 10^6) for one row.
+  const auto executor = core::make_executor(2);
+  Network network;
+  network.input.features = {3};
+  network.layers = {Dense{1}};
+  network.loss = Loss::squared;
+  const auto program = house().create<Backend>("cpu", Value::Object{})->compile(network, *executor);
+  program->load_parameters(std::vector<float>(program->parameter_count(), 0.0f));
+  for (const std::size_t count : {100'000u, 4'000'000u}) {
+    std::vector<float> features(3 * count), targets(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < 3; ++k)
+        features[3 * i + k] = 1.0f + 1e-3f * static_cast<float>((i * (k + 1)) % 1009);
+      targets[i] = -10.0f - static_cast<float>(i % 13);
+    }
+    const Dataset data(network.input, std::move(features), std::move(targets));
+    Rows all(count);
+    std::iota(all.begin(), all.end(), 0u);
+    const Cells whole = cells_of(exact_sum(*program, data, all, 1.0, *executor));
+    const auto row = static_cast<std::uint32_t>(count / 3);
+    all.erase(all.begin() + row);
+    const Cells others = cells_of(exact_sum(*program, data, all, 1.0, *executor));
+    const Cells moved = minus(whole, others);
+    CHECK(moved == cells_of(exact_sum(*program, data, Rows{row}, 1.0, *executor)));
+    CHECK(length(moved) <= kWhole);
+  }
+}
+
+TEST_CASE("a trained model does not betray which grid its noise fell on", "[exact][privacy]") {
+  // One step of learning rate 1 from parameters that are 0: the weights are the release. With every
+  // aggregator that adds Gaussian noise, and at noise that dwarfs the data and noise that does not,
+  // each weight is a multiple of the cell that noise and bound decide about, with the example and
+  // without.
+  for (const char* aggregator : {"{kind: gaussian}", "{kind: tree}", "{kind: tree, momentum: 0.5}",
+                                 "{kind: tree, variance_reduction: true}"}) {
+    for (const double multiplier : {1.0, 10.0}) {
+      for (const std::string last : {"0", "0.7"}) {
+        Experiment experiment(R"(privgrad: 1
+name: lattice
+seed: 4
+data: {kind: csv, train: train.csv, target: y, task: regression}
+model: {kind: linear, loss: squared}
+sampler: {kind: shuffle, batch_size: 4}
+optimizer: {kind: sgd}
+schedules: {clip_norm: 1.0, learning_rate: 1.0}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp}}
+steps: 1
+)",
+                              {std::string("aggregator=") + aggregator,
+                               "schedules.noise_multiplier=" + std::to_string(multiplier)});
+        std::string csv = "a,b,y\n0,0,0\n0,0,0\n0,0,0\n";
+        write_file(experiment.dir() / "train.csv", csv + last + ",1," + last + "\n");
+        experiment.run();
+        // Cells of the mechanism's grid, by the definition of release_shift(): between 2^9 and 2^10
+        // of them a standard deviation; here 2^9, over the divisor 4; momentum halves them.
+        const bool is_momentum = std::string(aggregator).find("momentum") != std::string::npos;
+        const double cell =
+            std::exp2(std::floor(std::log2(multiplier)) - 9.0) / 4.0 * (is_momentum ? 0.5 : 1.0);
+        for (const float weight : experiment.parameters()) {
+          const double cells = static_cast<double>(weight) / cell;
+          CHECK(cells == std::round(cells));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("exact sum: a sampler that repeats or invents rows is caught", "[exact][privacy]") {
+  const auto executor = core::make_executor(1);
+  const Network network = networks().front();
+  const auto program = compile(network, *executor);
+  const Dataset data = make_data(network, 5);
+  CHECK_THROWS_AS(exact_sum(*program, data, Rows{0, 1, 0}, 1.0, *executor), PluginError);
+  CHECK_THROWS_AS(exact_sum(*program, data, Rows{5}, 1.0, *executor), PluginError);
+}

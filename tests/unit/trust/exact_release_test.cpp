@@ -1,0 +1,362 @@
+// Releases of sums in whole numbers: what leaves a mechanism, down to the bit.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <vector>
+
+#include "fake_accountant.hpp"
+#include "fake_aggregator.hpp"
+#include "fake_clipping.hpp"
+#include "fake_program.hpp"
+#include "house_plugins.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/trust/testing.hpp"
+
+using namespace privgrad;
+using core::BoundedOnGrid;
+using core::Charge;
+using core::CorrelatedMechanism;
+using core::CorrelatedRecipes;
+using core::kExactLevels;
+using core::Ledger;
+using core::Mechanism;
+using core::RandomKey;
+using core::Receipt;
+using core::release_shift;
+using core::RoundedGaussianStream;
+
+namespace {
+
+SerialExecutor serial;
+using Cells = std::vector<std::int64_t>;
+constexpr auto kAdjacency = Adjacency::zero_out;
+
+/// The exact sum of one example with these values, which is no longer than `l2_bound`.
+BoundedOnGrid sum_of(std::vector<float> values, double l2_bound) {
+  const std::size_t size = values.size();
+  const EchoProgram program(size);
+  const Dataset data(ExampleShape{{size}, 0}, std::move(values), {0.0f});
+  return exact_sum(program, data, std::vector<std::uint32_t>{0}, l2_bound, serial);
+}
+
+class Payments {
+ public:
+  explicit Payments(const std::vector<Event>& releases)
+      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
+                accountant_, "fake", {}) {
+    std::vector<Charge> charges;
+    for (std::uint64_t step = 0; step < releases.size(); ++step)
+      charges.push_back({step, releases[step], releases[step]});
+    receipts_ = ledger_.charge(charges);
+  }
+  explicit Payments(const CorrelatedRecipes& recipes) : Payments(events_of(recipes)) {}
+  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
+
+ private:
+  static std::vector<Event> events_of(const CorrelatedRecipes& recipes) {
+    std::vector<Event> events;
+    for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+      events.push_back(Event::gaussian(recipes.own_multiplier(step)));
+    return events;
+  }
+  TempDir dir_;
+  CountingAccountant accountant_;
+  Ledger ledger_;
+  std::vector<Receipt> receipts_;
+};
+
+std::vector<float> values(const Released& released) {
+  return {released.values().begin(), released.values().end()};
+}
+
+ComponentPtr<Aggregator> tree(std::uint64_t steps, Value::Object params, double multiplier) {
+  auto made = house().create<Aggregator>("tree", std::move(params));
+  const std::vector<double> sigma(steps, multiplier);
+  made->start({.steps = steps, .noise_multipliers = sigma});
+  return made;
+}
+
+std::vector<float> example(std::size_t size, std::uint64_t step) {
+  std::vector<float> x(size);
+  for (std::size_t i = 0; i < size; ++i)
+    x[i] = static_cast<float>(
+        std::sin(0.1 * static_cast<double>(i) + static_cast<double>(step * step)));
+  return x;
+}
+
+/// The releases by the definition (src/exact_part.hpp), the data in long double: R_t = sum_i c_i R_i
+/// + round((D_t + Z_t) / 2^h).
+/// \param fraction  cells are 2^fraction units of the noise's grid.
+std::vector<std::vector<double>> expected_releases(const CorrelatedRecipes& recipes,
+                                                   const std::vector<Cells>& x,
+                                                   const RandomKey& key, unsigned shift,
+                                                   int fraction, double factor) {
+  const std::size_t size = x.front().size();
+  std::vector<std::vector<long double>> s;
+  std::vector<std::vector<double>> releases;
+  for (std::uint64_t t = 0; t < recipes.steps(); ++t) {
+    s.emplace_back(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      s[t][i] = static_cast<long double>(x[t][i]) +
+                (t == 0 ? 0.0L : static_cast<long double>(recipes.keep(t)) * s[t - 1][i]);
+    }
+    std::vector<long double> d = s[t];
+    std::vector<double> release(size);
+    for (const auto& [from, share] : recipes.earlier(t)) {
+      double c = share;
+      for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes.keep(u);
+      for (std::size_t i = 0; i < size; ++i) {
+        d[i] -= static_cast<long double>(c) * s[from][i];
+        release[i] += c * releases[from][i];
+      }
+    }
+    Cells y(size);
+    for (std::size_t i = 0; i < size; ++i)
+      y[i] = static_cast<std::int64_t>(std::floor(std::ldexp(d[i], fraction)));
+    const double sigma =
+        std::ldexp(recipes.own_multiplier(t) * static_cast<double>(kExactLevels), fraction);
+    RoundedGaussianStream(key, recipes.noise(t).front().node)
+        .release(0, sigma * factor, shift, y, y);
+    for (std::size_t i = 0; i < size; ++i) release[i] += static_cast<double>(y[i]);
+    releases.push_back(std::move(release));
+  }
+  return releases;
+}
+
+}  // namespace
+
+TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance",
+          "[exact][mechanism][privacy]") {
+  // Several parts of work, the last one and its last chunk of noise not full.
+  constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
+  const ScriptedAggregator aggregator([](std::uint64_t) {
+    return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
+  });
+  const RandomKey key = RandomKey::from_seed(10);
+  const BoundedOnGrid sum = sum_of(example(kSize, 1), 2.0);
+  const double sigma = 5.0 * static_cast<double>(kExactLevels);
+  const unsigned shift = release_shift(sigma);
+  Cells noised = core::cells_for_testing(sum);
+  RoundedGaussianStream(key, 70).release(0, sigma, shift, noised, noised);
+  const double width = std::ldexp(2.0 / static_cast<double>(kExactLevels), static_cast<int>(shift));
+  std::vector<float> expected;
+  for (const std::int64_t cell : noised)
+    expected.push_back(static_cast<float>(static_cast<double>(cell) * (width / 10.0)));
+  for (const int threads : {1, 2, 4}) {
+    const auto executor = core::make_executor(threads);
+    Mechanism mechanism(aggregator, key, *executor);
+    Payments payments({Event::gaussian(5.0)});
+    const Released released =
+        mechanism.release(sum_of(example(kSize, 1), 2.0), kAdjacency, payments.take(0), 10.0);
+    CHECK(values(released) == expected);
+    CHECK(released.noise_stddev() == 2.0 * 5.0 / 10.0);
+  }
+}
+
+TEST_CASE("exact noise has standard deviation multiplier * bound / divisor",
+          "[exact][mechanism][privacy]") {
+  const auto aggregator = independent_noise(1.5);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
+  Payments payments({Event::gaussian(1.5)});
+  constexpr std::size_t kSize = 100'000;
+  const Released released = mechanism.release(sum_of(std::vector<float>(kSize, 0.0f), 4.0),
+                                              kAdjacency, payments.take(0), 10.0);
+  double squares = 0.0;
+  for (const float x : released.values()) squares += static_cast<double>(x) * x;
+  // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
+  CHECK_THAT(std::sqrt(squares / kSize), WithinRel(0.6, 6.0 / std::sqrt(2.0 * kSize)));
+}
+
+TEST_CASE("without noise an exact release is the sum on the grid", "[exact][mechanism]") {
+  const auto aggregator = independent_noise(1.0);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
+  const Released released = mechanism.release_without_noise(sum_of({0.5f, -0.25f}, 4.0), 2.0);
+  CHECK_THAT(released.values()[0], WithinAbs(0.25, 4.0 * 0x1p-26));
+  CHECK_THAT(released.values()[1], WithinAbs(-0.125, 4.0 * 0x1p-26));
+}
+
+TEST_CASE("what is released lies on one public grid, whatever the data",
+          "[exact][mechanism][privacy]") {
+  // Float noise that is added to a float sum lands on a grid that the sum decides about: values near
+  // 0 then tell the sum's last bits (Mironov 2012). Here the grid follows from noise, bound and
+  // divisor: of every release, with and without the example, each value is a multiple of its cell.
+  constexpr std::size_t kSize = 1023;
+  for (const double multiplier : {1.0, 10.0}) {
+    const double sigma = multiplier * static_cast<double>(kExactLevels);
+    const double cell =
+        std::ldexp(1.0 / static_cast<double>(kExactLevels), static_cast<int>(release_shift(sigma)));
+    for (const float betrayed : {0.0f, 0.3333f}) {
+      const auto aggregator = independent_noise(multiplier);
+      Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
+      Payments payments({Event::gaussian(multiplier)});
+      std::vector<float> x(kSize, 0.0f);
+      x[17] = betrayed;
+      const Released released =
+          mechanism.release(sum_of(x, 1.0), kAdjacency, payments.take(0), 1.0);
+      for (const float value : released.values()) {
+        const double cells = static_cast<double>(value) / cell;
+        CHECK(cells == std::round(cells));
+      }
+    }
+  }
+}
+
+TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells",
+          "[exact][mechanism][privacy]") {
+  const auto aggregator = independent_noise(1e-9);  // a standard deviation of 0.07 cells: none
+  const auto release = [&](float x) {
+    Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
+    Payments payments({Event::gaussian(1e-9)});
+    return mechanism
+        .release(sum_of({x}, static_cast<double>(kExactLevels)), kAdjacency, payments.take(0), 1.0)
+        .values()[0];
+  };
+  CHECK(release(12345.0f) - release(12000.0f) == 345.0f);
+}
+
+TEST_CASE("exact releases of trees are the blocks' whole numbers with one draw each",
+          "[exact][correlated][privacy]") {
+  constexpr std::uint64_t kSteps = 45;
+  constexpr std::size_t kSize = 1500;
+  const double bound = 64.0;
+  for (const Value::Object& params :
+       {Value::Object{}, Value::Object{{"restart_every", Value(8), {}}},
+        Value::Object{{"restart_every", Value(21), {}}, {"completion", Value(true), {}}}}) {
+    const auto aggregator = tree(kSteps, params, 1.7);
+    const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+    double least = recipes->own_multiplier(0);
+    for (std::uint64_t t = 0; t < kSteps; ++t) least = std::min(least, recipes->own_multiplier(t));
+    const unsigned shift = release_shift(least * static_cast<double>(kExactLevels));
+    const RandomKey key = RandomKey::from_seed(4);
+    std::vector<Cells> x;
+    for (std::uint64_t t = 0; t < kSteps; ++t)
+      x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
+    const auto expected = expected_releases(*recipes, x, key, shift, 0, 1.0);
+    const double width =
+        std::ldexp(bound / static_cast<double>(kExactLevels), static_cast<int>(shift));
+    for (const int threads : {1, 3}) {
+      const auto executor = core::make_executor(threads);
+      CorrelatedMechanism mechanism(*recipes, key, *executor);
+      Payments payments(*recipes);
+      for (std::uint64_t t = 0; t < kSteps; ++t) {
+        const Released released =
+            mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 4.0);
+        const double factor = recipes->scale(t) * (width / 4.0);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < kSize; ++i) {
+          const auto cells = static_cast<double>(released.values()[i]) / factor;
+          wrong += std::fabs(cells - expected[t][i]) <= 1e-6 * std::fabs(cells) ? 0 : 1;
+        }
+        CHECK(wrong == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact releases that fade, or share, follow the definition to one coarse cell",
+          "[exact][correlated][privacy]") {
+  constexpr std::uint64_t kSteps = 45;
+  constexpr std::size_t kSize = 1500;
+  const double bound = 64.0;
+  for (const Value::Object& params : {Value::Object{{"momentum", Value(0.9), {}}},
+                                      Value::Object{{"variance_reduction", Value(true), {}}},
+                                      Value::Object{{"momentum", Value(0.9), {}},
+                                                    {"restart_every", Value(21), {}},
+                                                    {"completion", Value(true), {}},
+                                                    {"variance_reduction", Value(true), {}}}}) {
+    const auto aggregator = tree(kSteps, params, 0.3);
+    const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+    const core::CorrelatedPart part{*recipes};
+    const double factor = core::exact_noise_factor({&part, 1}, kSize);
+    CHECK(factor > 1.0);
+    CHECK(factor < 1.0 + 1e-9);
+    constexpr int kFraction = 32;
+    double least = 1e9;
+    for (std::uint64_t t = 0; t < kSteps; ++t) least = std::min(least, recipes->own_multiplier(t));
+    const double unit = std::ldexp(static_cast<double>(kExactLevels), kFraction);
+    const unsigned shift = release_shift(least * unit);
+    const RandomKey key = RandomKey::from_seed(4);
+    std::vector<Cells> x;
+    for (std::uint64_t t = 0; t < kSteps; ++t)
+      x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
+    const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
+    CorrelatedMechanism mechanism(*recipes, key, serial);
+    Payments payments(*recipes);
+    // Data in cells of the noise's grid leave 64 bits: the definition in coarser ones, where a draw
+    // is rounded otherwise when it is within 2^-20 of halfway.
+    std::vector<std::vector<double>> releases;
+    double worst_whole = 0.0, worst_stddev = 0.0;
+    for (std::uint64_t t = 0; t < kSteps; ++t) {
+      const Released released =
+          mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 1.0);
+      std::vector<double> now(kSize);
+      double squares = 0.0;
+      for (std::size_t i = 0; i < kSize; ++i) {
+        now[i] = static_cast<double>(released.values()[i]) / (coarse * recipes->scale(t));
+        double y = now[i];
+        for (const auto& [from, share] : recipes->earlier(t)) {
+          double c = share;
+          for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes->keep(u);
+          y -= c * releases[from][i];
+        }
+        // What is new in a release is a whole number of public cells: nothing else of the data.
+        worst_whole = std::max(worst_whole, std::fabs(y - std::round(y)));
+        // And it is the new data, with noise of the step's own standard deviation.
+        long double data = 0.0L;
+        for (std::uint64_t u = 0; u <= t; ++u) {
+          long double weight = 1.0L;
+          for (std::uint64_t v = u + 1; v <= t; ++v) weight *= recipes->keep(v);
+          long double shares = 0.0L;
+          for (const auto& [from, share] : recipes->earlier(t)) shares += from >= u ? share : 0.0;
+          data += weight * (1.0L - shares) * static_cast<long double>(x[u][i]);
+        }
+        const double noise =
+            y - static_cast<double>(std::ldexp(data, kFraction - static_cast<int>(shift)));
+        squares += noise * noise;
+      }
+      const double sigma = recipes->own_multiplier(t) * std::ldexp(unit, -static_cast<int>(shift));
+      worst_stddev = std::max(worst_stddev, std::fabs(std::sqrt(squares / kSize) / sigma - 1.0));
+      releases.push_back(std::move(now));
+    }
+    CHECK(worst_whole < 0.02);
+    // Six standard errors of a standard deviation, for 45 steps: false alarm below 1e-6.
+    CHECK(worst_stddev < 6.0 / std::sqrt(2.0 * kSize));
+  }
+}
+
+TEST_CASE("roundings of exact sums that fade are paid for with at most 1e-6 of the noise",
+          "[exact][correlated][privacy]") {
+  const auto factor = [](std::uint64_t steps, Value::Object params, std::size_t parameters) {
+    const auto aggregator = tree(steps, std::move(params), 1.0);
+    const core::CorrelatedPart part{*CorrelatedRecipes::of(*aggregator, steps)};
+    return core::exact_noise_factor({&part, 1}, parameters);
+  };
+  CHECK(factor(1000, {}, 1'000'000'000) == 1.0);
+  CHECK(factor(1000, {{"restart_every", Value(10), {}}}, 1'000'000'000) == 1.0);
+  const double large = factor(100'000, {{"momentum", Value(0.999), {}}}, 1'000'000'000);
+  CHECK(large > 1.0);
+  CHECK(large < 1.0 + 1e-6);
+  CHECK(factor(1000, {{"variance_reduction", Value(true), {}}}, 1'000'000) < 1.0 + 1e-9);
+}
+
+TEST_CASE("sums on the grid and in floating point are not mixed in one run",
+          "[exact][correlated][privacy]") {
+  const auto aggregator = tree(4, {}, 1.0);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, 4);
+  const EchoProgram program(2);
+  const Dataset data(ExampleShape{{2}, 0}, {1.0f, 2.0f}, {0.0f});
+  const auto floating = [&] { return clipped_sum(program, data, {}, 1.0, serial); };
+  const auto exact = [&] { return exact_sum(program, data, {}, 1.0, serial); };
+  Payments payments(*recipes);
+  CorrelatedMechanism one(*recipes, RandomKey::from_seed(1), serial);
+  one.release(exact(), payments.take(0), 1.0);
+  CHECK_THROWS_AS(one.release(floating(), payments.take(1), 1.0), PrivacyError);
+  Payments others(*recipes);
+  CorrelatedMechanism other(*recipes, RandomKey::from_seed(1), serial);
+  other.release(floating(), others.take(0), 1.0);
+  CHECK_THROWS_AS(other.release(exact(), others.take(1), 1.0), PrivacyError);
+}
