@@ -11,11 +11,11 @@ namespace {
 /// An example of the repository as a user runs it, but with a seed, so that the figures repeat.
 class Example {
  public:
-  explicit Example(const std::string& name, std::vector<std::string> overrides = {}) {
+  explicit Example(const std::string& name, std::vector<std::string> overrides = {}, int seed = 1) {
     const char* named = std::getenv("PRIVGRAD_DATA_DIR");
     const auto data = data_folder_with("mnist/train-images-idx3-ubyte.gz");
     if (named == nullptr && !data.empty()) ::setenv("PRIVGRAD_DATA_DIR", data.c_str(), 1);
-    overrides.push_back("seed=1");
+    overrides.push_back("seed=" + std::to_string(seed));
     manifest_ =
         core::load_manifest(kSource / "examples/manifests" / (name + ".yaml"), overrides, house());
     plan_ = core::make_plan(manifest_);
@@ -37,6 +37,13 @@ double rho(const core::Plan& plan) {
   double sum = 0.0;
   for (const double sigma : plan.noise_multiplier) sum += 0.5 / (sigma * sigma);
   return sum;
+}
+
+double mean_train_loss(const std::string& name, int seeds) {
+  double sum = 0.0;
+  for (int seed = 1; seed <= seeds; ++seed)
+    sum += Example(name, {}, seed).run().metrics.train_loss.value();
+  return sum / seeds;
 }
 
 bool no_mnist() { return data_folder_with("mnist/train-images-idx3-ubyte.gz").empty(); }
@@ -68,8 +75,8 @@ TEST_CASE("example mnist35-uniform: the published experiment, budget and loss",
   CHECK(example.plan().parameters == 63002);  // 60 x 1000 + 1000 + 1000 x 2 + 2
   const auto result = example.run();
   // An independent reproduction of the experiment gives 0.1285 as the mean of 5 seeds; single seeds
-  // of ours lie between 0.125 and 0.135.
-  CHECK_THAT(result.metrics.train_loss.value(), WithinAbs(0.1285, 0.012));
+  // of ours lie between 0.115 and 0.140.
+  CHECK_THAT(mean_train_loss("mnist35-uniform", 3), WithinAbs(0.1285, 0.012));
   CHECK(result.metrics.test_accuracy.value() > 0.92);
   CHECK(result.summary.at("unaccounted") ==
         nlohmann::json{"pca", "standardize", "scale_max_norm", "training metrics", "test metrics"});
@@ -80,7 +87,7 @@ TEST_CASE("example mnist35-dynamic: the same budget, spent late", "[examples][da
   Example example("mnist35-dynamic");
   CHECK_THAT(rho(example.plan()), WithinAbs(0.19635, 5e-6));
   CHECK(example.plan().noise_multiplier.front() > example.plan().noise_multiplier.back());
-  CHECK_THAT(example.run().metrics.train_loss.value(), WithinAbs(0.1236, 0.012));
+  CHECK_THAT(mean_train_loss("mnist35-dynamic", 3), WithinAbs(0.1236, 0.012));
 }
 
 TEST_CASE("example fashion-mnist: a data set by its name, its first ten steps",
