@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "privgrad/plugin.hpp"
@@ -7,7 +8,7 @@
 namespace {
 
 /// Moves every feature so that its mean over the training examples is 0.
-class @CLASS@ final : public privgrad::Transform {
+class @CLASS@ final : public privgrad::Transform, public privgrad::RowTransform {
  public:
   explicit @CLASS@(const privgrad::Params& params) : statistic_(privgrad::statistic_from(params)) {}
 
@@ -28,8 +29,13 @@ class @CLASS@ final : public privgrad::Transform {
   }
 
   void apply(privgrad::Dataset& data) const override {
-    const auto features = data.features();
-    for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
+    privgrad::apply_to_each_row(*this, data.shape().features, data);
+  }
+
+  // What an example becomes follows from it and the mean alone, to the last bit: sums over features
+  // would need a fixed order, and -ffp-contract=off.
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    for (std::size_t j = 0; j < features.size(); ++j) out[j] = features[j] - mean_.at(j);
   }
 
   // The mean is read off the training rows and charged nowhere. Every output says so, unless the

@@ -52,8 +52,9 @@ class DiscreteGaussian final : public privgrad::Aggregator {
 void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Aggregator, DiscreteGaussian>({
       .name = "discrete_gaussian",
-      .summary = "Each step's sum rounded to an integer grid, with exact discrete Gaussian noise: "
-                 "no floating-point attack applies.",
+      .summary =
+          "Each step's sum on an integer grid of its own, with discrete Gaussian noise, drawn "
+          "in whole numbers.",
       .reference = "Canonne, Kamath and Steinke 2020",
       .params = {privgrad::param::integer(
                      "grid_levels",

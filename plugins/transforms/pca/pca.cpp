@@ -65,30 +65,42 @@ class Panels {
   /// out[i] = sum over j of (row[j] - mean[j]) * directions[i, j], in double.
   void project(std::span<const float> row, const std::vector<double>& mean,
                std::span<float> out) const {
-    privgrad::in_wide_registers([&] {
-      for (std::size_t first = 0; first < count_; first += kWidth) {
-        double sums[kWidth];
-        add_up(row, mean, values_.data() + first * features_, sums);
-        const std::size_t width = std::min(kWidth, count_ - first);
-        for (std::size_t i = 0; i < width; ++i) out[first + i] = static_cast<float>(sums[i]);
-      }
-    });
+    if (privgrad::instruction_set() >= privgrad::InstructionSet::avx2) {
+      privgrad::in_wide_registers([&] { project_by<kWidth, 4>(row, mean, out); });
+    } else {
+      project_by<kWidth / 2, 2>(row, mean, out);  // as many as its registers hold
+    }
   }
 
  private:
   static constexpr std::size_t kWidth = 32;  // eight registers of AVX2
 
+  /// kAtOnce components by each loop over the features, kLanes of them in a register.
+  template <std::size_t kAtOnce, std::size_t kLanes>
+  [[gnu::always_inline]] inline void project_by(std::span<const float> row,
+                                                const std::vector<double>& mean,
+                                                std::span<float> out) const {
+    for (std::size_t first = 0; first < count_; first += kAtOnce) {
+      const std::size_t panel = first / kWidth * kWidth;
+      double sums[kAtOnce];
+      add_up<kAtOnce, kLanes>(row, mean, values_.data() + panel * features_ + (first - panel),
+                              sums);
+      const std::size_t width = std::min(kAtOnce, count_ - first);
+      for (std::size_t i = 0; i < width; ++i) out[first + i] = static_cast<float>(sums[i]);
+    }
+  }
+
+  template <std::size_t kAtOnce, std::size_t kLanes>
   [[gnu::always_inline]] static inline void add_up(std::span<const float> row,
                                                    const std::vector<double>& mean,
                                                    const double* panel, double* out) {
-    typedef double Lanes __attribute__((vector_size(32)));
-    constexpr std::size_t kRegisters = kWidth * sizeof(double) / sizeof(Lanes);
-    Lanes sums[kRegisters] = {};
+    typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
+    Lanes sums[kAtOnce / kLanes] = {};
     for (std::size_t j = 0; j < row.size(); ++j, panel += kWidth) {
       const double x = static_cast<double>(row[j]) - mean[j];
-      for (std::size_t r = 0; r < kRegisters; ++r) {
+      for (std::size_t r = 0; r < kAtOnce / kLanes; ++r) {
         Lanes weights;
-        std::memcpy(&weights, panel + r * (kWidth / kRegisters), sizeof(Lanes));
+        std::memcpy(&weights, panel + r * kLanes, sizeof(Lanes));
         sums[r] += x * weights;
       }
     }

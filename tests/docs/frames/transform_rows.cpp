@@ -1,0 +1,18 @@
+// The two functions of the guide, in the class that they are a part of.
+#include <vector>
+
+#include "privgrad/transform.hpp"
+
+class Shift final : public privgrad::Transform, public privgrad::RowTransform {
+ public:
+  privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
+    return input;
+  }
+  void fit(privgrad::Dataset& train) override { least_.assign(train.row_size(), 0.0f); }
+  privgrad::Statistic statistic() const override { return privgrad::Statistic::unaccounted; }
+
+  FRAGMENT
+
+ private:
+  std::vector<float> least_;
+};
