@@ -22,7 +22,7 @@
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/pipeline/correlated_plan.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/anchored_sums.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -81,10 +81,13 @@ class Bench {
     const auto key = core::RandomKey::from_seed(1);
     const auto gaussian = started("gaussian", {}, steps);
     Json result{{"parameters", size}, {"steps", steps}, {"threads", threads}};
-    for (const bool reduced : {false, true}) {
-      const auto tree = started(
-          "tree", {{"momentum", Value(0.99), {}}, {"variance_reduction", Value(reduced), {}}},
-          steps);
+    const std::vector<std::pair<std::string, Value::Object>> trees{
+        {"tree", {{"momentum", Value(0.99), {}}}},
+        {"tree_of_prefix_sums", {}},
+        {"tree_with_variance_reduction",
+         {{"momentum", Value(0.99), {}}, {"variance_reduction", Value(true), {}}}}};
+    for (const auto& [name, params] : trees) {
+      const auto tree = started("tree", params, steps);
       const auto recipes = *core::CorrelatedRecipes::of(*tree, steps);
       std::vector<double> own;
       for (std::uint64_t t = 0; t < steps; ++t) own.push_back(recipes.own_multiplier(t));
@@ -95,15 +98,15 @@ class Bench {
       std::vector<double> seconds, seconds_plain;
       std::size_t bytes = 0;
       for (std::uint64_t t = 0; t < steps; ++t) {
-        Bounded sum = zeros(size, *executor);
+        core::BoundedOnGrid sum = zeros(size, *executor);
         seconds.push_back(
             seconds_of([&] { mechanism.release(std::move(sum), receipts.take(t), 1.0); }));
         bytes = std::max(bytes, mechanism.memory_bytes());
-        Bounded other = zeros(size, *executor);
-        seconds_plain.push_back(
-            seconds_of([&] { independent.release(std::move(other), plain.take(t), 1.0); }));
+        core::BoundedOnGrid other = zeros(size, *executor);
+        seconds_plain.push_back(seconds_of([&] {
+          independent.release(std::move(other), Adjacency::zero_out, plain.take(t), 1.0);
+        }));
       }
-      const std::string name = reduced ? "tree_with_variance_reduction" : "tree";
       result[name + "_ms"] = 1e3 * median(seconds);
       result[name + "_independent_ms"] = 1e3 * median(seconds_plain);
       result[name + "_over_independent"] = median(seconds) / median(seconds_plain);
@@ -132,7 +135,7 @@ class Bench {
     std::vector<double> seconds;
     for (std::uint64_t t = 0; t < steps; ++t) {
       const bool has_last = t >= parts[2].first_step;
-      std::vector<Bounded> sums = core::anchored_sums(
+      auto sums = core::anchored_exact_sums(
           {.anchor = program, .current = nullptr, .last_anchor = has_last ? &program : nullptr},
           data, {}, {.rule = clipping, .groups = groups, .clip_norm = 1.0},
           {.since_anchor = parts[1].bound(t),
@@ -239,12 +242,12 @@ class Bench {
     return made;
   }
 
-  static Bounded zeros(std::size_t size, Executor& executor) {
+  static core::BoundedOnGrid zeros(std::size_t size, Executor& executor) {
     const NoProgram program(size);
     const NoClipping clipping;
     const std::vector<ParameterGroup> groups{{.name = "all", .offset = 0, .size = size}};
     const Dataset data(ExampleShape{{1}, 0}, {0.0f}, {0.0f});
-    return core::clipped_sum(
+    return core::exact_sum(
         program, data, {},
         {.rule = clipping, .groups = groups, .clip_norm = 1.0, .count_share = 0.0}, executor);
   }

@@ -27,7 +27,7 @@
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -146,9 +146,9 @@ class Bench {
 
   /// Clip and sum.
   void clip() {
-    sum_.emplace(core::clipped_sum(*program_, data_, batch_,
-                                   {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
-                                   *executor_, 0, &memory_));
+    sum_.emplace(core::exact_sum(*program_, data_, batch_,
+                                 {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
+                                 *executor_, 0, &memory_));
   }
 
   /// The seconds of one private step, and its parts.
@@ -157,8 +157,8 @@ class Bench {
     seconds[0] = seconds_of([&] { clip(); });
     std::optional<Released> released;
     seconds[1] = seconds_of([&] {
-      released.emplace(mechanism_.release(std::move(*sum_), payments_.next(),
-                                          static_cast<double>(batch_.size())));
+      released.emplace(mechanism_.release(std::move(*sum_), Adjacency::add_or_remove_one,
+                                          payments_.next(), static_cast<double>(batch_.size())));
     });
     seconds[2] = seconds_of([&] {
       optimizer_->step(parameters_, *released, {.step = step_++, .learning_rate = 1e-6});
@@ -229,7 +229,7 @@ class Bench {
   Dataset data_;
   std::vector<std::uint32_t> batch_;
   core::SumMemory memory_;
-  std::optional<Bounded> sum_;
+  std::optional<core::BoundedOnGrid> sum_;
   Floats features_, targets_, gradient_;
   std::uint64_t step_ = 0;
 };
