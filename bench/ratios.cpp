@@ -14,6 +14,8 @@
 #include <fstream>
 #include <iostream>
 
+#include "privgrad/trust/normals.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
 #include "steps.hpp"
 
 namespace {
@@ -104,6 +106,33 @@ double seconds_of_program(std::vector<std::string> words) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+/// Releases of exact noise over the float32 normals that they take the place of: 2^20 elements, in
+/// pieces that stay in the cache.
+double rounded_over_float_normals() {
+  constexpr std::size_t kSize = std::size_t{1} << 14;
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 20;
+  const core::RandomKey key = core::RandomKey::from_seed(1);
+  const std::vector<std::int64_t> sums(kSize, 0x123456789);
+  std::vector<std::int64_t> out(kSize);
+  std::vector<float> floats(kSize);
+  return ratio(
+      51,
+      [&] {
+        return seconds_of([&] {
+          core::RoundedGaussianStream stream(key, 0);
+          constexpr double kSigma = 0x1p26;
+          for (std::uint64_t first = 0; first < kEnd; first += kSize)
+            stream.release(first, kSigma, core::release_shift(kSigma), sums, out);
+        });
+      },
+      [&] {
+        return seconds_of([&] {
+          core::NormalStream stream(key, 0);
+          for (std::uint64_t first = 0; first < kEnd; first += kSize) stream.fill(first, floats);
+        });
+      });
+}
+
 double start_up_over_true(const std::string& program) {
   return ratio(
       21,
@@ -179,6 +208,7 @@ int main(int argc, char** argv) try {
   gate.check("pld_over_loop", [&] { return accountant_over_loop(catalog, "pld"); });
   gate.check("saddle_point_over_loop",
              [&] { return accountant_over_loop(catalog, "saddle_point"); });
+  gate.check("rounded_over_float_normals", rounded_over_float_normals);
   gate.check("plugins_list_over_true", [&] { return start_up_over_true(program); });
   return gate.passed() ? EXIT_SUCCESS : EXIT_FAILURE;
 } catch (const std::exception& error) {

@@ -81,8 +81,9 @@ PRIVGRAD_INLINE void with_remainders(const Fixed<Integer>& fixed, unsigned shift
 /// remainder, and so is the bound.
 PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
                             RoundedChunk& out) {
-  // |Z| < 6.7 2^size, so in units less than 2^30: x + bound fits. The bound is at most 2^3 (4.8 6.7
-  // + ...) + 3 < 400, less than half for F >= 10, which kLargestSizeOfFloats sees to.
+  // r < 6.8, so |Z| < 6.8 2^size is less than 2^30 units: x + bound fits. The bound is at most
+  // 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if F >= 10, which
+  // kLargestSizeOfFloats sees to.
   constexpr int kMostBits = 24;
   const int bits = std::min(kMostBits, 27 - scale.size);
   const auto fixed = fixed_point<std::int32_t>(bits);
@@ -132,7 +133,7 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;
-  const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.7 2^size: units below 2^51
+  const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.8 2^size: units below 2^51
   const auto fixed = fixed_point<std::int64_t>(bits);
   const double factor = std::ldexp(scale.coarse_sigma, bits);
   const double cell = factor * 0x1p-33 * 1.01;
@@ -175,19 +176,22 @@ PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
   }
 }
 
-/// The bound is 2^-46 sigma r, and 2^-50 for the remainder's conversion to double.
+/// The bound is 2^-46 sigma r for Z, and 2^-50 for the rest.
 ///
-/// What it has to cover, over sigma r, with e = 2^-53 for one rounding to nearest: the radius. a is
-/// right up to 2 e (its conversion from 96 bits) and the width of its cell, 2^-97, relative to a >=
-/// 2^-32. s has 4 e; p is -4 up to 3 e (its other terms are below 0.04, so their roundings are
-/// fractions of one) and the fit's 2^-57; s p has 8 e and its product with the exponent's part is
-/// rounded once. Both parts have one sign where |e ln 2| > 0 but for u in (1 / 2, sqrt(1 / 2)) and
-/// its like, where s p is at most half of the other: 8 e becomes at most 3 * 8 e. A square root
-/// halves that: 13 e with its own rounding. The cosine or sine: z has 2 e (t) + e; polynomials of
-/// which the first term is at least 0.7 of the whole, 6 e; the fit's 2^-52 = 2 e; the cell of V,
-/// 2^-93. Two products and sigma's are 3 e. Together less than 30 e = 2^-48; the sum with the
-/// remainder and that with the bound are rounded to 2^-52 of at most |Z| + 1. The tests compare
-/// with MPFR: the largest difference in 2^20 elements is below 2^-50.
+/// Z's error, over sigma r, where e = 2^-53 is the largest relative error of one rounding:
+/// - ln u. a has 2 e (its two parts are rounded, then their sum), and 2^-65 for the width of its
+///   cell. That moves L = -2 ln u by 4 e at most, where u is not near 1, and relative to L by 2.4 e
+///   where it is; n's rounding adds another e to L. s has 2 e, p 1.2 e (its terms beyond -4 are
+///   less than 0.01 of it; the fit has 2^-57), s p 1 e: 4.2 e of |s p| <= ln 2, or 2.9 e. So L is
+///   off by 8 e, 1 e for the constant and 1 e for the last rounding: relative to L >= ln 2 at most
+///   15 e; near 1, where s p is all of L, 7 e. The square root halves that and adds 1 e: 8.5 e.
+/// - The angle's function. t has 2 e, z 5 e; the sine ends with 5 e and the cosine with 6 e,
+///   absolute, the fits' 2^-56 and 2^-52 included; the cell of V is 2^-93 wide.
+/// - Two products, by sigma and by the cosine or sine: 2 e.
+/// Together less than 17 e, below 2^-48. The sums with the remainder and with the bound are rounded
+/// three times, by at most e (|Z| + 2): 3 e sigma r more, and 6 e = 0.8 2^-50.
+/// The test "double arithmetic is within an eighth of what the tiers assume" compares radii and
+/// angles with long double.
 PRIVGRAD_INLINE std::optional<std::int64_t> fine(const RoundingAddress& address,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder,
@@ -223,6 +227,7 @@ PRIVGRAD_INLINE void float_pairs(const NormalWords& words, FloatPairs& out) {
 }
 
 // A level's functions: the loops above, inlined into functions that may use its instructions.
+// NOLINTBEGIN(bugprone-macro-parentheses): the attributes stand where no parentheses may.
 #define PRIVGRAD_ROUNDING_LEVEL(level, attributes)                                                 \
   attributes void floats_##level(const NormalWords& words, const RoundingScale& scale, Sums sums,  \
                                  RoundedChunk& out) {                                              \
@@ -253,6 +258,7 @@ PRIVGRAD_ROUNDING_LEVEL(plain, );
 PRIVGRAD_ROUNDING_LEVEL(avx2, __attribute__((target("avx2,fma"))));
 PRIVGRAD_ROUNDING_LEVEL(avx512, __attribute__((target("avx512f,avx512dq,avx512vl"))));
 #endif
+// NOLINTEND(bugprone-macro-parentheses)
 
 std::vector<RoundingVariant> find_variants() {
   std::vector<RoundingVariant> found;
@@ -267,8 +273,8 @@ std::vector<RoundingVariant> find_variants() {
 }  // namespace
 
 std::span<const RoundingVariant> rounding_variants() {
-  static const std::vector<RoundingVariant> kVariants = find_variants();
-  return kVariants;
+  static const std::vector<RoundingVariant> variants = find_variants();
+  return variants;
 }
 
 }  // namespace privgrad::core

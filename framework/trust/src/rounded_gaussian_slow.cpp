@@ -19,10 +19,10 @@ constexpr int kExtensionBits = 64;
 
 }  // namespace
 
-RoundingScale::RoundingScale(double sigma_, unsigned shift_)
-    : sigma(sigma_),
-      shift(shift_),
-      coarse_sigma(std::ldexp(sigma_, -static_cast<int>(shift_))),
+RoundingScale::RoundingScale(double fine_sigma, unsigned coarse_shift)
+    : sigma(fine_sigma),
+      shift(coarse_shift),
+      coarse_sigma(std::ldexp(fine_sigma, -static_cast<int>(coarse_shift))),
       size(std::ilogb(coarse_sigma) + 1) {}
 
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions) {

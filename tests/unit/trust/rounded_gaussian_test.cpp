@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -57,7 +56,7 @@ Cells mixed_sums(std::size_t count, std::uint64_t seed) {
   Cells sums(count);
   CounterCipher(RandomKey::from_seed(seed))
       .read(9, 0, {reinterpret_cast<std::uint8_t*>(sums.data()), count * sizeof sums[0]});
-  for (std::size_t i = 0; i < count; ++i) sums[i] >>= i % 64;
+  for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] >> (i % 64);
   for (std::size_t i = 0; i + 4 < count; i += 97) {
     sums[i] = kMost;
     sums[i + 1] = kLeast;
@@ -236,7 +235,6 @@ TEST_CASE(
                                     {1024, 261, -1883801101606, 177357998484541840},
                                     {12641380, -44, -1883801101918, -174214560740945247},
                                     {12641892, -339, -1883801102220, -514381056444286687}}) {
-    CAPTURE(known.element);
     CHECK(released(key, 1000.5, 0, {0}, {}, known.element) == Cells{known.fine});
     CHECK(released(key, 0x1p26, 16, {kSum}, {}, known.element) == Cells{known.coarse});
     CHECK(released(key, 0x1p60, 0, {kSum}, {}, known.element) == Cells{known.wide});
@@ -276,7 +274,6 @@ TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][ro
   const Cells sums(std::size_t{1} << 20, 0);
   Cells out(sums.size());
   for (const double sigma : {0x1p8, 0x1p10, 0x1p12}) {
-    CAPTURE(sigma);
     RoundedGaussianStream stream(key, 1);
     stream.release(0, sigma, 0, sums, out);
     CHECK(stream.counts().elements == sums.size());
@@ -320,7 +317,6 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
       }
     }
   }
-  CAPTURE(worst_radius, worst_angle * 0x1p24);
   CHECK(worst_radius < core::kFloatRadiusOffset);
   CHECK(worst_angle * 0x1p24 < core::kFloatAngleError);
   CHECK(worst_radius > core::kFloatRadiusOffset - 0.2);  // or the bounds are wider than need be
@@ -329,8 +325,8 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
 
 TEST_CASE("rounded: double arithmetic is within an eighth of what the tiers assume",
           "[noise][rounded]") {
-  // Radii of numbers between 2^-32 and 1 / 2 on both sides, beside long double (64 bits).
-  if constexpr (std::numeric_limits<long double>::digits < 64) return;
+  // Radii of numbers between 2^-32 and 1 / 2 on both sides, beside long double (64 bits or more).
+  STATIC_REQUIRE(std::numeric_limits<long double>::digits >= 64);
   CounterCipher cipher(RandomKey::from_seed(44));
   std::vector<std::uint64_t> bits(std::size_t{1} << 20);
   cipher.read(0, 0, {reinterpret_cast<std::uint8_t*>(bits.data()), bits.size() * 8});
@@ -395,8 +391,8 @@ TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]"
 }
 
 TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][rounded]") {
-  // Words near 0 and near 2^32, in every tier that takes single elements; the float and double tiers
-  // have to leave them alone, and nothing else.
+  // Words near 0 and near 2^32, in the tiers that take single elements; the other two have to leave
+  // them alone.
   const RandomKey key = RandomKey::from_seed(46);
   Definition definition(key, 7);
   CounterCipher cipher(key.derive("rounded normals 7"));
@@ -406,7 +402,6 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
     const std::uint32_t word = (std::uint32_t{1} << size) - (i / 32 % 2 == 0 ? 1 : 0);
     const RoundingAddress address{i, i < 64 ? word : ~word, i * 0x9e3779b9u, i % 3 == 0};
     const std::int64_t expected = definition.rounded(address, scale.sigma, scale.shift, 5);
-    CAPTURE(address.radius);
     CHECK(core::round_exactly(address, scale, 5, cipher) == expected);
     const auto bits = core::read_extension(i, 0, cipher);
     const auto fine = rounding_variants().front().fine(address, scale, 5, bits);
@@ -414,13 +409,16 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
     CHECK(fine.has_value() == !at_the_end);
     if (fine) CHECK(*fine == expected);
   }
+  const std::array<std::int64_t, kNormalsPerChunk> sums{};
   for (const NormalWords& words : many_words(2)) {
-    core::RoundedChunk rounded;
-    const std::array<std::int64_t, kNormalsPerChunk> sums{};
-    rounding_variants().front().floats(words, scale, sums, rounded);
+    core::RoundedChunk floats, doubles;
+    rounding_variants().front().floats(words, scale, sums, floats);
+    rounding_variants().front().doubles(words, scale, sums, doubles);
     for (std::size_t i = 0; i < kPairs; ++i) {
       const bool end = words.radius[i] < 1u << 20 || words.radius[i] >= 0u - (1u << 14);
-      if (end) CHECK(rounded.undecided[i] == 3);
+      if (!end) continue;
+      CHECK(floats.undecided[i] == 3);
+      CHECK(doubles.undecided[i] == 3);
     }
   }
 }
@@ -561,7 +559,6 @@ TEST_CASE("rounded: the remainder counts", "[noise][rounded]") {
   // 2^-65 of the smallest distance from a half-integer, which odd sums and shifts of 2 or more have.
   const RandomKey key = RandomKey::from_seed(54);
   for (const unsigned shift : {2u, 11u, 27u, 40u, 62u}) {
-    CAPTURE(shift);
     Cells sums = mixed_sums(4000, 10), expected(sums.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       sums[i] |= 1;
@@ -593,8 +590,7 @@ TEST_CASE("rounded: what cannot be released is refused, and nothing is written",
 
 TEST_CASE("rounded: the shift of a release leaves between 2^9 and 2^10 coarse cells",
           "[noise][rounded]") {
-  for (const double sigma : {0x1p-64, 0.5, 1.0, 2047.0, 0x1.fffffffffffffp10})
-    CHECK(release_shift(sigma) == 0);
+  for (const double sigma : {0x1p-64, 1.0, 0x1.fffffffffffffp10}) CHECK(release_shift(sigma) == 0);
   for (const double sigma : {2048.0, 3000.0, 0x1p26, 0x1.fffffffffffffp26, 1e12, 0x1p60}) {
     CAPTURE(sigma);
     const double coarse = std::ldexp(sigma, -static_cast<int>(release_shift(sigma)));

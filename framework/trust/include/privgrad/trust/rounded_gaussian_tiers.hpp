@@ -24,10 +24,11 @@ enum class RoundingTier {
   exact,       ///< MPFR with directed rounding on 96 + 96 bits, then 160 + 160, and so on.
 };
 
-/// \param sigma  in [2^-64, 2^60], in fine cells.
-/// \param shift  in [0, 62]: 2^shift fine cells are a coarse one.
+/// What a release is to be rounded to, as the tiers want to know it.
 struct RoundingScale {
-  RoundingScale(double sigma, unsigned shift);
+  /// \param fine_sigma  in [2^-64, 2^60], in fine cells.
+  /// \param coarse_shift  in [0, 62]: 2^shift fine cells are a coarse one.
+  RoundingScale(double fine_sigma, unsigned coarse_shift);
 
   double sigma;
   unsigned shift;
@@ -105,7 +106,7 @@ inline constexpr int kLargestSizeOfDoubles = 26;
 /// turned() for each of the 2^29 angles of an octant, beside double precision: the float radius r
 /// is within 2^-24 (2 r + 0.71) of that of every u in the word's cell, a sine or cosine within 1.73
 /// 2^-24 of that of every angle in its cell. The test "the bounds of the float tier hold" does so
-/// again, for all words where PRIVGRAD_TEST_LONG is set.
+/// again, for all words where PRIVGRAD_TEST_LONG is set, and for every 1021st elsewhere.
 inline constexpr double kFloatRadiusSlope = 2.0;
 inline constexpr double kFloatRadiusOffset = 0.72;
 inline constexpr double kFloatAngleError = 1.74;
