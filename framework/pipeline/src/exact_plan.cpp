@@ -32,13 +32,18 @@ double most_contributions(const PlanNumbers& plan, const CorrelatedRecipes& reci
     keep = std::max(keep, std::fabs(recipes.keep(step)));
   const auto steps = static_cast<double>(recipes.steps());
   const double remembered = keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
-  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
-  return remembered * largest;
+  return remembered * static_cast<double>(most_rows(plan));
 }
 
 constexpr const char* kRemedy = "; use arithmetic: float, which is listed as unaccounted";
 
 }  // namespace
+
+std::uint64_t most_rows(const PlanNumbers& plan) {
+  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostRows));
+  return static_cast<std::uint64_t>(std::max(1.0, most));
+}
 
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated) {
@@ -50,7 +55,6 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                         format_number(kLargestRoundedSigma / kCells) + kRemedy);
     }
     if (correlated == nullptr) return;
-    // Batches are twice the expected size only where that is small.
     constexpr double kRoom = 0x1p61 / kCells;
     const double contributions = most_contributions(plan, correlated->parts.front().recipes);
     if (!(contributions <= kRoom)) {
@@ -58,7 +62,7 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                         " contributions, allowed in exact arithmetic are " + format_number(kRoom) +
                         kRemedy);
     }
-    const double factor = exact_noise_factor(correlated->parts, plan.parameters);
+    const double factor = exact_noise_factor(correlated->parts, plan.parameters, most_rows(plan));
     if (!(factor <= kLargestNoiseFactor)) {
       throw ConfigError("would need " + format_number(factor) +
                         " times its noise for the roundings of exact arithmetic, allowed is 1 + "

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "exact_plan.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
@@ -62,7 +63,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
       clip_norm_(plan.clip_norm.front()) {
-  if (plan.correlated) correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor);
+  if (plan.correlated)
+    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor, most_rows(plan));
   if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
   if (plan.noise_adapts) adaptive_noise_.emplace(plan, *made_.aggregator, data, key, executor);
   made_.optimizer->start(plan_.parameters);

@@ -225,7 +225,7 @@ std::vector<BoundedOnGrid> anchored_exact_sums(const Iterates& iterates, const D
   for (std::size_t p = 0; p < wanted(iterates); ++p) {
     sums.push_back(TrustBase::bounded_on_grid(std::move(totals[p]), levels[p],
                                               static_cast<double>(levels[p]) * width, width,
-                                              PrivacyUnit::example));
+                                              batch.size(), PrivacyUnit::example));
   }
   return sums;
 }

@@ -107,10 +107,11 @@ CorrelatedMechanism::~CorrelatedMechanism() = default;
 
 namespace {
 
-double noise_factor_of(std::span<const CorrelatedRecipes* const> parts, std::size_t parameters) {
+double noise_factor_of(std::span<const CorrelatedRecipes* const> parts,
+                       const ExactPart::Size& size) {
   double squares = 0.0;
   for (const CorrelatedRecipes* recipes : parts) {
-    const double error = ExactPart::relative_error(*recipes, parameters);
+    const double error = ExactPart::relative_error(*recipes, size);
     squares += error * error;
   }
   return 1.0 + std::sqrt(squares) * most_noise(*parts.front());
@@ -118,10 +119,11 @@ double noise_factor_of(std::span<const CorrelatedRecipes* const> parts, std::siz
 
 }  // namespace
 
-double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters) {
+double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
+                          std::uint64_t most_rows) {
   std::vector<const CorrelatedRecipes*> recipes;
   for (const CorrelatedPart& part : parts) recipes.push_back(&part.recipes);
-  return noise_factor_of(recipes, parameters);
+  return noise_factor_of(recipes, {parameters, most_rows});
 }
 
 CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
@@ -131,8 +133,8 @@ CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, Rando
 }
 
 CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
-                                         Executor& executor)
-    : executor_(executor), steps_(parts.front().recipes.steps()) {
+                                         Executor& executor, std::uint64_t most_rows)
+    : executor_(executor), steps_(parts.front().recipes.steps()), most_rows_(most_rows) {
   // What the bounds of all parts are relative to has none of its own: it could be exceeded unseen.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
@@ -153,6 +155,10 @@ namespace {
 bool keeps_to(const Bounded& sum, double bound, double unit) {
   return sum.l2_bound() <= bound * unit;
 }
+
+bool has_room(const Bounded&, std::uint64_t) { return true; }
+
+bool has_room(const BoundedOnGrid& sum, std::uint64_t most_rows) { return sum.rows() <= most_rows; }
 
 bool keeps_to(const BoundedOnGrid& sum, double bound, double) {
   return static_cast<double>(sum.levels()) <= bound * static_cast<double>(kExactLevels);
@@ -178,6 +184,12 @@ void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const
     throw PrivacyError("step " + std::to_string(next_step_) + " has " +
                        std::to_string(sums.size()) + " sums, its recipes ask for " +
                        std::to_string(active));
+  }
+  for (const Sum& sum : sums) {
+    if (has_room(sum, most_rows_)) continue;
+    throw PrivacyError("step " + std::to_string(next_step_) +
+                       " is the sum of more than the planned " + std::to_string(most_rows_) +
+                       " examples");
   }
   const double unit = next_step_ == 0 ? sums.front().l2_bound() : unit_;
   const std::size_t size = next_step_ == 0 ? sums.front().size() : size_;
@@ -211,12 +223,13 @@ void CorrelatedMechanism::begin(std::span<const BoundedOnGrid> sums) {
   size_ = sums.front().size();
   std::vector<const CorrelatedRecipes*> recipes;
   for (const Part& part : parts_) recipes.push_back(&part.recipes);
-  const double factor = noise_factor_of(recipes, size_);
+  const double factor = noise_factor_of(recipes, {size_, most_rows_});
   if (!(factor <= kLargestNoiseFactor)) {
     throw PrivacyError("exact arithmetic would need " + format_number(factor) +
                        " times the noise of these recipes; use aggregator.arithmetic: float");
   }
-  for (Part& part : parts_) part.exact = ExactPart::make(part.recipes, size_, part.key, factor);
+  for (Part& part : parts_)
+    part.exact = ExactPart::make(part.recipes, {size_, most_rows_}, part.key, factor);
 }
 
 std::vector<float> CorrelatedMechanism::Part::take_buffer() {

@@ -46,11 +46,66 @@ std::pair<double, double> noise_range(const CorrelatedRecipes& recipes) {
   return {least, most};
 }
 
-/// F: as many fractional bits as leave the largest noise below 2^59 units.
-int fraction_bits(const CorrelatedRecipes& recipes) {
-  constexpr int kMost = 32;
-  const double cells = noise_range(recipes).second * static_cast<double>(kExactLevels);
-  return std::clamp(58 - std::ilogb(cells), 0, kMost);
+/// The largest sum of |shares| of a step, and the largest number of them.
+std::pair<double, double> most_shares(const CorrelatedRecipes& recipes) {
+  double shares = 0.0, terms = 0.0;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
+    double sum = 0.0;
+    for (const EarlierNoise& earlier : recipes.earlier(step)) sum += std::fabs(earlier.share);
+    shares = std::max(shares, sum);
+    terms = std::max(terms, static_cast<double>(recipes.earlier(step).size()));
+  }
+  return {shares, terms};
+}
+
+/// A: how many steps a running sum remembers, at most; infinite where it can grow of itself.
+double memory_of(const CorrelatedRecipes& recipes) {
+  double keep = 0.0;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+    keep = std::max(keep, std::fabs(recipes.keep(step)));
+  const auto steps = static_cast<double>(recipes.steps());
+  if (keep > 1.0) return std::numeric_limits<double>::infinity();
+  return keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
+}
+
+/// E of exact_part.hpp, in units of 2^-F cells.
+double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
+  bool multiplies = false;
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+    multiplies = multiplies || (recipes.keep(step) != 0.0 && recipes.keep(step) != 1.0);
+  const auto [shares, terms] = most_shares(recipes);
+  const double memory = memory_of(recipes);
+  const double of_sum = multiplies ? memory * (1.0 + shares) : 0.0;
+  return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
+}
+
+/// What roundings can move all releases by, in units of the noise, with F fractional bits.
+double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
+  const double sigma =
+      std::ldexp(noise_range(recipes).first * static_cast<double>(kExactLevels), bits);
+  return std::sqrt(static_cast<double>(recipes.steps())) * roundings(recipes, size) / sigma;
+}
+
+/// Fractional bits of running sums, and how wide they are.
+struct FixedPoint {
+  bool is_wide;
+  int bits;
+};
+
+/// 64 bits, of which as many are a cell's fraction as the largest sums leave, where that is fine
+/// enough; else 128, with up to 32. In both, noise is below 2^59 units.
+FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& size) {
+  const auto [least, most] = noise_range(recipes);
+  constexpr auto kCells = static_cast<double>(kExactLevels);
+  const int of_noise = std::clamp(58 - std::ilogb(most * kCells), 0, 32);
+  const double largest = memory_of(recipes) * (1.0 + most_shares(recipes).first) * kCells *
+                         static_cast<double>(size.most_rows);
+  const int of_sums = std::isfinite(largest) ? 61 - std::ilogb(largest) : -1;
+  const int bits = std::min(of_noise, of_sums);
+  constexpr double kFine = 2e-7;
+  if (bits >= 0 && error_with(bits, recipes, size.coordinates) * most <= kFine)
+    return {false, bits};
+  return {true, of_noise};
 }
 
 /// What the releases of earlier steps left for later ones.
@@ -252,7 +307,11 @@ std::int64_t fixed(double constant) {
   return std::llrint(std::ldexp(constant, 60));
 }
 
-/// constant * value / 2^60, rounded down, modulo 2^128.
+/// constant * value / 2^60, rounded down, modulo 2^64 or 2^128.
+std::int64_t times(std::int64_t constant, std::int64_t value) {
+  return static_cast<std::int64_t>((static_cast<Wide>(constant) * value) >> 60);
+}
+
 Wide times(std::int64_t constant, Wide value) {
   const auto high = static_cast<std::int64_t>(value >> 64);
   const auto low = static_cast<std::uint64_t>(value);
@@ -262,17 +321,32 @@ Wide times(std::int64_t constant, Wide value) {
                            static_cast<UnsignedWide>(lower >> 60));
 }
 
+/// Modulo 2^64 or 2^128.
+std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
 Wide sum_of(Wide a, Wide b) {
   return static_cast<Wide>(static_cast<UnsignedWide>(a) + static_cast<UnsignedWide>(b));
 }
 
+/// What is above the lowest 64 bits, in units of 2^64.
+double upper_part(std::int64_t) { return 0.0; }
+
+double upper_part(Wide value) {
+  return static_cast<double>(
+      static_cast<std::int64_t>((value - static_cast<std::int64_t>(value)) >> 64));
+}
+
+/// \tparam Int  std::int64_t or Wide.
+template <class Int>
 class FractionPart final : public ExactPart {
  public:
-  FractionPart(const CorrelatedRecipes& recipes, std::size_t size, RandomKey key,
+  FractionPart(const CorrelatedRecipes& recipes, std::size_t size, int bits, RandomKey key,
                double noise_factor)
       : recipes_(recipes),
         key_(key),
-        bits_(fraction_bits(recipes)),
+        bits_(bits),
         unit_(std::ldexp(static_cast<double>(kExactLevels) * noise_factor, bits_)),
         shift_(release_shift(noise_range(recipes).first * unit_)),
         sum_(size, 0) {}
@@ -288,24 +362,30 @@ class FractionPart final : public ExactPart {
     const double high = std::ldexp(1.0, 64 - static_cast<int>(shift_));
     for_each_part(sum_.size(), executor, [&](std::size_t begin, std::size_t end) {
       RoundedGaussianStream noise(key_, node_of(recipes_, step));
-      std::array<Wide, kChunk> data;
+      std::array<Int, kChunk> data;
       std::array<std::int64_t, kChunk> low;
+      std::array<double, kChunk> upper;  // and then R
       for (; begin < end; begin += kChunk) {
         const std::size_t size = std::min(kChunk, end - begin);
         new_data(step, cells, terms, begin, std::span(data).first(size));
         for (std::size_t i = 0; i < size; ++i) low[i] = static_cast<std::int64_t>(data[i]);
-        // D = high 2^64 + low: round((D + Z) / 2^h) = high 2^(64 - h) + round((low + Z) / 2^h).
-        for (std::size_t i = 0; i < size; ++i) data[i] = (data[i] - low[i]) >> 64;
+        // D = upper 2^64 + low: round((D + Z) / 2^h) = upper 2^(64 - h) + round((low + Z) / 2^h).
+        for (std::size_t i = 0; i < size; ++i) upper[i] = upper_part(data[i]);
         noise.release(begin, sigma, shift_, std::span(low).first(size), std::span(low).first(size));
-        for (std::size_t i = 0; i < size; ++i) {
-          double sum = static_cast<double>(low[i]) +
-                       high * static_cast<double>(static_cast<std::int64_t>(data[i]));
-          for (const Term& term : terms) sum += term.factor * term.memory->released[begin + i];
-          released[begin + i] = static_cast<float>(factor * sum);
-          if (!is_kept) continue;
-          memory.released[begin + i] = sum;
-          memory.sum[begin + i] = sum_[begin + i];
+        for (std::size_t i = 0; i < size; ++i)
+          upper[i] = static_cast<double>(low[i]) + high * upper[i];
+        for (const Term& term : terms) {
+          const float* from = term.memory->released.data() + begin;
+          for (std::size_t i = 0; i < size; ++i)
+            upper[i] += term.factor * static_cast<double>(from[i]);
         }
+        for (std::size_t i = 0; i < size; ++i)
+          released[begin + i] = static_cast<float>(factor * upper[i]);
+        if (!is_kept) continue;
+        for (std::size_t i = 0; i < size; ++i)
+          memory.released[begin + i] = static_cast<float>(upper[i]);
+        std::copy_n(sum_.begin() + static_cast<std::ptrdiff_t>(begin), size,
+                    memory.sum.begin() + static_cast<std::ptrdiff_t>(begin));
       }
     });
     if (is_kept) kept_.add(step, std::move(memory));
@@ -313,18 +393,18 @@ class FractionPart final : public ExactPart {
   }
 
   std::size_t memory_bytes() const override {
-    return sum_.capacity() * sizeof(Wide) + kept_.bytes();
+    return sum_.capacity() * sizeof(Int) + kept_.bytes();
   }
 
  private:
-  /// s and R of a step; R, in cells of 2^h, is public.
+  /// s and R of a step; R, in cells of 2^h, is public: rounding it is post-processing.
   struct Release {
     explicit Release(std::size_t size) : sum(size), released(size) {}
     std::size_t bytes() const {
-      return sum.capacity() * sizeof(Wide) + released.capacity() * sizeof(double);
+      return sum.capacity() * sizeof(Int) + released.capacity() * sizeof(float);
     }
-    std::vector<Wide> sum;
-    std::vector<double> released;
+    std::vector<Int> sum;
+    std::vector<float> released;
   };
   struct Term {
     const Release* memory;
@@ -343,22 +423,22 @@ class FractionPart final : public ExactPart {
     return terms;
   }
 
-  /// s = keep s + x.
-  void add(std::uint64_t step, std::int64_t cell, Wide& sum) const {
-    const double keep = recipes_.keep(step);
-    const Wide kept = keep == 1.0 ? sum : keep == 0.0 ? Wide{0} : times(fixed(keep), sum);
-    sum = sum_of(kept, static_cast<Wide>(cell) * (Wide{1} << bits_));
-  }
-
-  /// D, of elements from `begin` on.
+  /// s = keep s + x, and D, of elements from `begin` on.
   void new_data(std::uint64_t step, std::span<const std::int64_t> cells,
-                std::span<const Term> terms, std::size_t begin, std::span<Wide> data) {
+                std::span<const Term> terms, std::size_t begin, std::span<Int> data) {
+    const double keep = recipes_.keep(step);
+    const std::int64_t constant = keep == 1.0 ? 0 : fixed(keep);
+    const int bits = bits_;
+    Int* sum = sum_.data() + begin;
+    const std::int64_t* x = cells.data() + begin;
     for (std::size_t i = 0; i < data.size(); ++i) {
-      Wide& sum = sum_[begin + i];
-      add(step, cells[begin + i], sum);
-      data[i] = sum;
-      for (const Term& term : terms)
-        data[i] = sum_of(data[i], -times(term.constant, term.memory->sum[begin + i]));
+      const Int kept = keep == 1.0 ? sum[i] : times(constant, sum[i]);
+      sum[i] = data[i] = sum_of(kept, static_cast<Int>(x[i]) << bits);
+    }
+    for (const Term& term : terms) {
+      const Int* from = term.memory->sum.data() + begin;
+      for (std::size_t i = 0; i < data.size(); ++i)
+        data[i] = sum_of(data[i], -times(term.constant, from[i]));
     }
   }
 
@@ -367,7 +447,7 @@ class FractionPart final : public ExactPart {
   int bits_;     // F
   double unit_;  // units of noise of multiplier 1
   unsigned shift_;
-  std::vector<Wide> sum_;  // s
+  std::vector<Int> sum_;  // s
   Kept<Release> kept_;
 };
 
@@ -375,35 +455,20 @@ class FractionPart final : public ExactPart {
 
 ExactPart::~ExactPart() = default;
 
-std::unique_ptr<ExactPart> ExactPart::make(const CorrelatedRecipes& recipes, std::size_t size,
+std::unique_ptr<ExactPart> ExactPart::make(const CorrelatedRecipes& recipes, const Size& size,
                                            RandomKey key, double noise_factor) {
-  if (is_whole(recipes)) return std::make_unique<WholePart>(recipes, size, key, noise_factor);
-  return std::make_unique<FractionPart>(recipes, size, key, noise_factor);
+  if (is_whole(recipes))
+    return std::make_unique<WholePart>(recipes, size.coordinates, key, noise_factor);
+  const auto [is_wide, bits] = fixed_point(recipes, size);
+  if (is_wide)
+    return std::make_unique<FractionPart<Wide>>(recipes, size.coordinates, bits, key, noise_factor);
+  return std::make_unique<FractionPart<std::int64_t>>(recipes, size.coordinates, bits, key,
+                                                      noise_factor);
 }
 
-double ExactPart::relative_error(const CorrelatedRecipes& recipes, std::size_t size) {
+double ExactPart::relative_error(const CorrelatedRecipes& recipes, const Size& size) {
   if (is_whole(recipes)) return 0.0;
-  const auto steps = static_cast<double>(recipes.steps());
-  double keep = 0.0, most_terms = 0.0, most_shares = 0.0;
-  bool multiplies = false;
-  for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
-    const double kept = std::fabs(recipes.keep(step));
-    keep = std::max(keep, kept);
-    multiplies = multiplies || (kept != 0.0 && recipes.keep(step) != 1.0);
-    double shares = 0.0;
-    for (const EarlierNoise& earlier : recipes.earlier(step)) shares += std::fabs(earlier.share);
-    most_shares = std::max(most_shares, shares);
-    most_terms = std::max(most_terms, static_cast<double>(recipes.earlier(step).size()));
-  }
-  // A keep above 1 lets everything grow, roundings as well: nothing is proved of it.
-  if (keep > 1.0) return std::numeric_limits<double>::infinity();
-  const double memory = keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;  // A
-  const double coordinates = std::sqrt(static_cast<double>(size));
-  const double of_sum = multiplies ? memory * (1.0 + most_shares) : 0.0;
-  const double error = (of_sum + most_terms) * (coordinates + memory);  // E
-  const double sigma = std::ldexp(noise_range(recipes).first * static_cast<double>(kExactLevels),
-                                  fraction_bits(recipes));
-  return std::sqrt(steps) * error / sigma;
+  return error_with(fixed_point(recipes, size).bits, recipes, size.coordinates);
 }
 
 }  // namespace privgrad::core

@@ -26,8 +26,9 @@ namespace privgrad::core {
 /// of cells, and is added up as one, modulo 2^64. Then R_t 2^h = round-to-2^h(s_t + sum_i c_i z_i +
 /// Z_t) with z_i = R_i 2^h - s_i, so that one vector is kept of each step that is continued.
 ///
-/// Other recipes: s_t and D_t are carried in fixed point, in 128 bits of which F are a cell's
-/// fraction. Each multiplication by a constant c rounds down, by less than a unit of 2^-F, and c
+/// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
+/// bits where the sums that batches of most_rows examples can come to leave enough for it, so that
+/// nothing wraps whatever the data; else in 128, where F is up to 32 and 2^32 examples fit. Each multiplication by a constant c rounds down, by less than a unit of 2^-F, and c
 /// itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
 /// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such units,
 /// A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant, 2^-60
@@ -46,13 +47,18 @@ class ExactPart {
   ExactPart(const ExactPart&) = delete;
   ExactPart& operator=(const ExactPart&) = delete;
 
+  struct Size {
+    std::size_t coordinates = 0;
+    std::uint64_t most_rows = 0;  ///< Examples in a step, at most: public.
+  };
+
   /// \param noise_factor  at least 1: what all noise is enlarged by.
-  static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, std::size_t size,
+  static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
                                          RandomKey key, double noise_factor);
 
-  /// By how much, in units of the noise, roundings can move all releases of a part of `size`
-  /// coordinates; 0 for whole recipes.
-  static double relative_error(const CorrelatedRecipes& recipes, std::size_t size);
+  /// By how much, in units of the noise, roundings can move all releases of a part; 0 for
+  /// whole recipes.
+  static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
   /// Steps in order.
   /// \param cells  x_t, in cells of kExactLevels per unit.

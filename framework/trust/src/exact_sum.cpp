@@ -100,7 +100,8 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
   } else {
     total = sum_of_rows_on_grid(program, data, batch, clip, kExactLevels, grid.count, executor);
   }
-  return TrustBase::bounded_on_grid(std::move(total), kExactLevels, clip.clip_norm, unit);
+  return TrustBase::bounded_on_grid(std::move(total), kExactLevels, clip.clip_norm, batch.size(),
+                                    unit);
 }
 
 }  // namespace privgrad::core

@@ -75,7 +75,7 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
   check_groups(clip, program);
   return TrustBase::bounded_on_grid(
       sum_of_rows_on_grid(program, data, batch, clip, levels, 0, executor), levels, clip.clip_norm,
-      unit);
+      batch.size(), unit);
 }
 
 }  // namespace privgrad::core

@@ -23,18 +23,19 @@ class TrustBase {
   /// Takes the values out, so that what is released can have their memory.
   static std::vector<float> take(Bounded&& sum) { return std::move(sum.values_); }
 
-  /// \param cells  a sum in which each unit's contribution is no longer than `levels`.
+  /// \param cells  a sum of `rows` contributions, none of them longer than `levels`.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
-                                             double l2_bound, PrivacyUnit unit) {
+                                             double l2_bound, std::size_t rows, PrivacyUnit unit) {
     return bounded_on_grid(std::move(cells), levels, l2_bound,
-                           l2_bound / static_cast<double>(levels), unit);
+                           l2_bound / static_cast<double>(levels), rows, unit);
   }
 
   /// \param levels  0 where nothing can be contributed.
   /// \param cell_width  l2_bound / levels, where that is not 0.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
-                                             double l2_bound, double cell_width, PrivacyUnit unit) {
-    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, cell_width, unit);
+                                             double l2_bound, double cell_width, std::size_t rows,
+                                             PrivacyUnit unit) {
+    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, cell_width, rows, unit);
   }
 
   static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) { return std::move(sum.cells_); }

@@ -44,9 +44,9 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
 /// \param most_rows, memory  as for exact_sum().
 /// \throws as clipped_sum().
 Bounded sum_for_no_noise(const Program& program, const Dataset& data,
-                         std::span<const std::uint32_t> batch, const Clip& clip,
-                         Executor& executor, std::size_t most_rows = 0,
-                         SumMemory* memory = nullptr, PrivacyUnit unit = PrivacyUnit::example);
+                         std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
+                         std::size_t most_rows = 0, SumMemory* memory = nullptr,
+                         PrivacyUnit unit = PrivacyUnit::example);
 
 /// The same sum in whole cells of a grid, `levels` of them per clip.clip_norm: each contribution is
 /// clipped and rounded before it is added (round_to_grid()), and integers are added up exactly.

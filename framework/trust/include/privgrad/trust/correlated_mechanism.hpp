@@ -18,6 +18,9 @@ namespace privgrad::core {
 
 class ExactPart;
 
+/// Rows have numbers of 32 bits.
+inline constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
+
 /// By how much all noise of exact releases by these parts is more than their recipes say, so that
 /// the roundings of what cannot be carried in whole numbers (a keep between 0 and 1, a broken share)
 /// are paid for: at least 1, and 1 where everything is whole. With e the roundings' reach in units of
@@ -25,9 +28,11 @@ class ExactPart;
 /// mechanism's sensitivity in the same units, since a unit's own step alone moves its release by as
 /// much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
 /// \param parameters  coordinates of each sum.
+/// \param most_rows  as for CorrelatedMechanism.
 /// \returns below kLargestNoiseFactor for whatever a run can be, of 10^9 parameters and 10^6 steps
 ///   with a keep of 0.999 for example; the plan refuses what is not.
-double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters);
+double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
+                          std::uint64_t most_rows = kMostRows);
 
 inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 
@@ -39,8 +44,8 @@ inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 ///
 /// Memory, for each part of an exact run: the running sum, 8 bytes a coordinate, and 8 bytes for
 /// every earlier step that a later one continues; of a tree, one for each complete block that the
-/// next release is made of. 16 and 24 bytes where keep or shares are not whole. In floating point 8
-/// and 4. Time: the normals of the step, and one pass over what it reads.
+/// next release is made of. Where keep or shares are not whole, 8 and 12 (or, for the largest runs,
+/// 16 and 20). In floating point 8 and 4. Time: the normals of the step, and one pass over what it reads.
 class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
@@ -49,8 +54,11 @@ class CorrelatedMechanism {
 
   /// Several sums in each step, noised independently.
   /// \param parts  must outlive this.
+  /// \param most_rows  examples that the sum of a step can have, a public number: exact running
+  ///   sums have room for that many of full length in every step that they remember. Few of them
+  ///   leave more digits.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
-                      Executor& executor);
+                      Executor& executor, std::uint64_t most_rows = kMostRows);
   ~CorrelatedMechanism();
 
   /// \param receipt  proof of payment for the step that follows the last one; used up.
@@ -65,7 +73,8 @@ class CorrelatedMechanism {
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
   /// The same, exactly.
-  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound is.
+  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound is, or of more
+  ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
 
@@ -116,7 +125,7 @@ class CorrelatedMechanism {
 
   Executor& executor_;
   std::vector<Part> parts_;
-  std::uint64_t steps_;
+  std::uint64_t steps_, most_rows_ = kMostRows;
   std::uint64_t next_step_ = 0;
   double unit_ = 0.0;     // the bound of the first sum
   std::size_t size_ = 0;  // of every sum

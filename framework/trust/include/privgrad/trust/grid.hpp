@@ -88,20 +88,23 @@ class BoundedOnGrid {
   double cell_width() const noexcept { return cell_width_; }
   PrivacyUnit unit() const noexcept { return unit_; }
   std::size_t size() const noexcept { return cells_.size(); }
+  std::size_t rows() const noexcept { return rows_; }  ///< Contributions that it is the sum of.
 
  private:
   friend class privgrad::TrustBase;
   BoundedOnGrid(std::vector<std::int64_t> cells, std::uint64_t levels, double l2_bound,
-                double cell_width, PrivacyUnit unit)
+                double cell_width, std::size_t rows, PrivacyUnit unit)
       : cells_(std::move(cells)),
         levels_(levels),
         l2_bound_(l2_bound),
         cell_width_(cell_width),
+        rows_(rows),
         unit_(unit) {}
 
   std::vector<std::int64_t> cells_;
   std::uint64_t levels_;
   double l2_bound_, cell_width_;
+  std::size_t rows_;
   PrivacyUnit unit_;
 };
 
