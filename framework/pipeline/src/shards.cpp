@@ -74,6 +74,7 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
   shards.looks_at_examples = partition.looks_at_examples();
   const bool are_counted = shards.sizes.empty();
   if (are_counted) {
+    shards.sizes.reserve(shards.clients.size());
     for (const ClientPlan& client : shards.clients) shards.sizes.push_back(client.rows.size());
   }
   // Shares of a number that was counted: without the examples of one client it is another one.
