@@ -94,6 +94,7 @@ std::vector<double> weights_of(const std::vector<std::uint64_t>& sizes, bool equ
   const auto total =
       static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
   std::vector<double> weights;
+  weights.reserve(sizes.size());
   for (const std::uint64_t size : sizes) {
     weights.push_back(equal ? 1.0 / static_cast<double>(sizes.size())
                             : static_cast<double>(size) / total);
