@@ -1,6 +1,7 @@
 // What a transform may not do, and the ability to be given one row.
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
@@ -211,7 +212,7 @@ TEST_CASE("house transforms: without a row, every other row has the bits that it
   REQUIRE(whole.size() == 67 * 3);
   for (const int left_out : {0, 1, 33, 66}) {
     std::vector<float> expected = whole;
-    const auto at = expected.begin() + 3 * left_out;
+    const auto at = expected.begin() + std::ptrdiff_t{3} * left_out;
     expected.erase(at, at + 3);
     CHECK(features_without(left_out) == expected);
   }

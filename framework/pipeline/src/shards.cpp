@@ -74,6 +74,7 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
   shards.looks_at_examples = partition.looks_at_examples();
   const bool are_counted = shards.sizes.empty();
   if (are_counted) {
+    shards.sizes.reserve(shards.clients.size());
     for (const ClientPlan& client : shards.clients) shards.sizes.push_back(client.rows.size());
   }
   // Shares of a number that was counted: without the examples of one client it is another one.
@@ -93,6 +94,7 @@ std::vector<double> weights_of(const std::vector<std::uint64_t>& sizes, bool equ
   const auto total =
       static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
   std::vector<double> weights;
+  weights.reserve(sizes.size());
   for (const std::uint64_t size : sizes) {
     weights.push_back(equal ? 1.0 / static_cast<double>(sizes.size())
                             : static_cast<double>(size) / total);

@@ -10,7 +10,6 @@
 
 namespace {
 
-using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::ExampleShape;
 using privgrad::Statistic;
