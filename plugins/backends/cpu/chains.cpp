@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "privgrad/instruction_set.hpp"
+#include "instruction_loops.hpp"
 
 namespace privgrad::cpu {
 namespace {
