@@ -60,6 +60,11 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
   }
 }
 
+/// Of a dense layer's biases, whose gradient is the error itself.
+Rounding ExactEngine::bias_rounding(const ExactPass::Share& share) {
+  return make_rounding(share.scale * (1.0 - kRoundingMargin), share.error, true);
+}
+
 /// Makes a pair's operands in one group and adds their squared lengths, biases included.
 /// \param truncates  [2]: of each example, whether its numbers are truncated.
 /// \param squares  [2].
@@ -86,9 +91,11 @@ void ExactEngine::round_pair(ExactPass& pass, std::size_t group, std::size_t pai
     delta[half] = errors(pass, s) + row * units;
     if (input > 0.0) of_inputs[half] = make_rounding(root / input, share.input, truncates[half]);
     if (error > 0.0) of_units[half] = make_rounding(root / error, share.error, truncates[half]);
-    share.largest_cell = static_cast<std::uint32_t>(round_one(share.input, of_inputs[half]) *
-                                                    round_one(share.error, of_units[half]));
-    of_biases[half] = truncated_squares(share.scale * (1.0 - kRoundingMargin), delta[half], units);
+    const Rounding of_bias = bias_rounding(share);
+    share.largest_cell = static_cast<std::uint32_t>(
+        std::max(round_one(share.input, of_inputs[half]) * round_one(share.error, of_units[half]),
+                 round_one(share.error, of_bias)));
+    of_biases[half] = rounded_squares(of_bias, delta[half], units);
   }
   ExactPass::Operands& operands = pass.operands_[group];
   const PairSquares a =
@@ -268,25 +275,39 @@ void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<con
     for (std::size_t across = piece.left; across < piece.right; ++across) {
       const std::size_t input = across * kInputTile;
       const std::size_t columns = std::min(kInputTile, inputs - input);
+      fetch_tile(rows, columns, weights + unit * inputs + input, inputs);
       for (const Run& run : runs) {
         multiply_pairs(rows, columns, run.end - run.first,
                        operands.units.get() + (down * pairs + run.first) * kUnitTile,
                        operands.inputs.get() + (across * pairs + run.first) * kInputTile, products,
                        kInputTile);
-        for (std::size_t r = 0; r < rows; ++r) {
-          add_whole(products + r * kInputTile, columns, weights + (unit + r) * inputs + input);
-        }
+        add_tile(rows, columns, products, weights + unit * inputs + input, inputs);
       }
     }
   }
-  if (piece.left > 0) return;
-  const std::size_t first = piece.first * kUnitTile;
-  const std::size_t count = std::min(units, piece.end * kUnitTile) - first;
-  for (std::size_t row = 0; row < pass.rows(); ++row) {
-    const double scale = pass.share(row, group_of_[s]).scale * (1.0 - kRoundingMargin);
-    if (taken[row] == 0 || scale == 0.0) continue;
-    add_truncated(scale, errors(pass, s) + row * units + first, count,
-                  weights + units * inputs + first);
+  if (piece.left == 0) sum_biases(piece, pass, runs, taken, weights + units * inputs);
+}
+
+/// Of the units of a piece of a product.
+void ExactEngine::sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
+                             std::span<const std::uint8_t> taken, std::int64_t* biases) const {
+  constexpr std::size_t kTogether = 512;
+  const std::size_t s = piece.step;
+  const std::size_t units = steps_[s]->outputs();
+  const std::size_t end = std::min(units, piece.end * kUnitTile);
+  std::array<std::int32_t, kTogether> sums;
+  for (std::size_t first = piece.first * kUnitTile; first < end; first += kTogether) {
+    const std::size_t count = std::min(kTogether, end - first);
+    for (const Run& run : runs) {
+      std::fill_n(sums.begin(), count, 0);
+      for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
+        const ExactPass::Share& share = pass.share(row, group_of_[s]);
+        if (taken[row] == 0 || share.scale == 0.0) continue;
+        add_rounded(bias_rounding(share), errors(pass, s) + row * units + first, count,
+                    sums.data());
+      }
+      add_whole(sums.data(), count, biases + first);
+    }
   }
 }
 
