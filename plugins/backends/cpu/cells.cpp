@@ -376,8 +376,8 @@ PairProduct choose_product() {
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
                     const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
                     std::size_t stride) {
-  static const PairProduct kProduct = choose_product();
-  kProduct(rows, columns, pairs, units, inputs, sums, stride);
+  static const PairProduct product = choose_product();
+  product(rows, columns, pairs, units, inputs, sums, stride);
 }
 
 }  // namespace privgrad::cpu

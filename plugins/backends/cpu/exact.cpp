@@ -118,6 +118,9 @@ void ExactEngine::add_pieces(std::size_t s) {
           pieces_.push_back({s, first, end, left, right});
         });
       });
+      cut(steps_[s]->outputs(), kBiasPiece, [&](std::size_t first, std::size_t end) {
+        pieces_.push_back({s, first, end, 0, 0});
+      });
       return;
     }
     case CellsBy::places:

@@ -103,8 +103,8 @@ class ExactEngine {
     bool is_dense = false;
   };
 
-  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right); of
-  /// others, parameters [first, end) of the step.
+  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right), or
+  /// where right is 0 biases [first, end); of others, parameters [first, end) of the step.
   struct Piece {
     std::size_t step, first, end, left, right;
   };
@@ -152,9 +152,9 @@ class ExactEngine {
   static float place_factor(const ExactPass::Share& share);
   std::vector<Run> runs(ExactPass& pass, std::size_t group) const;
   void sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                   std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
+                   std::span<std::int64_t> sum) const;
   void sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                  std::span<const std::uint8_t> taken, std::int64_t* biases) const;
+                  std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
   void sum_rows(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
                 std::span<std::int64_t> sum) const;
   void sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,

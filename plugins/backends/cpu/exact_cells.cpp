@@ -180,7 +180,10 @@ void ExactEngine::add_cells(ExactPass& pass, std::span<const std::uint8_t> taken
       case CellsBy::nothing:
         return;
       case CellsBy::product:
-        return sum_product(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
+        if (piece.right == 0) {
+          return sum_biases(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
+        }
+        return sum_product(piece, pass, all_runs[group_of_[piece.step]], sum);
       case CellsBy::places:
         return sum_places(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
       case CellsBy::rows:
@@ -260,7 +263,6 @@ std::vector<ExactEngine::Run> ExactEngine::runs(ExactPass& pass, std::size_t gro
 }
 
 void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                              std::span<const std::uint8_t> taken,
                               std::span<std::int64_t> sum) const {
   const std::size_t s = piece.step;
   const std::size_t inputs = steps_[s]->inputs();
@@ -285,29 +287,25 @@ void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<con
       }
     }
   }
-  if (piece.left == 0) sum_biases(piece, pass, runs, taken, weights + units * inputs);
 }
 
-/// Of the units of a piece of a product.
 void ExactEngine::sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                             std::span<const std::uint8_t> taken, std::int64_t* biases) const {
-  constexpr std::size_t kTogether = 512;
+                             std::span<const std::uint8_t> taken,
+                             std::span<std::int64_t> sum) const {
   const std::size_t s = piece.step;
   const std::size_t units = steps_[s]->outputs();
-  const std::size_t end = std::min(units, piece.end * kUnitTile);
-  std::array<std::int32_t, kTogether> sums;
-  for (std::size_t first = piece.first * kUnitTile; first < end; first += kTogether) {
-    const std::size_t count = std::min(kTogether, end - first);
-    for (const Run& run : runs) {
-      std::fill_n(sums.begin(), count, 0);
-      for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
-        const ExactPass::Share& share = pass.share(row, group_of_[s]);
-        if (taken[row] == 0 || share.scale == 0.0) continue;
-        add_rounded(bias_rounding(share), errors(pass, s) + row * units + first, count,
-                    sums.data());
-      }
-      add_whole(sums.data(), count, biases + first);
+  const std::size_t count = piece.end - piece.first;
+  const std::size_t biases = steps_[s]->offset() + units * steps_[s]->inputs();
+  std::array<std::int32_t, kBiasPiece> sums;
+  for (const Run& run : runs) {
+    std::fill_n(sums.begin(), count, 0);
+    for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
+      const ExactPass::Share& share = pass.share(row, group_of_[s]);
+      if (taken[row] == 0 || share.scale == 0.0) continue;
+      add_rounded(bias_rounding(share), errors(pass, s) + row * units + piece.first, count,
+                  sums.data());
     }
+    add_whole(sums.data(), count, sum.data() + biases + piece.first);
   }
 }
 
