@@ -11,10 +11,10 @@
 namespace privgrad::cpu {
 namespace {
 
-/// What the factors of a product are made smaller by before they are rounded to nearest, so that the
-/// product is rarely longer than was asked for: a factor of n numbers whose longest possible length
-/// is 2^13 gets longer by 1/2 of a cell, or 2^-14 of itself, where its roundings go one way, and by
-/// 2^-15 or so where they do not.
+/// What a product is made smaller by before its factors are rounded to nearest, so that it is rarely
+/// longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter the other
+/// is); where its roundings are as good as random they change that by less than 1, 2^-13 of it. The
+/// few whose roundings all go one way (flat ones, or with one number that matters) are rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// What truncated numbers are made smaller by. Truncation cannot lengthen, but products in floating
@@ -54,7 +54,7 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
     ExactPass::Share& share = pass.shares_[i];
     share.scale = 0.0;
     share.largest_cell = 0;
-    if (!std::isfinite(share.squared_norm) || !(share.squared_norm > 0.0)) continue;
+    if (!(share.squared_norm > 0.0)) continue;  // a NaN is not
     share.scale =
         std::min(scales[i], static_cast<double>(most_cells) / std::sqrt(share.squared_norm));
   }
