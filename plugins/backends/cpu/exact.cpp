@@ -93,7 +93,7 @@ void ExactEngine::choose_rows() {
       floats += (steps_[s]->inputs() + steps_[s]->outputs()) / 2;
   }
   for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
-  pass_rows_ = 1024;
+  pass_rows_ = 512;
   while (pass_rows_ > kPanel && pass_rows_ * floats > kFloats) pass_rows_ /= 2;
 }
 
