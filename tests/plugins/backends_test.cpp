@@ -304,7 +304,7 @@ TEST_CASE("cpu: an output is one chain of fused multiply-adds, on every processo
   // With squared loss and target 0 the bias's gradient is the output itself. Widths around the 16
   // columns that are multiplied together.
   const std::size_t units = GENERATE(1u, 2u, 15u, 16u, 17u, 40u);
-  constexpr std::size_t kInputs = 301;
+  constexpr std::size_t kInputs = 1301;  // more than a chain takes at once
   Generator generator(7);
   const Network network = make_network({kInputs}, 0, {Dense{units}, Dense{1}}, Loss::squared);
   const auto program = compile(network);

@@ -151,6 +151,31 @@ PRIVGRAD_INLINE void add_whole_body(const std::int32_t* values, std::size_t coun
   }
 }
 
+PRIVGRAD_INLINE void add_tile_body(std::size_t rows, std::size_t columns,
+                                   const std::int32_t* values, std::int64_t* sum,
+                                   std::size_t stride) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    add_whole_body(values + row * kInputTile, columns, sum + row * stride);
+  }
+}
+
+PRIVGRAD_INLINE void add_rounded_body(const Rounding& given, const float* values, std::size_t count,
+                                      std::int32_t* sum) {
+  const Rounding rounding = given;
+  for (std::size_t i = 0; i < count; ++i) sum[i] += rounded(values[i], rounding);
+}
+
+PRIVGRAD_INLINE std::uint64_t rounded_squares_body(const Rounding& given, const float* values,
+                                                   std::size_t count) {
+  const Rounding rounding = given;
+  std::uint64_t squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int32_t cell = rounded(values[i], rounding);
+    squares += static_cast<std::uint64_t>(std::int64_t{cell} * cell);
+  }
+  return squares;
+}
+
 PRIVGRAD_INLINE std::int32_t truncated(double scale, float value) {
   return static_cast<std::int32_t>(scale * static_cast<double>(value));
 }
@@ -188,6 +213,16 @@ PRIVGRAD_LOOP(PairSquares, round_pair_inputs,
               (first, second, one, other, extent, operand, step))
 PRIVGRAD_LOOP(void, add_whole, (const std::int32_t* values, std::size_t count, std::int64_t* sum),
               (values, count, sum))
+PRIVGRAD_LOOP(void, add_tile,
+              (std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
+               std::size_t stride),
+              (rows, columns, values, sum, stride))
+PRIVGRAD_LOOP(void, add_rounded,
+              (const Rounding& rounding, const float* values, std::size_t count, std::int32_t* sum),
+              (rounding, values, count, sum))
+PRIVGRAD_LOOP(std::uint64_t, rounded_squares,
+              (const Rounding& rounding, const float* values, std::size_t count),
+              (rounding, values, count))
 PRIVGRAD_LOOP(void, add_truncated,
               (double scale, const float* values, std::size_t count, std::int64_t* sum),
               (scale, values, count, sum))
@@ -203,6 +238,14 @@ PRIVGRAD_LOOP(std::int32_t, largest_whole, (const std::int32_t* values, std::siz
 PRIVGRAD_LOOP(std::uint64_t, shrink_whole,
               (float factor, const std::int32_t* values, std::size_t count, std::int16_t* shrunk),
               (factor, values, count, shrunk))
+
+void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum,
+                std::size_t stride) {
+  constexpr std::size_t kLine = 64 / sizeof(std::int64_t);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < columns; i += kLine) __builtin_prefetch(sum + row * stride + i, 1);
+  }
+}
 
 namespace {
 PRIVGRAD_LOOP(void, add_truncated_short,
@@ -333,8 +376,8 @@ PairProduct choose_product() {
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
                     const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
                     std::size_t stride) {
-  static const PairProduct kProduct = choose_product();
-  kProduct(rows, columns, pairs, units, inputs, sums, stride);
+  static const PairProduct product = choose_product();
+  product(rows, columns, pairs, units, inputs, sums, stride);
 }
 
 }  // namespace privgrad::cpu

@@ -29,8 +29,9 @@ struct Rounding {
                         ///< 0 truncates.
 };
 
-/// A rounding to factor * x whose results are no larger than 2^14.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double.
+/// A rounding to factor * x.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where it
+///   truncates.
 /// \param largest  of the sizes of x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 
@@ -70,6 +71,14 @@ void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
 /// sum += values, modulo 2^64.
 void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
 
+/// The same for rows of a tile, stride numbers from row to row of the sum.
+/// \param values  [rows, kInputTile], of which [rows, columns] are added.
+void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
+              std::size_t stride);
+
+/// Begins to fetch what add_tile() adds to.
+void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum, std::size_t stride);
+
 /// sum += trunc(scale * values), modulo 2^64, the product rounded to double.
 /// \param values  finite; the products are below 2^31 in size.
 void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
@@ -85,6 +94,14 @@ std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
 /// \returns the sum of the squares of what was written.
 std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
                            std::int16_t* shrunk);
+
+/// sum += what the rounding makes of the values: the caller sees to it that no sum leaves the range
+/// of int32.
+void add_rounded(const Rounding& rounding, const float* values, std::size_t count,
+                 std::int32_t* sum);
+
+/// The squared length of what add_rounded() adds, modulo 2^64.
+std::uint64_t rounded_squares(const Rounding& rounding, const float* values, std::size_t count);
 
 /// sum += trunc(factor * values), the product rounded to float32: the caller sees to it that no sum
 /// leaves the range of int32.

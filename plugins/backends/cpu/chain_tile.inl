@@ -7,8 +7,8 @@ template <std::size_t kSome, std::size_t kWide, bool kPartial>
 PRIVGRAD_TARGET void multiply_tile(const Tile& tile) {
   const Mask mask = mask_of(kPartial ? tile.last : kLanes);
   Vector sums[kSome][kWide];
-  for (std::size_t r = 0; r < kSome; ++r) {
-    for (std::size_t v = 0; v < kWide; ++v) {
+  PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) {
       const bool partial = kPartial && v + 1 == kWide;
       if (tile.start.at_product) {
         const float* from = tile.product + r * tile.stride + v * kLanes;
@@ -23,19 +23,22 @@ PRIVGRAD_TARGET void multiply_tile(const Tile& tile) {
   }
   const float* a = tile.a.data;
   const float* b = tile.b;
-  for (std::size_t k = 0; k < tile.inner; ++k, a += tile.a.inner, b += tile.b_stride) {
+  const std::size_t inner = tile.inner, a_row = tile.a.row, a_step = tile.a.inner;
+  const std::size_t b_step = tile.b_stride;
+  for (std::size_t k = 0; k < inner; ++k, a += a_step, b += b_step) {
     Vector columns[kWide];
-    for (std::size_t v = 0; v < kWide; ++v) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) {
       const bool partial = kPartial && v + 1 == kWide;
       columns[v] = partial ? load_some(b + v * kLanes, mask) : load(b + v * kLanes);
     }
-    for (std::size_t r = 0; r < kSome; ++r) {
-      const Vector factor = broadcast(a + r * tile.a.row);
-      for (std::size_t v = 0; v < kWide; ++v) sums[r][v] = fused(factor, columns[v], sums[r][v]);
+    PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
+      const Vector factor = broadcast(a + r * a_row);
+      PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) sums[r][v] =
+          fused(factor, columns[v], sums[r][v]);
     }
   }
-  for (std::size_t r = 0; r < kSome; ++r) {
-    for (std::size_t v = 0; v < kWide; ++v) {
+  PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) {
       float* to = tile.product + r * tile.stride + v * kLanes;
       if (kPartial && v + 1 == kWide) {
         store_some(to, mask, sums[r][v]);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "privgrad/instruction_set.hpp"
+#include "instruction_loops.hpp"
 
 namespace privgrad::cpu {
 namespace {
@@ -152,8 +152,9 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
                      std::size_t stride) {
-  // So many that the part of b that a panel of columns takes stays in the first cache.
-  constexpr std::size_t kInner = 256;
+  // So many that the part of b that a panel of columns takes stays in the second cache; fewer would
+  // be read from the first, but rows of a be cut into pieces too short to be fetched ahead.
+  constexpr std::size_t kInner = 1024;
   const Kernel kernel = best_kernel();
   const std::size_t width = kernel.lanes * kernel.vectors;
   for (std::size_t column = 0; column < columns; column += width) {

@@ -93,7 +93,7 @@ void ExactEngine::choose_rows() {
       floats += (steps_[s]->inputs() + steps_[s]->outputs()) / 2;
   }
   for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
-  pass_rows_ = 1024;
+  pass_rows_ = 512;
   while (pass_rows_ > kPanel && pass_rows_ * floats > kFloats) pass_rows_ /= 2;
 }
 
@@ -117,6 +117,9 @@ void ExactEngine::add_pieces(std::size_t s) {
         cut(inputs, across, [&](std::size_t left, std::size_t right) {
           pieces_.push_back({s, first, end, left, right});
         });
+      });
+      cut(steps_[s]->outputs(), kBiasPiece, [&](std::size_t first, std::size_t end) {
+        pieces_.push_back({s, first, end, 0, 0});
       });
       return;
     }

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "cells.hpp"
 #include "layer_steps.hpp"
 #include "privgrad/backend.hpp"
 
@@ -42,7 +43,7 @@ class ExactPass final : public ExactClipping::Pass {
     double scale = 0.0;                // of make_cells(), 0 where there is nothing to add
     float input = 0.0f, error = 0.0f;  // of a product: the largest sizes
     double step = 0.0;                 // of a convolution's whole numbers
-    std::uint32_t largest_cell = 0;    // of a product, or no less, of a convolution
+    std::uint32_t largest_cell = 0;    // of a dense layer, or no less, of a convolution
   };
 
   /// A product's operands.
@@ -102,8 +103,8 @@ class ExactEngine {
     bool is_dense = false;
   };
 
-  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right); of
-  /// others, parameters [first, end) of the step.
+  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right), or
+  /// where right is 0 biases [first, end); of others, parameters [first, end) of the step.
   struct Piece {
     std::size_t step, first, end, left, right;
   };
@@ -147,10 +148,13 @@ class ExactEngine {
                 std::vector<std::uint16_t>* saved) const;
   void put_back(ExactPass& pass, std::span<const std::uint8_t> taken,
                 const std::vector<std::uint16_t>& saved) const;
+  static Rounding bias_rounding(const ExactPass::Share& share);
   static float place_factor(const ExactPass::Share& share);
   std::vector<Run> runs(ExactPass& pass, std::size_t group) const;
   void sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                   std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
+                   std::span<std::int64_t> sum) const;
+  void sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
+                  std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
   void sum_rows(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
                 std::span<std::int64_t> sum) const;
   void sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,

@@ -11,10 +11,10 @@
 namespace privgrad::cpu {
 namespace {
 
-/// What the factors of a product are made smaller by before they are rounded to nearest, so that the
-/// product is rarely longer than was asked for: a factor of n numbers whose longest possible length
-/// is 2^13 gets longer by 1/2 of a cell, or 2^-14 of itself, where its roundings go one way, and by
-/// 2^-15 or so where they do not.
+/// What a product is made smaller by before its factors are rounded to nearest, so that it is rarely
+/// longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter the other
+/// is); where its roundings are as good as random they change that by less than 1, 2^-13 of it. The
+/// few whose roundings all go one way (flat ones, or with one number that matters) are rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// What truncated numbers are made smaller by. Truncation cannot lengthen, but products in floating
@@ -54,10 +54,15 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
     ExactPass::Share& share = pass.shares_[i];
     share.scale = 0.0;
     share.largest_cell = 0;
-    if (!std::isfinite(share.squared_norm) || !(share.squared_norm > 0.0)) continue;
+    if (!(share.squared_norm > 0.0)) continue;  // a NaN is not
     share.scale =
         std::min(scales[i], static_cast<double>(most_cells) / std::sqrt(share.squared_norm));
   }
+}
+
+/// Of a dense layer's biases, whose gradient is the error itself.
+Rounding ExactEngine::bias_rounding(const ExactPass::Share& share) {
+  return make_rounding(share.scale * (1.0 - kRoundingMargin), share.error, true);
 }
 
 /// Makes a pair's operands in one group and adds their squared lengths, biases included.
@@ -86,9 +91,11 @@ void ExactEngine::round_pair(ExactPass& pass, std::size_t group, std::size_t pai
     delta[half] = errors(pass, s) + row * units;
     if (input > 0.0) of_inputs[half] = make_rounding(root / input, share.input, truncates[half]);
     if (error > 0.0) of_units[half] = make_rounding(root / error, share.error, truncates[half]);
-    share.largest_cell = static_cast<std::uint32_t>(round_one(share.input, of_inputs[half]) *
-                                                    round_one(share.error, of_units[half]));
-    of_biases[half] = truncated_squares(share.scale * (1.0 - kRoundingMargin), delta[half], units);
+    const Rounding of_bias = bias_rounding(share);
+    share.largest_cell = static_cast<std::uint32_t>(
+        std::max(round_one(share.input, of_inputs[half]) * round_one(share.error, of_units[half]),
+                 round_one(share.error, of_bias)));
+    of_biases[half] = rounded_squares(of_bias, delta[half], units);
   }
   ExactPass::Operands& operands = pass.operands_[group];
   const PairSquares a =
@@ -173,7 +180,10 @@ void ExactEngine::add_cells(ExactPass& pass, std::span<const std::uint8_t> taken
       case CellsBy::nothing:
         return;
       case CellsBy::product:
-        return sum_product(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
+        if (piece.right == 0) {
+          return sum_biases(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
+        }
+        return sum_product(piece, pass, all_runs[group_of_[piece.step]], sum);
       case CellsBy::places:
         return sum_places(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
       case CellsBy::rows:
@@ -253,7 +263,6 @@ std::vector<ExactEngine::Run> ExactEngine::runs(ExactPass& pass, std::size_t gro
 }
 
 void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                              std::span<const std::uint8_t> taken,
                               std::span<std::int64_t> sum) const {
   const std::size_t s = piece.step;
   const std::size_t inputs = steps_[s]->inputs();
@@ -268,25 +277,35 @@ void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<con
     for (std::size_t across = piece.left; across < piece.right; ++across) {
       const std::size_t input = across * kInputTile;
       const std::size_t columns = std::min(kInputTile, inputs - input);
+      fetch_tile(rows, columns, weights + unit * inputs + input, inputs);
       for (const Run& run : runs) {
         multiply_pairs(rows, columns, run.end - run.first,
                        operands.units.get() + (down * pairs + run.first) * kUnitTile,
                        operands.inputs.get() + (across * pairs + run.first) * kInputTile, products,
                        kInputTile);
-        for (std::size_t r = 0; r < rows; ++r) {
-          add_whole(products + r * kInputTile, columns, weights + (unit + r) * inputs + input);
-        }
+        add_tile(rows, columns, products, weights + unit * inputs + input, inputs);
       }
     }
   }
-  if (piece.left > 0) return;
-  const std::size_t first = piece.first * kUnitTile;
-  const std::size_t count = std::min(units, piece.end * kUnitTile) - first;
-  for (std::size_t row = 0; row < pass.rows(); ++row) {
-    const double scale = pass.share(row, group_of_[s]).scale * (1.0 - kRoundingMargin);
-    if (taken[row] == 0 || scale == 0.0) continue;
-    add_truncated(scale, errors(pass, s) + row * units + first, count,
-                  weights + units * inputs + first);
+}
+
+void ExactEngine::sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
+                             std::span<const std::uint8_t> taken,
+                             std::span<std::int64_t> sum) const {
+  const std::size_t s = piece.step;
+  const std::size_t units = steps_[s]->outputs();
+  const std::size_t count = piece.end - piece.first;
+  const std::size_t biases = steps_[s]->offset() + units * steps_[s]->inputs();
+  std::array<std::int32_t, kBiasPiece> sums;
+  for (const Run& run : runs) {
+    std::fill_n(sums.begin(), count, 0);
+    for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
+      const ExactPass::Share& share = pass.share(row, group_of_[s]);
+      if (taken[row] == 0 || share.scale == 0.0) continue;
+      add_rounded(bias_rounding(share), errors(pass, s) + row * units + piece.first, count,
+                  sums.data());
+    }
+    add_whole(sums.data(), count, sum.data() + biases + piece.first);
   }
 }
 

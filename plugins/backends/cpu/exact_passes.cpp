@@ -110,7 +110,7 @@ void ExactEngine::dense_backward(std::size_t k, ExactPass& pass) const {
   const std::size_t units = step.outputs();
   float* delta = pass.deltas_[k].get();
   const float* in = pass.entering_[s];
-  for_each_block(pass.rows(), 32, [&](std::size_t first, std::size_t count) {
+  for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
     for (std::size_t i = first; i < first + count; ++i) {
       float* own = delta + i * units;
       if (stage.last > s + 1) {

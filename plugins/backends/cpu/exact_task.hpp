@@ -16,6 +16,9 @@ constexpr std::size_t kExactBlock = 8;
 /// Parameters whose kept gradients are added up by one task.
 constexpr std::size_t kRowPiece = 4096;
 
+/// Biases of a dense layer that are one task's.
+constexpr std::size_t kBiasPiece = 1024;
+
 /// A task's memory, given back at the end.
 class ExactPass::Lease {
  public:

@@ -7,19 +7,21 @@ PRIVGRAD_TARGET void multiply_tile(std::size_t pairs, const std::uint32_t* units
                                    const std::uint32_t* inputs, std::int32_t* products,
                                    std::size_t stride) {
   Vector sums[kSome][kWide];
-  for (std::size_t r = 0; r < kSome; ++r) {
-    for (std::size_t v = 0; v < kWide; ++v) sums[r][v] = zero();
+  PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) sums[r][v] = zero();
   }
   for (std::size_t p = 0; p < pairs; ++p, units += kUnitTile, inputs += kInputTile) {
     Vector columns[kWide];
-    for (std::size_t v = 0; v < kWide; ++v) columns[v] = load(inputs + v * kLanes);
-    for (std::size_t r = 0; r < kSome; ++r) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) columns[v] =
+        load(inputs + v * kLanes);
+    PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
       const Vector factor = broadcast(units + r);
-      for (std::size_t v = 0; v < kWide; ++v) sums[r][v] = dot(sums[r][v], factor, columns[v]);
+      PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) sums[r][v] =
+          dot(sums[r][v], factor, columns[v]);
     }
   }
-  for (std::size_t r = 0; r < kSome; ++r) {
-    for (std::size_t v = 0; v < kWide; ++v) {
+  PRIVGRAD_UNROLLED for (std::size_t r = 0; r < kSome; ++r) {
+    PRIVGRAD_UNROLLED for (std::size_t v = 0; v < kWide; ++v) {
       store(products + r * stride + v * kLanes, sums[r][v]);
     }
   }
