@@ -63,6 +63,9 @@ class NoProgram final : public Program {
   std::size_t parameters_;
 };
 
+/// Examples of a batch, at most.
+constexpr std::uint64_t kBatch = 1024;
+
 class NoClipping final : public Clipping {
  public:
   void start(std::span<const ParameterGroup>) override {}
@@ -92,7 +95,7 @@ class Bench {
       std::vector<double> own;
       for (std::uint64_t t = 0; t < steps; ++t) own.push_back(recipes.own_multiplier(t));
       Receipts receipts(catalog_, own);
-      core::CorrelatedMechanism mechanism(recipes, key.derive("tree"), *executor);
+      core::CorrelatedMechanism mechanism(recipes, key.derive("tree"), *executor, kBatch);
       core::Mechanism independent(*gaussian, key.derive("independent"), *executor);
       Receipts plain(catalog_, std::vector<double>(steps, 1.0));
       std::vector<double> seconds, seconds_plain;
@@ -124,7 +127,7 @@ class Bench {
         "tree_reduced", {{"momentum", Value(0.99), {}}, {"smoothness", Value(1.0), {}}}, steps);
     auto& differences = dynamic_cast<UsesGradientDifferences&>(*aggregator);
     const auto parts = core::parts_of(*aggregator, differences, steps);
-    core::CorrelatedMechanism mechanism(parts, core::RandomKey::from_seed(1), *executor);
+    core::CorrelatedMechanism mechanism(parts, core::RandomKey::from_seed(1), *executor, kBatch);
     std::vector<Event> releases;
     for (std::uint64_t t = 0; t < steps; ++t) releases.push_back(core::release_of(parts, t));
     Receipts receipts(catalog_, releases);

@@ -41,7 +41,7 @@ constexpr const char* kRemedy = "; use arithmetic: float, which is listed as una
 
 std::uint64_t most_rows(const PlanNumbers& plan) {
   const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
-  const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostRows));
+  const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostBatchRows));
   return static_cast<std::uint64_t>(std::max(1.0, most));
 }
 

@@ -127,8 +127,8 @@ double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t par
 }
 
 CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
-                                         Executor& executor)
-    : executor_(executor), steps_(recipes.steps()) {
+                                         Executor& executor, std::uint64_t most_rows)
+    : executor_(executor), steps_(recipes.steps()), most_rows_(most_rows) {
   parts_.emplace_back(recipes, 0, std::span<const double>{}, noise_key);
 }
 

@@ -19,7 +19,7 @@ namespace privgrad::core {
 class ExactPart;
 
 /// Rows have numbers of 32 bits.
-inline constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
+inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 
 /// By how much all noise of exact releases by these parts is more than their recipes say, so that
 /// the roundings of what cannot be carried in whole numbers (a keep between 0 and 1, a broken share)
@@ -32,7 +32,7 @@ inline constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
 /// \returns below kLargestNoiseFactor for whatever a run can be, of 10^9 parameters and 10^6 steps
 ///   with a keep of 0.999 for example; the plan refuses what is not.
 double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
-                          std::uint64_t most_rows = kMostRows);
+                          std::uint64_t most_rows = kMostBatchRows);
 
 inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 
@@ -50,15 +50,16 @@ class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
   /// \param executor  makes a release in parallel: the same for any number of threads.
-  CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key, Executor& executor);
-
-  /// Several sums in each step, noised independently.
-  /// \param parts  must outlive this.
   /// \param most_rows  examples that the sum of a step can have, a public number: exact running
   ///   sums have room for that many of full length in every step that they remember. Few of them
   ///   leave more digits.
+  CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key, Executor& executor,
+                      std::uint64_t most_rows = kMostBatchRows);
+
+  /// Several sums in each step, noised independently.
+  /// \param parts  must outlive this.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
-                      Executor& executor, std::uint64_t most_rows = kMostRows);
+                      Executor& executor, std::uint64_t most_rows = kMostBatchRows);
   ~CorrelatedMechanism();
 
   /// \param receipt  proof of payment for the step that follows the last one; used up.
@@ -125,7 +126,7 @@ class CorrelatedMechanism {
 
   Executor& executor_;
   std::vector<Part> parts_;
-  std::uint64_t steps_, most_rows_ = kMostRows;
+  std::uint64_t steps_, most_rows_ = kMostBatchRows;
   std::uint64_t next_step_ = 0;
   double unit_ = 0.0;     // the bound of the first sum
   std::size_t size_ = 0;  // of every sum
