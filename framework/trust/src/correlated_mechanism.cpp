@@ -16,6 +16,7 @@
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
+#include "whole_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -40,13 +41,6 @@ double most_noise(const CorrelatedRecipes& recipes) {
   for (std::uint64_t step = 0; step < recipes.steps(); ++step)
     most = std::max(most, recipes.own_multiplier(step));
   return most;
-}
-
-/// Has memory come nearer while normals are made.
-template <class T>
-void fetch(const T* values, std::size_t size) {
-  constexpr std::size_t kLine = 64 / sizeof(T);
-  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
 }
 
 /// The noise of a chunk of a step's elements, and their release.

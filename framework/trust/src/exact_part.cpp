@@ -14,6 +14,7 @@
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/wide_registers.hpp"
+#include "whole_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -174,13 +175,6 @@ void for_each_part(std::size_t size, Executor& executor,
   });
 }
 
-/// Has memory come nearer while noise is made.
-template <class T>
-void fetch(const T* values, std::size_t size) {
-  constexpr std::size_t kLine = 64 / sizeof(T);
-  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
-}
-
 // --- whole recipes
 
 class WholePart final : public ExactPart {
@@ -278,9 +272,11 @@ class WholePart final : public ExactPart {
                   std::span(memory).first(size));
     const unsigned shift = shift_;
     const double factor = piece.factor;
+    std::array<double, kChunk> real;
+    double* doubles = real.data();
+    to_doubles(out, size, doubles);
     in_wide_registers([=] {
-      for (std::size_t i = 0; i < size; ++i)
-        released[i] = static_cast<float>(factor * static_cast<double>(out[i]));
+      for (std::size_t i = 0; i < size; ++i) released[i] = static_cast<float>(factor * doubles[i]);
       if (z == nullptr) return;
       for (std::size_t i = 0; i < size; ++i)
         z[i] = (static_cast<std::uint64_t>(out[i]) << shift) - sum[i];
@@ -364,7 +360,7 @@ class FractionPart final : public ExactPart {
       RoundedGaussianStream noise(key_, node_of(recipes_, step));
       std::array<Int, kChunk> data;
       std::array<std::int64_t, kChunk> low;
-      std::array<double, kChunk> upper;  // and then R
+      std::array<double, kChunk> upper, real;  // and then R
       for (; begin < end; begin += kChunk) {
         const std::size_t size = std::min(kChunk, end - begin);
         new_data(step, cells, terms, begin, std::span(data).first(size));
@@ -372,8 +368,8 @@ class FractionPart final : public ExactPart {
         // D = upper 2^64 + low: round((D + Z) / 2^h) = upper 2^(64 - h) + round((low + Z) / 2^h).
         for (std::size_t i = 0; i < size; ++i) upper[i] = upper_part(data[i]);
         noise.release(begin, sigma, shift_, std::span(low).first(size), std::span(low).first(size));
-        for (std::size_t i = 0; i < size; ++i)
-          upper[i] = static_cast<double>(low[i]) + high * upper[i];
+        to_doubles(low.data(), size, real.data());
+        for (std::size_t i = 0; i < size; ++i) upper[i] = real[i] + high * upper[i];
         for (const Term& term : terms) {
           const float* from = term.memory->released.data() + begin;
           for (std::size_t i = 0; i < size; ++i)

@@ -20,6 +20,7 @@
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
+#include "whole_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -108,16 +109,19 @@ double noise_in_cells(double multiplier, std::uint64_t levels) {
 }
 
 /// values = width * cells, as floats.
+/// \param cells  at most a chunk of them.
 /// \returns whether all of them are finite.
 bool to_floats(std::span<const std::int64_t> cells, double width, std::span<float> values) {
-  const std::int64_t* from = cells.data();
+  std::array<double, kNormalsPerChunk> memory;
+  double* doubles = memory.data();
   float* to = values.data();
   const std::size_t size = cells.size();
+  to_doubles(cells.data(), size, doubles);
   std::uint32_t bad = 0;
   std::uint32_t* any_bad = &bad;
   in_wide_registers([=] {
     for (std::size_t i = 0; i < size; ++i) {
-      to[i] = static_cast<float>(static_cast<double>(from[i]) * width);
+      to[i] = static_cast<float>(doubles[i] * width);
       *any_bad |= is_finite(to[i]) ? 0u : 1u;
     }
   });
@@ -345,6 +349,8 @@ Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGri
     for (; begin < end; begin += kNormalsPerChunk) {
       const std::size_t size = std::min(kNormalsPerChunk, end - begin);
       const auto out = std::span(noised).first(size);
+      fetch(cells.data() + begin, size);
+      fetch(released.data() + begin, size);
       noise.release(begin, sigma, shift, std::span(cells).subspan(begin, size), out);
       if (!to_floats(out, width, std::span(released).subspan(begin, size))) all_finite = false;
     }
@@ -381,7 +387,8 @@ Released Mechanism::release_without_noise(BoundedOnGrid sum, double divisor) {
   const double width = sum.cell_width() / divisor;
   const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
   std::vector<float> values(cells.size());
-  to_floats(cells, width, values);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(static_cast<double>(cells[i]) * width);
   return TrustBase::released(std::move(values), 0.0);
 }
 
