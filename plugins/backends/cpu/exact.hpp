@@ -43,6 +43,7 @@ class ExactPass final : public ExactClipping::Pass {
     double scale = 0.0;                // of make_cells(), 0 where there is nothing to add
     float input = 0.0f, error = 0.0f;  // of a product: the largest sizes
     double step = 0.0;                 // of a convolution's whole numbers
+    float largest_whole = 0.0f;        // of these
     std::uint32_t largest_cell = 0;    // of a dense layer, or no less, of a convolution
   };
 

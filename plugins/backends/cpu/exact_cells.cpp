@@ -122,7 +122,9 @@ void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
         const std::size_t channels = conv(s).channels();
         const std::size_t weights = parameters - channels;
         const float factor = place_factor(pass.share(row, group));
-        pass.share(row, group).largest_cell = static_cast<std::uint32_t>(factor * 32767.0f);
+        ExactPass::Share& share = pass.share(row, group);
+        share.largest_cell = static_cast<std::uint32_t>(
+            std::min(factor * share.largest_whole, static_cast<float>(kMostSum / 2)));
         rows_squares[half] +=
             truncated_squares(factor, pass.whole_[s].get() + row * weights, weights);
         rows_squares[half] +=

@@ -11,6 +11,7 @@ namespace privgrad::cpu {
 struct WholeRow {
   double step = 0.0;     ///< NaN where the gradient is not finite.
   double squares = 0.0;  ///< The sum of the squares of the whole numbers, exact.
+  float largest = 0.0f;  ///< No whole number's size is larger.
 };
 
 /// The gradient of the weights is a sum over places, sum over t of delta_t a_t^T with the patches
