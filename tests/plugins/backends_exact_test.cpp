@@ -1,6 +1,8 @@
-// ExactClipping of the cpu backend: that what an example gets is a function of the example alone, bit
-// for bit, and that its cells are what they are said to be. gradient_rows(), which the conformance
-// rules hold to the definitions of the layers, is what cells are compared with.
+// ExactClipping of the cpu backend: that what an example gets is a function of the example alone,
+// bit for bit, and that its cells are what they are said to be. gradient_rows(), which the
+// conformance rules hold to the definitions of the layers, is what cells are compared with.
+//
+// Longer than other files: all of it shares the networks and what makes cells of them.
 
 #include <malloc.h>
 
@@ -737,8 +739,8 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
   one.exact.backward(examples.batch(), *pass, norms);
   one.exact.make_cells(*pass, longest_scales(one, norms), kCells, lengths);
   one.exact.add_cells(*pass, std::vector<std::uint8_t>(256, 1), sum);
-  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
-  // some scratch; their gradients would be 814 MB.
+  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels,
+  // and some scratch; their gradients would be 814 MB.
   CHECK(allocated() - before < 5'500'000);
 }
 

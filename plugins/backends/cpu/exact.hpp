@@ -104,8 +104,8 @@ class ExactEngine {
     bool is_dense = false;
   };
 
-  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right), or
-  /// where right is 0 biases [first, end); of others, parameters [first, end) of the step.
+  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right),
+  /// or where right is 0 biases [first, end); of others, parameters [first, end) of the step.
   struct Piece {
     std::size_t step, first, end, left, right;
   };

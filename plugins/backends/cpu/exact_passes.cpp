@@ -1,4 +1,5 @@
-// The two passes of ExactEngine over a batch, forwards and backwards, and the norms that come of them.
+// The two passes of ExactEngine over a batch, forwards and backwards, and the norms that come of
+// them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
