@@ -13,9 +13,9 @@
 // What a training step without privacy costs: the yardstick of private ones.
 namespace privgrad::bench {
 
-/// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in float32.
-/// Layers without products are the backend's own (plugins/backends/cpu); so are the tiles and blocks
-/// that work is cut into.
+/// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in
+/// float32. Layers without products are the backend's own (plugins/backends/cpu); so are the tiles
+/// and blocks that work is cut into.
 ///
 /// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
 /// examples through all of them while they are in the cache. Of a convolution with few weights, a

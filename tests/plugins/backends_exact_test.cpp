@@ -1,6 +1,8 @@
-// ExactClipping of the cpu backend: that what an example gets is a function of the example alone, bit
-// for bit, and that its cells are what they are said to be. gradient_rows(), which the conformance
-// rules hold to the definitions of the layers, is what cells are compared with.
+// ExactClipping of the cpu backend: that what an example gets is a function of the example alone,
+// bit for bit, and that its cells are what they are said to be. gradient_rows(), which the
+// conformance rules hold to the definitions of the layers, is what cells are compared with.
+//
+// Longer than other files: all of it shares the networks and what makes cells of them.
 
 #include <malloc.h>
 
@@ -566,6 +568,35 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
   CHECK(same);
 }
 
+TEST_CASE("cpu exact: sums over places that nearly cancel do not overflow either",
+          "[backend][privacy]") {
+  // Pixels are 1 and errors in turns 1 and -1, but for the last, which is so small that its whole
+  // number is 1. What is left of the sum over 1024 places is 1448, the largest factor whose square
+  // fits so often into int32: a small number, of which each is many cells.
+  ThreadExecutor threads(2);
+  const Network network = make_network({32, 32}, {conv(1, 1), Dense{1}}, Loss::squared, 0);
+  const Compiled one(network, threads);
+  Floats parameters(one.size, 0.0f);
+  for (std::size_t i = 0; i + 2 < 1024; ++i) parameters[2 + i] = i % 2 == 0 ? 1.0f : -1.0f;
+  parameters[2 + 1023] = 1.0f / 1448;
+  one.program->load_parameters(parameters);
+  constexpr std::size_t kRows = 60;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
+  const Examples examples{Floats(kRows * 1024, 1.0f), Floats(kRows, -1.0f)};
+  Made made(one, examples.batch());
+  Doubles scales(kRows * 2, 0.0);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    scales[2 * i] = static_cast<double>(kMost) / std::sqrt(made.norms[2 * i]);
+  }
+  made.make(scales, kMost);
+  Cells expected = made.cells(0);
+  // The gradients of the weight and of the bias are the same, 1/1448.
+  REQUIRE(std::abs(static_cast<double>(expected[0]) - std::sqrt(0.5) * kMost) < 0.01 * kMost);
+  for (std::int64_t& cell : expected) cell *= kRows;
+  const bool same = made.sum() == expected;
+  CHECK(same);
+}
+
 TEST_CASE("cpu exact: gradients that are not finite, and scales of 0, have no cells",
           "[backend][privacy]") {
   ThreadExecutor serial(1);
@@ -708,8 +739,8 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
   one.exact.backward(examples.batch(), *pass, norms);
   one.exact.make_cells(*pass, longest_scales(one, norms), kCells, lengths);
   one.exact.add_cells(*pass, std::vector<std::uint8_t>(256, 1), sum);
-  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
-  // some scratch; their gradients would be 814 MB.
+  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels,
+  // and some scratch; their gradients would be 814 MB.
   CHECK(allocated() - before < 5'500'000);
 }
 

@@ -30,8 +30,8 @@ struct Rounding {
 };
 
 /// A rounding to factor * x.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where it
-///   truncates.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where
+///   it truncates.
 /// \param largest  of the sizes of x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 
@@ -62,8 +62,8 @@ void pair_with_next(const float* values, std::size_t count, std::size_t next,
 /// that no sum leaves its range.
 /// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
 /// \param units, inputs  one tile each, from the first of `pairs` pairs on.
-/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something; stride numbers
-///   from row to row.
+/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something; stride
+///   numbers from row to row.
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
                     const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
                     std::size_t stride);

@@ -1,5 +1,5 @@
-// The tile of chains.cpp, which includes this once for each instruction set, in a namespace that has
-// PRIVGRAD_TARGET, Vector, Mask, kLanes, kRows, kVectors, load, load_some, store, store_some,
+// The tile of chains.cpp, which includes this once for each instruction set, in a namespace that
+// has PRIVGRAD_TARGET, Vector, Mask, kLanes, kRows, kVectors, load, load_some, store, store_some,
 // broadcast, zero, fused and mask_of.
 
 /// kSome rows times kWide vectors of columns, of which the last has `tile.last` lanes if kPartial.

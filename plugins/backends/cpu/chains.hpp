@@ -4,8 +4,8 @@
 
 // Matrix products whose every element is one chain of fused multiply-adds,
 //   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
-// each rounded once to float32: the same bits at any place among any other rows and columns, however
-// the work is cut, on AVX-512, AVX2 and processors with neither.
+// each rounded once to float32: the same bits at any place among any other rows and columns,
+// however the work is cut, on AVX-512, AVX2 and processors with neither.
 //
 // Why not sgemm: its kernel, and with it the order of the additions, depends on the number of rows
 // and on a row's place among them. Measured with OpenBLAS 0.3.21, the same row multiplied alone and

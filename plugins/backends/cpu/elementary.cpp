@@ -8,8 +8,8 @@
 namespace privgrad::cpu {
 namespace {
 
-// ln 2 = kLn2High + kLn2Low; the high part ends in 21 zeros, so that its products with exponents are
-// exact.
+// ln 2 = kLn2High + kLn2Low; the high part ends in 21 zeros, so that its products with exponents
+// are exact.
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 

@@ -11,8 +11,8 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Parameters of a product that one task adds up, about: so many that its operands are read seldom, so few that there is
-/// work for several threads.
+/// Parameters of a product that one task adds up, about: so many that its operands are read seldom,
+/// so few that there is work for several threads.
 constexpr std::size_t kProductPiece = 32768;
 
 }  // namespace

@@ -43,6 +43,7 @@ class ExactPass final : public ExactClipping::Pass {
     double scale = 0.0;                // of make_cells(), 0 where there is nothing to add
     float input = 0.0f, error = 0.0f;  // of a product: the largest sizes
     double step = 0.0;                 // of a convolution's whole numbers
+    float largest_whole = 0.0f;        // of these
     std::uint32_t largest_cell = 0;    // of a dense layer, or no less, of a convolution
   };
 
@@ -103,8 +104,8 @@ class ExactEngine {
     bool is_dense = false;
   };
 
-  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right), or
-  /// where right is 0 biases [first, end); of others, parameters [first, end) of the step.
+  /// One piece of the sum: of a product, tiles of units [first, end) and of inputs [left, right),
+  /// or where right is 0 biases [first, end); of others, parameters [first, end) of the step.
   struct Piece {
     std::size_t step, first, end, left, right;
   };

@@ -11,15 +11,16 @@
 namespace privgrad::cpu {
 namespace {
 
-/// What a product is made smaller by before its factors are rounded to nearest, so that it is rarely
-/// longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter the other
-/// is); where its roundings are as good as random they change that by less than 1, 2^-13 of it. The
-/// few whose roundings all go one way (flat ones, or with one number that matters) are rounded again.
+/// What a product is made smaller by before its factors are rounded to nearest, so that it is
+/// rarely longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter
+/// the other is); where its roundings are as good as random they change that by less than 1, 2^-13
+/// of it. The few whose roundings all go one way (flat ones, or with one number that matters) are
+/// rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// What truncated numbers are made smaller by. Truncation cannot lengthen, but products in floating
-/// point are rounded before it: two roundings to float32 for each factor of a product, of 2^-24 each,
-/// and a few to double. Together less than 2^-20.
+/// point are rounded before it: two roundings to float32 for each factor of a product, of 2^-24
+/// each, and a few to double. Together less than 2^-20.
 constexpr double kRoundingMargin = 0x1p-20;
 
 constexpr std::uint64_t kMostSum = std::numeric_limits<std::int32_t>::max();
@@ -122,7 +123,9 @@ void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
         const std::size_t channels = conv(s).channels();
         const std::size_t weights = parameters - channels;
         const float factor = place_factor(pass.share(row, group));
-        pass.share(row, group).largest_cell = static_cast<std::uint32_t>(factor * 32767.0f);
+        ExactPass::Share& share = pass.share(row, group);
+        share.largest_cell =
+            static_cast<std::uint32_t>(std::min(factor * share.largest_whole, 0x1p30f));
         rows_squares[half] +=
             truncated_squares(factor, pass.whole_[s].get() + row * weights, weights);
         rows_squares[half] +=

@@ -1,4 +1,5 @@
-// The two passes of ExactEngine over a batch, forwards and backwards, and the norms that come of them.
+// The two passes of ExactEngine over a batch, forwards and backwards, and the norms that come of
+// them.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -206,6 +207,7 @@ void ExactEngine::conv_backward(std::size_t s, ExactPass& pass, std::size_t firs
     float* biases = pass.kept_[s].get() + (first + i) * channels;
     step.sum_errors(own, biases);
     share.step = row.step;
+    share.largest_whole = row.largest;
     share.squared_norm =
         norm_or_nan(row.squares * (row.step * row.step) + sum_of_squares(biases, channels));
     if (below == nullptr) continue;

@@ -38,7 +38,7 @@ WholeRow sum_over_places(const ConvStep& step, const float* image, const float* 
   if (!std::isfinite(input) || !std::isfinite(error) || input == 0.0f || error == 0.0f) {
     std::fill_n(row, channels * patch, std::int16_t{0});
     const bool finite = std::isfinite(input) && std::isfinite(error);
-    return {finite ? 0.0 : std::numeric_limits<double>::quiet_NaN(), 0.0};
+    return {finite ? 0.0 : std::numeric_limits<double>::quiet_NaN(), 0.0, 0.0f};
   }
   const double largest = largest_factor(step.places());
   const Rounding of_image = make_rounding(largest / static_cast<double>(input), input, false);
@@ -76,7 +76,7 @@ WholeRow sum_over_places(const ConvStep& step, const float* image, const float* 
     squares += shrink_whole(shrink, sums + unit * stride, patch, row + unit * patch);
   }
   return {1.0 / (factor_of(of_image) * factor_of(of_delta) * static_cast<double>(shrink)),
-          static_cast<double>(squares)};
+          static_cast<double>(squares), std::ceil(shrink * static_cast<float>(top))};
 }
 
 }  // namespace privgrad::cpu
