@@ -16,6 +16,7 @@
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/testing.hpp"
 #include "release_matrices.hpp"
 #include "test_random.hpp"
 
@@ -184,6 +185,53 @@ TEST_CASE("differences of gradients: no example moves a sum further than its bou
   auto half = sums_of({.anchor = small, .current = &infinite, .last_anchor = nullptr}, {0.6f, 0.8f},
                       2, bounds);
   CHECK_THAT(values_of(std::move(half[1]))[0], WithinAbs(-0.18, 1e-6));
+}
+
+TEST_CASE("exact differences of gradients are whole numbers, each within its bound",
+          "[differences][exact][privacy]") {
+  const ScaledEcho anchor(7, 1.0f), current(7, -3.0f), last(7, 40.0f);
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  const core::DifferenceBounds bounds{.since_anchor = 0.3, .between_anchors = 0.01};
+  const std::vector<ParameterGroup> groups{{.name = "all", .offset = 0, .size = 7}};
+  const core::Clip clip{.rule = flat_clipping(), .groups = groups, .clip_norm = 2.0};
+  const core::Iterates iterates{.anchor = anchor, .current = &current, .last_anchor = &last};
+  constexpr std::size_t kRows = 90;
+  std::vector<float> features(7 * kRows);
+  for (float& x : features) x = std::exp(4.0f * normal(random)) * normal(random);
+  const Dataset data(ExampleShape{{7}, 0}, std::move(features), std::vector<float>(kRows));
+  const auto cells_of = [&](const std::vector<std::uint32_t>& rows) {
+    std::vector<std::vector<std::int64_t>> cells;
+    for (const auto& sum : core::anchored_exact_sums(iterates, data, rows, clip, bounds, serial)) {
+      // The whole cells of 2^26 for a clip norm of 2 that fit the bound.
+      const double bound[] = {2.0, 0.3, 0.01};
+      CHECK(sum.levels() == static_cast<std::uint64_t>(bound[cells.size()] / 2.0 * 0x1p26));
+      CHECK(sum.l2_bound() <= bound[cells.size()]);
+      cells.push_back(core::cells_for_testing(sum));
+    }
+    return cells;
+  };
+  std::vector<std::uint32_t> all(kRows);
+  std::iota(all.begin(), all.end(), 0U);
+  const auto whole = cells_of(all);
+  REQUIRE(whole.size() == 3);
+  std::size_t clipped = 0;
+  for (std::uint32_t row = 0; row < kRows; row += 7) {
+    std::vector<std::uint32_t> others = all;
+    others.erase(others.begin() + row);
+    const auto without = cells_of(others), own = cells_of({row});
+    const long double most[] = {0x1p26L, 0.15L * 0x1p26L, 0.005L * 0x1p26L};
+    for (std::size_t p = 0; p < 3; ++p) {
+      long double squares = 0.0L;
+      for (std::size_t i = 0; i < 7; ++i) {
+        REQUIRE(whole[p][i] - without[p][i] == own[p][i]);
+        squares += static_cast<long double>(own[p][i]) * static_cast<long double>(own[p][i]);
+      }
+      REQUIRE(squares <= most[p] * most[p]);
+      clipped += squares > 0.999L * most[p] * most[p] ? 1 : 0;
+    }
+  }
+  CHECK(clipped > 10);
 }
 
 TEST_CASE("the gradient of the mean loss is measured whole", "[differences]") {

@@ -205,6 +205,53 @@ TEST_CASE("what is released lies on one public grid, whatever the data",
   }
 }
 
+TEST_CASE("two exact steps get independent noise, and no step gets it twice",
+          "[exact][mechanism][privacy]") {
+  const auto aggregator = independent_noise(1.0);
+  constexpr std::size_t kSize = 4096;
+  Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
+  Payments payments({Event::gaussian(1.0), Event::gaussian(1.0)});
+  const auto release = [&](std::size_t step) {
+    return values(mechanism.release(sum_of(std::vector<float>(kSize, 0.0f), 1.0), kAdjacency,
+                                    payments.take(step), 1.0));
+  };
+  const auto first = release(0), second = release(1);
+  double product = 0.0;
+  for (std::size_t i = 0; i < kSize; ++i)
+    product += static_cast<double>(first[i]) * static_cast<double>(second[i]);
+  // A mean of kSize products of standard normals: six standard errors, false alarm below 1e-8.
+  CHECK(std::abs(product / kSize) < 6.0 / std::sqrt(kSize));
+  Payments again({Event::gaussian(1.0)});
+  CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), kAdjacency, again.take(0), 1.0),
+                  PrivacyError);
+}
+
+TEST_CASE("exact noise beyond what can be drawn is refused before anything is released",
+          "[exact][mechanism]") {
+  const auto aggregator = independent_noise(0x1p35);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
+  Payments payments({Event::gaussian(0x1p35)});
+  CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), kAdjacency, payments.take(0), 1.0),
+                  ConfigError);
+}
+
+TEST_CASE("a correlated run takes no more examples a step than its sums have room for",
+          "[exact][correlated][privacy]") {
+  const auto aggregator = tree(4, {}, 1.0);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, 4);
+  const EchoProgram program(2);
+  const Dataset data(ExampleShape{{2}, 0}, std::vector<float>(6, 1.0f), std::vector<float>(3));
+  const auto sum = [&](std::vector<std::uint32_t> rows) {
+    return exact_sum(program, data, rows, 1.0, serial);
+  };
+  Payments payments(*recipes);
+  CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(1), serial, 2);
+  CHECK_THROWS_WITH(mechanism.release(sum({0, 1, 2}), payments.take(0), 1.0),
+                    Catch::Matchers::Contains("more than the planned 2 examples"));
+  Payments others(*recipes);
+  mechanism.release(sum({0, 2}), others.take(0), 1.0);
+}
+
 TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells",
           "[exact][mechanism][privacy]") {
   const auto aggregator = independent_noise(1e-9);  // a standard deviation of 0.07 cells: none
@@ -268,63 +315,69 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
                                                     {"restart_every", Value(21), {}},
                                                     {"completion", Value(true), {}},
                                                     {"variance_reduction", Value(true), {}}}}) {
-    const auto aggregator = tree(kSteps, params, 0.3);
-    const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
-    const core::CorrelatedPart part{*recipes};
-    const double factor = core::exact_noise_factor({&part, 1}, kSize);
-    CHECK(factor > 1.0);
-    CHECK(factor < 1.0 + 1e-9);
-    constexpr int kFraction = 32;
-    double least = 1e9;
-    for (std::uint64_t t = 0; t < kSteps; ++t) least = std::min(least, recipes->own_multiplier(t));
-    const double unit = std::ldexp(static_cast<double>(kExactLevels), kFraction);
-    const unsigned shift = release_shift(least * unit);
-    const RandomKey key = RandomKey::from_seed(4);
-    std::vector<Cells> x;
-    for (std::uint64_t t = 0; t < kSteps; ++t)
-      x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
-    const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
-    CorrelatedMechanism mechanism(*recipes, key, serial);
-    Payments payments(*recipes);
-    // Data in cells of the noise's grid leave 64 bits: the definition in coarser ones, where a draw
-    // is rounded otherwise when it is within 2^-20 of halfway.
-    std::vector<std::vector<double>> releases;
-    double worst_whole = 0.0, worst_stddev = 0.0;
-    for (std::uint64_t t = 0; t < kSteps; ++t) {
-      const Released released =
-          mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 1.0);
-      std::vector<double> now(kSize);
-      double squares = 0.0;
-      for (std::size_t i = 0; i < kSize; ++i) {
-        now[i] = static_cast<double>(released.values()[i]) / (coarse * recipes->scale(t));
-        double y = now[i];
-        for (const auto& [from, share] : recipes->earlier(t)) {
-          double c = share;
-          for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes->keep(u);
-          y -= c * releases[from][i];
+    // Running sums of 128 bits, and of 64, where batches have one example.
+    for (const std::uint64_t most_rows : {core::kMostBatchRows, std::uint64_t{1}}) {
+      const auto aggregator = tree(kSteps, params, 0.3);
+      const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+      const core::CorrelatedPart part{*recipes};
+      const double factor = core::exact_noise_factor({&part, 1}, kSize);
+      CHECK(factor > 1.0);
+      CHECK(factor < 1.0 + 1e-9);
+      CHECK(core::exact_noise_factor({&part, 1}, kSize, 1) < 1.0 + 1e-6);
+      constexpr int kFraction = 32;
+      double least = 1e9;
+      for (std::uint64_t t = 0; t < kSteps; ++t)
+        least = std::min(least, recipes->own_multiplier(t));
+      const double unit = std::ldexp(static_cast<double>(kExactLevels), kFraction);
+      const unsigned shift = release_shift(least * unit);
+      const RandomKey key = RandomKey::from_seed(4);
+      std::vector<Cells> x;
+      for (std::uint64_t t = 0; t < kSteps; ++t)
+        x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
+      const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
+      CorrelatedMechanism mechanism(*recipes, key, serial, most_rows);
+      Payments payments(*recipes);
+      // Data in cells of the noise's grid leave 64 bits: the definition in coarser ones, where a draw
+      // is rounded otherwise when it is within 2^-20 of halfway.
+      std::vector<std::vector<double>> releases;
+      double worst_whole = 0.0, worst_stddev = 0.0;
+      for (std::uint64_t t = 0; t < kSteps; ++t) {
+        const Released released =
+            mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 1.0);
+        std::vector<double> now(kSize);
+        double squares = 0.0;
+        for (std::size_t i = 0; i < kSize; ++i) {
+          now[i] = static_cast<double>(released.values()[i]) / (coarse * recipes->scale(t));
+          double y = now[i];
+          for (const auto& [from, share] : recipes->earlier(t)) {
+            double c = share;
+            for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes->keep(u);
+            y -= c * releases[from][i];
+          }
+          // What is new in a release is a whole number of public cells: nothing else of the data.
+          worst_whole = std::max(worst_whole, std::fabs(y - std::round(y)));
+          // And it is the new data, with noise of the step's own standard deviation.
+          long double data = 0.0L;
+          for (std::uint64_t u = 0; u <= t; ++u) {
+            long double weight = 1.0L;
+            for (std::uint64_t v = u + 1; v <= t; ++v) weight *= recipes->keep(v);
+            long double shares = 0.0L;
+            for (const auto& [from, share] : recipes->earlier(t)) shares += from >= u ? share : 0.0;
+            data += weight * (1.0L - shares) * static_cast<long double>(x[u][i]);
+          }
+          const double noise =
+              y - static_cast<double>(std::ldexp(data, kFraction - static_cast<int>(shift)));
+          squares += noise * noise;
         }
-        // What is new in a release is a whole number of public cells: nothing else of the data.
-        worst_whole = std::max(worst_whole, std::fabs(y - std::round(y)));
-        // And it is the new data, with noise of the step's own standard deviation.
-        long double data = 0.0L;
-        for (std::uint64_t u = 0; u <= t; ++u) {
-          long double weight = 1.0L;
-          for (std::uint64_t v = u + 1; v <= t; ++v) weight *= recipes->keep(v);
-          long double shares = 0.0L;
-          for (const auto& [from, share] : recipes->earlier(t)) shares += from >= u ? share : 0.0;
-          data += weight * (1.0L - shares) * static_cast<long double>(x[u][i]);
-        }
-        const double noise =
-            y - static_cast<double>(std::ldexp(data, kFraction - static_cast<int>(shift)));
-        squares += noise * noise;
+        const double sigma =
+            recipes->own_multiplier(t) * std::ldexp(unit, -static_cast<int>(shift));
+        worst_stddev = std::max(worst_stddev, std::fabs(std::sqrt(squares / kSize) / sigma - 1.0));
+        releases.push_back(std::move(now));
       }
-      const double sigma = recipes->own_multiplier(t) * std::ldexp(unit, -static_cast<int>(shift));
-      worst_stddev = std::max(worst_stddev, std::fabs(std::sqrt(squares / kSize) / sigma - 1.0));
-      releases.push_back(std::move(now));
+      CHECK(worst_whole < 0.02);
+      // Six standard errors of a standard deviation, for 45 steps: false alarm below 1e-6.
+      CHECK(worst_stddev < 6.0 / std::sqrt(2.0 * kSize));
     }
-    CHECK(worst_whole < 0.02);
-    // Six standard errors of a standard deviation, for 45 steps: false alarm below 1e-6.
-    CHECK(worst_stddev < 6.0 / std::sqrt(2.0 * kSize));
   }
 }
 

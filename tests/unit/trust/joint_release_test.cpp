@@ -101,8 +101,7 @@ TEST_CASE("the parts are the clipped sum and the share of unclipped examples", "
   // Norms 5, 0.5, 0, not finite: two within the clip norm, and one that counts as clipped.
   const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0, 1, 1}, {0, 0, 0, 1});
   const std::vector<std::uint32_t> rows{0, 1, 2, 3};
-  const Released joint =
-      without_noise(clipped_sum(program, data, rows, 1.0, serial, 0.3));
+  const Released joint = without_noise(clipped_sum(program, data, rows, 1.0, serial, 0.3));
   const auto parts = take_apart(joint, 1.0, 0.3);
   REQUIRE(parts.gradients.values().size() == 2);
   CHECK_THAT(parts.gradients.values()[0], WithinRel(0.9, 1e-6));
@@ -133,9 +132,8 @@ TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
   const Dataset data = make_data(kSize, std::vector<float>(kSize, 0.0f), {0.0f});
   double gradient_squares = 0.0, count_squares = 0.0, products = 0.0, said = 0.0;
   for (core::Receipt& receipt : receipts) {
-    const Released joint =
-        mechanism.release(clipped_sum(program, data, {}, kClipNorm, serial, share),
-                          std::move(receipt), kDivisor);
+    const Released joint = mechanism.release(
+        clipped_sum(program, data, {}, kClipNorm, serial, share), std::move(receipt), kDivisor);
     const auto parts = take_apart(joint, kClipNorm, share);
     for (const double x : parts.gradients.values()) gradient_squares += x * x;
     const double count = (parts.unclipped - 0.5) * kDivisor;
