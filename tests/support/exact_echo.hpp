@@ -15,7 +15,7 @@
 class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping {
  public:
   /// How it can be wrong.
-  enum class Fault { none = 1, forgets_lengths, too_long };
+  enum class Fault { none = 1, forgets_lengths, too_long, longest };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)
       : groups_(groups), fault_(fault), rows_(2 * groups) {}
@@ -54,6 +54,8 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
         if (scale == 0.0) continue;
         rows.cells[j] = static_cast<std::int64_t>(scale * static_cast<double>(rows.gradients[j]) *
                                                   (1.0 - 0x1p-40));
+        if (fault_ == Fault::longest)
+          rows.cells[j] = j % (2 * groups_) == 0 ? static_cast<std::int64_t>(most_cells) : 0;
         if (fault_ == Fault::too_long) rows.cells[j] += static_cast<std::int64_t>(most_cells);
         square += static_cast<std::uint64_t>(rows.cells[j] * rows.cells[j]);
       }

@@ -215,7 +215,7 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
   std::iota(all.begin(), all.end(), 0U);
   const auto whole = cells_of(all);
   REQUIRE(whole.size() == 3);
-  std::size_t clipped = 0;
+  std::size_t clipped[3] = {};
   for (std::uint32_t row = 0; row < kRows; row += 7) {
     std::vector<std::uint32_t> others = all;
     others.erase(others.begin() + row);
@@ -228,10 +228,10 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
         squares += static_cast<long double>(own[p][i]) * static_cast<long double>(own[p][i]);
       }
       REQUIRE(squares <= most[p] * most[p]);
-      clipped += squares > 0.999L * most[p] * most[p] ? 1 : 0;
+      clipped[p] += squares > 0.999L * most[p] * most[p] ? 1 : 0;
     }
   }
-  CHECK(clipped > 10);
+  for (const std::size_t count : clipped) CHECK(count > 2);  // and not needlessly short
 }
 
 TEST_CASE("the gradient of the mean loss is measured whole", "[differences]") {

@@ -189,6 +189,16 @@ TEST_CASE("the count has its share of an example's squared length", "[exact][pri
   });
 }
 
+TEST_CASE("beside its count, an example's cells are no longer than what is left",
+          "[exact][privacy]") {
+  // A program that uses all of the length that it is given.
+  const Dataset data(ExampleShape{{2}, 0}, {3.0f, 4.0f}, {0.0f});
+  const Cells own = cells_of(exact_sum(ExactEcho(1, ExactEcho::Fault::longest), data, Rows{0}, 1.0,
+                                       serial, 0, nullptr, 0.25));
+  CHECK(own[0] > 0);
+  CHECK(squared_length(own) <= kWhole);
+}
+
 TEST_CASE("a small count is a whole number of cells, with no less noise than was asked for",
           "[exact]") {
   const double share = core::count_share(1.0, 1e5);  // 5e-6, or 335.5 cells
