@@ -1,12 +1,13 @@
 #!/usr/bin/python3
-"""Plain training steps of PrivGrad's engine beside PyTorch's, for the networks of `training`.
+"""Training steps of PrivGrad's engine beside PyTorch's, and private ones beside Opacus's.
 
-    sudo apt-get install python3-torch
+    pip install torch opacus
     bench/compare_torch.py [--program build/bench/training] [--rounds 5]
 
-Both train without privacy, on one thread (OMP and BLAS too), on the same shapes: forwards, backwards and the update by plain
-gradient descent. They alternate in rounds, time is the processor's and not the clock's, and the fastest step of each counts.
-Prints one JSON document.
+Plain and private steps on one thread (OMP and BLAS too), on the same shapes: forwards, backwards and the update by plain
+gradient descent; private ones clip to 1 and add noise of multiplier 1. Opacus clips by ghost norms and by its hooks; without
+it, private steps of PyTorch are left empty. All alternate in rounds, time is the processor's and not the clock's, and the
+fastest step of each counts. Prints one JSON document.
 """
 
 import argparse
@@ -21,6 +22,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS
 
 import torch  # noqa: E402  (reads the variables above)
 from torch import nn  # noqa: E402
+
+try:
+    import opacus
+except ImportError:
+    opacus = None
 
 
 def dense():
@@ -58,9 +64,27 @@ class Torch:
         return min(self.step() for _ in range(self.repeats))
 
 
+class Opacus(Torch):
+    """The same network made private."""
+
+    def __init__(self, make, batch, repeats, mode):
+        super().__init__(make, batch, repeats)
+        data = torch.utils.data.TensorDataset(self.images, self.labels)
+        engine = opacus.PrivacyEngine()
+        settings = {"module": self.network, "optimizer": torch.optim.SGD(self.network.parameters(), lr=1e-6),
+                    "data_loader": torch.utils.data.DataLoader(data, batch_size=batch), "noise_multiplier": 1.0,
+                    "max_grad_norm": 1.0, "poisson_sampling": False, "grad_sample_mode": mode}
+        if mode == "ghost":
+            made = engine.make_private(criterion=self.loss, **settings)
+            self.network, self.optimizer, self.loss, _ = made
+        else:
+            self.network, self.optimizer, _ = engine.make_private(**settings)
+
+
 def best_of_ours(program):
     answer = subprocess.run([program, "plain"], check=True, capture_output=True, text=True)
-    return [row["plain_step_ms"] for row in json.loads(answer.stdout)]
+    rows = json.loads(answer.stdout)
+    return [row["plain_step_ms"] for row in rows], [row["private_step_ms"] for row in rows]
 
 
 def main():
@@ -73,20 +97,29 @@ def main():
     torch.set_num_threads(1)
 
     names = ["784-1000-10", "conv 5x5x32, pool, conv 5x5x64, pool, 512, 10"]
-    theirs = [Torch(dense, 256, 25), Torch(conv, 256, 8)]
-    ours_ms, theirs_ms = [float("inf")] * 2, [float("inf")] * 2
+    shapes = [(dense, 256, 25), (conv, 256, 8)]
+    rivals = {"torch": [Torch(*shape) for shape in shapes]}
+    if opacus is not None:
+        rivals["opacus_ghost"] = [Opacus(*shape, "ghost") for shape in shapes]
+        rivals["opacus_hooks"] = [Opacus(*shape, "hooks") for shape in shapes]
+    plain, private = [float("inf")] * 2, [float("inf")] * 2
+    best = {name: [float("inf")] * 2 for name in rivals}
     for _ in range(arguments.rounds):
-        ours_ms = [min(pair) for pair in zip(ours_ms, best_of_ours(arguments.program))]
-        theirs_ms = [min(best, one.best_ms()) for best, one in zip(theirs_ms, theirs)]
+        now_plain, now_private = best_of_ours(arguments.program)
+        plain, private = [[min(pair) for pair in zip(*pairs)] for pairs in ((plain, now_plain), (private, now_private))]
+        for name, pair in rivals.items():
+            best[name] = [min(old, one.best_ms()) for old, one in zip(best[name], pair)]
 
-    print(json.dumps({
-        "torch": torch.__version__,
-        "threads": 1,
-        "networks": [
-            {"network": name, "batch": 256, "privgrad_ms": ours, "torch_ms": other, "privgrad_over_torch": ours / other}
-            for name, ours, other in zip(names, ours_ms, theirs_ms)
-        ],
-    }, indent=2))
+    report = {"torch": torch.__version__, "opacus": getattr(opacus, "__version__", None), "threads": 1, "networks": []}
+    for i, name in enumerate(names):
+        row = {"network": name, "batch": 256, "privgrad_ms": plain[i], "privgrad_private_ms": private[i],
+               "torch_ms": best["torch"][i], "privgrad_over_torch": plain[i] / best["torch"][i]}
+        for rival in ("opacus_ghost", "opacus_hooks"):
+            theirs = best[rival][i] if rival in best else None
+            row[rival + "_ms"] = theirs
+            row[rival + "_over_privgrad_private"] = theirs and theirs / private[i]
+        report["networks"].append(row)
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":
