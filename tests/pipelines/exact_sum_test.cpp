@@ -52,9 +52,9 @@ long double length(const Cells& cells) {
 
 constexpr auto kWhole = static_cast<long double>(core::kExactLevels);
 
-Network network_of(Shape features, std::vector<Layer> layers) {
+Network network_of(const Shape& features, std::vector<Layer> layers) {
   Network network;
-  network.input.features = std::move(features);
+  network.input.features = features;
   network.input.classes = 4;
   network.layers = std::move(layers);
   return network;

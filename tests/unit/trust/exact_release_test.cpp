@@ -383,8 +383,8 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
 
 TEST_CASE("roundings of exact sums that fade are paid for with at most 1e-6 of the noise",
           "[exact][correlated][privacy]") {
-  const auto factor = [](std::uint64_t steps, Value::Object params, std::size_t parameters) {
-    const auto aggregator = tree(steps, std::move(params), 1.0);
+  const auto factor = [](std::uint64_t steps, const Value::Object& params, std::size_t parameters) {
+    const auto aggregator = tree(steps, params, 1.0);
     const core::CorrelatedPart part{*CorrelatedRecipes::of(*aggregator, steps)};
     return core::exact_noise_factor({&part, 1}, parameters);
   };
