@@ -339,8 +339,10 @@ TEST_CASE("a trained model does not betray which grid its noise fell on", "[exac
   // aggregator that adds Gaussian noise, and at noise that dwarfs the data and noise that does not,
   // each weight is a multiple of the cell that noise and bound decide about, with the example and
   // without.
-  for (const char* aggregator : {"{kind: gaussian}", "{kind: tree}", "{kind: tree, momentum: 0.5}",
-                                 "{kind: tree, variance_reduction: true}"}) {
+  for (const char* aggregator :
+       {"{kind: gaussian}", "{kind: tree}", "{kind: tree, momentum: 0.5}",
+        "{kind: tree, variance_reduction: true}",
+        "{kind: tree_reduced, momentum: 0.5, smoothness: 1, gamma: 0.5}"}) {
     for (const double multiplier : {1.0, 10.0}) {
       for (const std::string last : {"0", "0.7"}) {
         Experiment experiment(R"(privgrad: 1
@@ -360,10 +362,12 @@ steps: 1
         write_file(experiment.dir() / "train.csv", csv + last + ",1," + last + "\n");
         experiment.run();
         // Cells of the mechanism's grid, by the definition of release_shift(): between 2^9 and 2^10
-        // of them a standard deviation; here 2^9, over the divisor 4; momentum halves them.
-        const bool is_momentum = std::string(aggregator).find("momentum") != std::string::npos;
-        const double cell =
-            std::exp2(std::floor(std::log2(multiplier)) - 9.0) / 4.0 * (is_momentum ? 0.5 : 1.0);
+        // of them a standard deviation; here 2^9, over the divisor 4; momentum halves them. The
+        // trees of tree_reduced have noise of their own, and so have their cells: finer ones.
+        const std::string kind = aggregator;
+        const auto is = [&](const char* word) { return kind.find(word) != std::string::npos; };
+        const double cell = std::exp2(std::floor(std::log2(multiplier)) - 9.0) / 4.0 *
+                            (is("momentum") ? 0.5 : 1.0) * (is("tree_reduced") ? 0x1p-10 : 1.0);
         for (const float weight : experiment.parameters()) {
           const double cells = static_cast<double>(weight) / cell;
           CHECK(cells == std::round(cells));
