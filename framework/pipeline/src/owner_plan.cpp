@@ -87,7 +87,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .dataset_size = owner.dataset_size,
                       .parameters = setting->parameters,
                       .planned_steps = steps,
-                      .facts = std::move(count.facts),
+                      .facts = count.facts,
                       .auto_values = std::move(count.auto_values),
                       .noise_multiplier = std::move(step_plan.values.noise_multiplier),
                       .clip_norm = std::move(step_plan.values.clip_norm),

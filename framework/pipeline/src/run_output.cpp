@@ -7,6 +7,7 @@
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
