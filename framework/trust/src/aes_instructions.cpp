@@ -66,13 +66,14 @@ PRIVGRAD_AES void counter_blocks_128(const AesRoundKeys& round_keys, std::uint64
     block += kTogether;
     out = out.subspan(kTogether * kBlockBytes);
   }
-  while (!out.empty()) {
-    std::uint8_t last[kBlockBytes];
-    encrypt<1>(keys, domain, block++, last);
-    const std::size_t size = std::min(out.size(), kBlockBytes);
-    std::copy_n(last, size, out.begin());
-    out = out.subspan(size);
+  while (out.size() >= kBlockBytes) {
+    encrypt<1>(keys, domain, block++, out.data());
+    out = out.subspan(kBlockBytes);
   }
+  if (out.empty()) return;
+  std::uint8_t last[kBlockBytes];
+  encrypt<1>(keys, domain, block, last);
+  std::copy_n(last, out.size(), out.begin());
 }
 
 // The wider ones count in the processor's order of bytes, with vector additions, and turn the bytes
@@ -82,6 +83,7 @@ PRIVGRAD_VAES_256 void counter_blocks_256(const AesRoundKeys& round_keys, std::u
                                           std::uint64_t block, std::span<std::uint8_t> out) {
   constexpr std::size_t kBlocks = 2;
   constexpr std::size_t kBytes = kTogether * kBlocks * kBlockBytes;
+  if (out.size() < kBytes) return counter_blocks_128(round_keys, domain, block, out);
   __m256i keys[11];
   for (std::size_t i = 0; i < 11; ++i) {
     __m128i key;
@@ -122,6 +124,7 @@ PRIVGRAD_VAES_512 void counter_blocks_512(const AesRoundKeys& round_keys, std::u
                                           std::uint64_t block, std::span<std::uint8_t> out) {
   constexpr std::size_t kBlocks = 4;
   constexpr std::size_t kBytes = kTogether * kBlocks * kBlockBytes;
+  if (out.size() < kBytes) return counter_blocks_128(round_keys, domain, block, out);
   __m512i keys[11];
   for (std::size_t i = 0; i < 11; ++i) {
     __m128i key;
