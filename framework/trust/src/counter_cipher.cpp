@@ -27,17 +27,19 @@ using Key = std::span<const std::uint8_t, 16>;
 
 class ByInstructions {
  public:
-  explicit ByInstructions(Key key) : keys_(aes_round_keys(key)) {}
+  explicit ByInstructions(Key key)
+      : keys_(aes_round_keys(key)), counter_blocks_(aes_variants().front().counter_blocks) {}
   ByInstructions(const ByInstructions&) = delete;
   ByInstructions& operator=(const ByInstructions&) = delete;
   ~ByInstructions() { sodium_memzero(&keys_, sizeof keys_); }
 
   void read(std::uint64_t domain, std::uint64_t block, std::span<std::uint8_t> out) {
-    aes_counter_blocks(keys_, domain, block, out);
+    counter_blocks_(keys_, domain, block, out);
   }
 
  private:
   AesRoundKeys keys_;
+  AesCounterFunction* counter_blocks_;
 };
 
 class ByOpenSsl {

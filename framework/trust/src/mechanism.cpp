@@ -108,24 +108,58 @@ double noise_in_cells(double multiplier, std::uint64_t levels) {
              : product;
 }
 
-/// values = width * cells, as floats.
-/// \param cells  at most a chunk of them.
+/// values = width * cells, as floats, with the double that `to_double` makes of a cell.
 /// \returns whether all of them are finite.
-bool to_floats(std::span<const std::int64_t> cells, double width, std::span<float> values) {
-  std::array<double, kNormalsPerChunk> memory;
-  double* doubles = memory.data();
-  float* to = values.data();
-  const std::size_t size = cells.size();
-  to_doubles(cells.data(), size, doubles);
+template <class ToDouble>
+__attribute__((always_inline)) inline bool to_floats(std::span<const std::int64_t> cells,
+                                                     double width, float* values,
+                                                     const ToDouble& to_double) {
+  const std::int64_t* from = cells.data();
   std::uint32_t bad = 0;
-  std::uint32_t* any_bad = &bad;
-  in_wide_registers([=] {
-    for (std::size_t i = 0; i < size; ++i) {
-      to[i] = static_cast<float>(doubles[i] * width);
-      *any_bad |= is_finite(to[i]) ? 0u : 1u;
-    }
-  });
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    values[i] = static_cast<float>(to_double(from[i]) * width);
+    bad |= is_finite(values[i]) ? 0u : 1u;
+  }
   return bad == 0;
+}
+
+bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* values) {
+  return to_floats(
+      cells, width, values,
+      [](std::int64_t k) __attribute__((always_inline)) { return static_cast<double>(k); });
+}
+
+#if defined(__x86_64__)
+/// AVX2 has no conversion of 64-bit integers; those that the one in use is not for are rare enough
+/// to be done again.
+[[gnu::target("avx2")]] bool to_floats_avx2(std::span<const std::int64_t> cells, double width,
+                                            float* values) {
+  std::uint64_t seen = 0;
+  const bool all_finite = to_floats(
+      cells, width, values, [&](std::int64_t k) __attribute__((always_inline)) {
+        seen |= beyond_shifted(k);
+        return shifted_to_double(k);
+      });
+  return seen == 0 ? all_finite : to_floats_plain(cells, width, values);
+}
+
+[[gnu::target("avx512f,avx512dq,avx512vl")]] bool to_floats_avx512(
+    std::span<const std::int64_t> cells, double width, float* values) {
+  return to_floats(
+      cells, width, values,
+      [](std::int64_t k) __attribute__((always_inline)) { return static_cast<double>(k); });
+}
+#endif
+
+using ToFloats = bool (*)(std::span<const std::int64_t>, double, float*);
+
+/// The same bits from all: each rounds a cell to a double, to the nearest, and the product twice.
+ToFloats find_to_floats() {
+#if defined(__x86_64__)
+  if (instruction_set() >= InstructionSet::avx512) return to_floats_avx512;
+  if (instruction_set() >= InstructionSet::avx2) return to_floats_avx2;
+#endif
+  return to_floats_plain;
 }
 
 /// The smallest float that is no smaller: noise is never less than what was paid for.
@@ -343,6 +377,7 @@ Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGri
   const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
   std::vector<float> released(cells.size());
   std::atomic<bool> all_finite = true;
+  static const ToFloats to_floats = find_to_floats();
   for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
     RoundedGaussianStream noise(noise_key_, node);
     std::array<std::int64_t, kNormalsPerChunk> noised{};
@@ -352,7 +387,7 @@ Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGri
       fetch(cells.data() + begin, size);
       fetch(released.data() + begin, size);
       noise.release(begin, sigma, shift, std::span(cells).subspan(begin, size), out);
-      if (!to_floats(out, width, std::span(released).subspan(begin, size))) all_finite = false;
+      if (!to_floats(out, width, released.data() + begin)) all_finite = false;
     }
   });
   return TrustBase::released(std::move(released), l2_bound * multiplier / divisor, all_finite);

@@ -15,22 +15,29 @@ void fetch(const T* values, std::size_t size) {
   for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
 }
 
-/// doubles[i] = whole[i], to the nearest where it is beyond 2^53.
-///
-/// Below 2^51 by an addition and a subtraction, which every instruction set has in vectors, unlike
-/// the conversion: 1.5 2^52 + k has k in its lowest bits.
-inline void to_doubles(const std::int64_t* whole, std::size_t size, double* doubles) {
+/// A whole number in [-2^51, 2^51) as a double, by an addition and a subtraction, which every
+/// instruction set has in vectors, unlike the conversion: 1.5 2^52 + k has k in its lowest bits.
+__attribute__((always_inline)) inline double shifted_to_double(std::int64_t whole) {
   constexpr std::uint64_t kMagic = 0x4338000000000000;  // the bits of 1.5 * 2^52
+  return std::bit_cast<double>(static_cast<std::uint64_t>(whole) + kMagic) - 0x1.8p52;
+}
+
+/// Not 0 where a number is outside that range.
+__attribute__((always_inline)) inline std::uint64_t beyond_shifted(std::int64_t whole) {
+  return (static_cast<std::uint64_t>(whole) + (std::uint64_t{1} << 51)) >> 52;
+}
+
+/// doubles[i] = whole[i], to the nearest where it is beyond 2^53.
+inline void to_doubles(const std::int64_t* whole, std::size_t size, double* doubles) {
   std::uint64_t beyond = 0;
   std::uint64_t* any_beyond = &beyond;
   in_wide_registers([=] {
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < size; ++i) {
-      const auto k = static_cast<std::uint64_t>(whole[i]);
-      seen |= k + (std::uint64_t{1} << 51);
-      doubles[i] = std::bit_cast<double>(k + kMagic) - 0x1.8p52;
+      seen |= beyond_shifted(whole[i]);
+      doubles[i] = shifted_to_double(whole[i]);
     }
-    *any_beyond = seen >> 52;
+    *any_beyond = seen;
   });
   if (beyond == 0) return;
   for (std::size_t i = 0; i < size; ++i) doubles[i] = static_cast<double>(whole[i]);

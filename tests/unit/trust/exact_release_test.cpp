@@ -1,8 +1,11 @@
 // Releases of sums in whole numbers: what leaves a mechanism, down to the bit.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "fake_accountant.hpp"
@@ -127,6 +130,35 @@ std::vector<std::vector<double>> expected_releases(const CorrelatedRecipes& reci
   return releases;
 }
 
+/// A program whose sums are what the test writes.
+class ScriptedCells final : public Program, public ExactClipping {
+ public:
+  explicit ScriptedCells(Cells cells) : cells_(std::move(cells)) {}
+  std::size_t parameter_count() const override { return cells_.size(); }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch&, std::span<float>) const override {}
+  Evaluation evaluate(const Batch&) const override { return {}; }
+  std::size_t groups() const override { return 1; }
+  std::size_t pass_rows() const override { return 1; }
+  std::unique_ptr<Pass> make_pass(std::size_t) const override {
+    return std::make_unique<Nothing>();
+  }
+  void backward(const Batch&, Pass&, std::span<double> squared_norms) const override {
+    std::fill(squared_norms.begin(), squared_norms.end(), 1.0);
+  }
+  void make_cells(Pass&, std::span<const double>, std::uint64_t,
+                  std::span<SquaredLength> lengths) const override {
+    std::fill(lengths.begin(), lengths.end(), SquaredLength{0, 1});
+  }
+  void add_cells(Pass&, std::span<const std::uint8_t>, std::span<std::int64_t> sum) const override {
+    std::copy(cells_.begin(), cells_.end(), sum.begin());
+  }
+
+ private:
+  class Nothing final : public Pass {};
+  Cells cells_;
+};
+
 }  // namespace
 
 TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance",
@@ -154,6 +186,34 @@ TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance
         mechanism.release(sum_of(example(kSize, 1), 2.0), kAdjacency, payments.take(0), 10.0);
     CHECK(values(released) == expected);
     CHECK(released.noise_stddev() == 2.0 * 5.0 / 10.0);
+  }
+}
+
+// The plain conversion of each cell alone is what the vectors' must be, on both sides of 2^51 and of
+// 2^53, where their ways part.
+TEST_CASE("exact releases of large sums are rounded as small ones are", "[exact][mechanism]") {
+  constexpr std::int64_t kOne = 1;
+  for (const std::int64_t around : {kOne << 20, kOne << 51, kOne << 53, kOne << 62}) {
+    for (const std::int64_t sign : {-1, 1}) {
+      Cells cells(5000, 12345);
+      for (std::size_t i = 0; i < cells.size(); i += 1500)
+        cells[i] = sign * (around + static_cast<std::int64_t>(i) - 2000);
+      const ScriptedCells program(cells);
+      const Dataset data(ExampleShape{{1}, 0}, {0.0f}, {0.0f});
+      const RandomKey key = RandomKey::from_seed(11);
+      const double multiplier = 0x1p-28;  // a quarter of a cell
+      RoundedGaussianStream(key, 0).release(0, 0.25, 0, cells, cells);
+      std::vector<float> expected;
+      for (const std::int64_t cell : cells)
+        expected.push_back(static_cast<float>(static_cast<double>(cell) * (3.0 * 0x1p-26 / 7.0)));
+      const auto aggregator = independent_noise(multiplier);
+      Mechanism mechanism(aggregator, key, serial);
+      Payments payments({Event::gaussian(multiplier)});
+      const Released released =
+          mechanism.release(exact_sum(program, data, std::vector<std::uint32_t>{0}, 3.0, serial),
+                            kAdjacency, payments.take(0), 7.0);
+      CHECK(values(released) == expected);
+    }
   }
 }
 
