@@ -25,6 +25,13 @@ double most_noise(const PlanNumbers& plan, const CorrelatedPlan* correlated) {
   return most;
 }
 
+/// Twice the expected size, for samplers whose batches vary a little.
+std::uint64_t planned_rows(const PlanNumbers& plan) {
+  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
+  const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostBatchRows));
+  return static_cast<std::uint64_t>(std::max(1.0, most));
+}
+
 /// How many contributions a running sum can hold: those of all rows in the steps that it remembers.
 double most_contributions(const PlanNumbers& plan, const CorrelatedRecipes& recipes) {
   double keep = 0.0;
@@ -32,17 +39,17 @@ double most_contributions(const PlanNumbers& plan, const CorrelatedRecipes& reci
     keep = std::max(keep, std::fabs(recipes.keep(step)));
   const auto steps = static_cast<double>(recipes.steps());
   const double remembered = keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
-  return remembered * static_cast<double>(most_rows(plan));
+  return remembered * static_cast<double>(planned_rows(plan));
 }
 
 constexpr const char* kRemedy = "; use arithmetic: float, which is listed as unaccounted";
 
 }  // namespace
 
-std::uint64_t most_rows(const PlanNumbers& plan) {
-  const double largest = *std::max_element(plan.batch_size.begin(), plan.batch_size.end());
-  const double most = std::min(std::ceil(2.0 * largest), static_cast<double>(kMostBatchRows));
-  return static_cast<std::uint64_t>(std::max(1.0, most));
+std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan) {
+  // Where examples come and go, how many there are is private, and so may be how many a batch has.
+  if (manifest.adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
+  return planned_rows(plan);
 }
 
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
@@ -62,7 +69,7 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                         " contributions, allowed in exact arithmetic are " + format_number(kRoom) +
                         kRemedy);
     }
-    const double factor = exact_noise_factor(correlated->parts, plan.parameters, most_rows(plan));
+    const double factor = exact_noise_factor(correlated->parts, plan.parameters, most_rows(manifest, plan));
     if (!(factor <= kLargestNoiseFactor)) {
       throw ConfigError("would need " + format_number(factor) +
                         " times its noise for the roundings of exact arithmetic, allowed is 1 + "

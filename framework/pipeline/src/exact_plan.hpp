@@ -13,8 +13,8 @@ namespace privgrad::core {
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated);
 
-/// Examples that a batch of a correlated plan can have. Public: the order of such batches is, and
-/// their sizes with it.
-std::uint64_t most_rows(const PlanNumbers& plan);
+/// Examples that a batch of a correlated plan can have, as far as that is public: under
+/// `add_or_remove_one` any number.
+std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan);
 
 }  // namespace privgrad::core

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exact_plan.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
@@ -64,7 +65,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated)
-    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor, most_rows(plan));
+    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
+                        most_rows(manifest_, plan));
   if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
   if (plan.noise_adapts) adaptive_noise_.emplace(plan, *made_.aggregator, data, key, executor);
   made_.optimizer->start(plan_.parameters);
@@ -171,6 +173,8 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
   if (!ledger_) {
+    if (plan_.noise_multiplier[step] != 0.0)
+      throw PrivacyError("a step with noise needs a ledger, and none was opened");
     Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
                                    manifest_.microbatch_size, &bench.memory, plan_.unit);
     return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)

@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include "privgrad/accountant.hpp"
 #include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/aggregator.hpp"
@@ -63,11 +68,21 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   const std::size_t after = element_count(shape);
   const std::span<const float> features = data.features();
   std::vector<float> result(data.rows() * after);
+  std::vector<std::size_t> overflown;
   for (std::size_t row = 0; row < data.rows(); ++row) {
-    transform.apply_row(features.subspan(row * before, before),
-                        std::span(result).subspan(row * after, after));
+    const auto out = std::span(result).subspan(row * after, after);
+    transform.apply_row(features.subspan(row * before, before), out);
+    if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
+    std::fill(out.begin(), out.end(), 0.0f);
+    overflown.push_back(row);
   }
   data.replace_features(shape, std::move(result));
+  // To stop here would tell of one row. Its gradient will not be finite, and counts as zero.
+  const std::span<float> written = data.features();
+  for (const std::size_t row : overflown) {
+    const auto out = written.subspan(row * after, after);
+    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 ParamSpec statistics_param() {

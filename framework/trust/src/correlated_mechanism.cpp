@@ -108,7 +108,9 @@ double noise_factor_of(std::span<const CorrelatedRecipes* const> parts,
     const double error = ExactPart::relative_error(*recipes, size);
     squares += error * error;
   }
-  return 1.0 + std::sqrt(squares) * most_noise(*parts.front());
+  if (squares == 0.0) return 1.0;
+  constexpr double kRoundings = 1.0 + 0x1p-50;  // of the noise that it multiplies, and of itself
+  return (1.0 + std::sqrt(squares) * most_noise(*parts.front())) * kRoundings;
 }
 
 }  // namespace

@@ -69,22 +69,34 @@ double memory_of(const CorrelatedRecipes& recipes) {
   return keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
 }
 
-/// E of exact_part.hpp, in units of 2^-F cells.
+/// Whether running sums are multiplied by something else than 0 and 1.
+bool multiplies(const CorrelatedRecipes& recipes) {
+  for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
+    if (recipes.keep(step) != 0.0 && recipes.keep(step) != 1.0) return true;
+  }
+  return false;
+}
+
+/// E of exact_part.hpp but for its last term, in units of 2^-F cells.
 double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
-  bool multiplies = false;
-  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
-    multiplies = multiplies || (recipes.keep(step) != 0.0 && recipes.keep(step) != 1.0);
   const auto [shares, terms] = most_shares(recipes);
   const double memory = memory_of(recipes);
-  const double of_sum = multiplies ? memory * (1.0 + shares) : 0.0;
+  const double of_sum = multiplies(recipes) ? memory * (1.0 + shares) : 0.0;
   return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
 }
 
 /// What roundings can move all releases by, in units of the noise, with F fractional bits.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
+  // Constants beyond what fixed() holds, or sums that grow of themselves: nothing is proved of them.
+  if (most_shares(recipes).first >= 4.0 || !std::isfinite(memory_of(recipes)))
+    return std::numeric_limits<double>::infinity();
+  const double memory = memory_of(recipes);
+  const double of_constants =
+      multiplies(recipes) ? 64.0 * memory * memory * most_shares(recipes).first : 0.0;
   const double sigma =
       std::ldexp(noise_range(recipes).first * static_cast<double>(kExactLevels), bits);
-  return std::sqrt(static_cast<double>(recipes.steps())) * roundings(recipes, size) / sigma;
+  const double error = roundings(recipes, size) + std::ldexp(of_constants, bits - 32);
+  return std::sqrt(static_cast<double>(recipes.steps())) * error / sigma;
 }
 
 /// Fractional bits of running sums, and how wide they are.
@@ -99,8 +111,9 @@ FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& 
   const auto [least, most] = noise_range(recipes);
   constexpr auto kCells = static_cast<double>(kExactLevels);
   const int of_noise = std::clamp(58 - std::ilogb(most * kCells), 0, 32);
-  const double largest = memory_of(recipes) * (1.0 + most_shares(recipes).first) * kCells *
-                         static_cast<double>(size.most_rows);
+  constexpr double kMostBound = 2.0;  // of a contribution: that of a difference of gradients
+  const double largest = memory_of(recipes) * (1.0 + most_shares(recipes).first) * kMostBound *
+                         kCells * static_cast<double>(size.most_rows);
   const int of_sums = std::isfinite(largest) ? 61 - std::ilogb(largest) : -1;
   const int bits = std::min(of_noise, of_sums);
   constexpr double kFine = 2e-7;
@@ -272,6 +285,9 @@ class WholePart final : public ExactPart {
                   std::span(memory).first(size));
     const unsigned shift = shift_;
     const double factor = piece.factor;
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) out[i] = wrapped(out[i], shift);
+    });
     std::array<double, kChunk> real;
     double* doubles = real.data();
     to_doubles(out, size, doubles);

@@ -35,7 +35,10 @@ namespace privgrad::core {
 /// of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where keep is
 /// 0 or 1), and to that of D_t at most
 ///
-///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A).
+///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A) + 2^(F - 26) A^2 sum_i |share_i|.
+///
+/// The last term is for the c_i themselves, products of up to n doubles of which each rounds by 2^-53:
+/// n K(n) is at most A, and a difference of s_i at most 2^(F + 27) A units.
 ///
 /// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the triangle
 /// inequality the mechanism's sensitivity grows by no more than that. relative_error() says what it

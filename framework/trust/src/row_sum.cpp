@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "privgrad/finite.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 
@@ -30,6 +31,10 @@ class RowsThemselves final : public Program, public ReproducibleRows {
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
                       Executor& executor) {
   const std::size_t count = rows.size() / width;
+  for (std::size_t first = 0; first < rows.size(); first += width) {
+    const auto row = std::span(rows).subspan(first, width);
+    if (!all_finite(row)) std::fill(row.begin(), row.end(), 0.0f);
+  }
   const Dataset data({{width}, 0}, std::move(rows), std::vector<float>(count, 0.0f));
   const std::vector<ParameterGroup> groups{{"rows", 0, width}};
   const LongestStay rule;

@@ -27,6 +27,13 @@ __attribute__((always_inline)) inline std::uint64_t beyond_shifted(std::int64_t 
   return (static_cast<std::uint64_t>(whole) + (std::uint64_t{1} << 51)) >> 52;
 }
 
+/// The coarse cell of a release of a sum that is itself known modulo 2^64 fine cells: modulo
+/// 2^(64 - shift), as a signed number. A sum that wrapped comes out as if it had not: what is released
+/// is a function of sum + Z, and does not tell on which side of 2^63 the sum was.
+inline std::int64_t wrapped(std::int64_t cell, unsigned shift) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(cell) << shift) >> shift;
+}
+
 /// doubles[i] = whole[i], to the nearest where it is beyond 2^53.
 inline void to_doubles(const std::int64_t* whole, std::size_t size, double* doubles) {
   std::uint64_t beyond = 0;

@@ -6,6 +6,7 @@
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/powers.hpp"
 #include "privgrad/wide_registers.hpp"
 
 namespace {
@@ -31,10 +32,8 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
     check(parameters, gradient, context.learning_rate);
-    const double t = static_cast<double>(count() + 1);
-    // 1 - beta^t, without cancellation for beta near 1.
-    const double weights1 = -std::expm1(t * std::log(beta1_));
-    const double weights2 = -std::expm1(t * std::log(beta2_));
+    const double weights1 = privgrad::one_minus_power(beta1_, count() + 1);
+    const double weights2 = privgrad::one_minus_power(beta2_, count() + 1);
     const double rate = context.learning_rate / weights1;
     const double root_scale = 1.0 / std::sqrt(weights2);
 

@@ -6,6 +6,7 @@
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/powers.hpp"
 #include "privgrad/wide_registers.hpp"
 
 namespace {
@@ -73,11 +74,9 @@ class Momentum final : public privgrad::Optimizer,
   static constexpr std::size_t kCounterSize = 2;
   static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;  // exact in float32
 
-  /// What the weights of the gradients in v add up to after so many steps and one more: 1 - beta^t,
-  /// without cancellation for beta near 1.
+  /// What the weights of the gradients in v add up to after so many steps and one more: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
-    const double t = static_cast<double>(steps + 1);
-    return bias_corrected_ ? -std::expm1(t * std::log(beta_)) : 1.0;
+    return bias_corrected_ ? privgrad::one_minus_power(beta_, steps + 1) : 1.0;
   }
 
   std::uint64_t count() const {

@@ -441,6 +441,49 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
   }
 }
 
+TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what is left",
+          "[exact][correlated][privacy]") {
+  // R_t = 2 R_{t-1} + y_t: the releases double until they wrap. Expected by the definition, with
+  // R_t modulo 2^(64 - h); D_t = s_t - 2 s_{t-1} stays small.
+  constexpr std::uint64_t kSteps = 60;
+  constexpr std::size_t kSize = 700;
+  const auto recipe = [](std::uint64_t step) {
+    ReleaseRecipe made{.keep = 1.0, .earlier = {}, .noise = {{step, 2.0}}};
+    if (step > 0) made.earlier.push_back({.step = step - 1, .share = 2.0});
+    return made;
+  };
+  const auto recipes = CorrelatedRecipes::of(recipe, kSteps);
+  const double sigma = 2.0 * static_cast<double>(kExactLevels);
+  const unsigned shift = release_shift(sigma);
+  const RandomKey key = RandomKey::from_seed(6);
+  CorrelatedMechanism mechanism(recipes, key, serial);
+  Payments payments(recipes);
+  const Cells x = core::cells_for_testing(sum_of(example(kSize, 3), 32.0));
+  std::vector<std::uint64_t> r(kSize, 0);
+  std::size_t wrong = 0;
+  double largest = 0.0;
+  for (std::uint64_t t = 0; t < kSteps; ++t) {
+    Cells y(kSize);
+    for (std::size_t i = 0; i < kSize; ++i)  // s_t = (t + 1) x
+      y[i] = (static_cast<std::int64_t>(t + 1) - 2 * static_cast<std::int64_t>(t)) * x[i];
+    RoundedGaussianStream(key, t).release(0, sigma, shift, y, y);
+    const Released released = mechanism.release(sum_of(example(kSize, 3), 32.0), payments.take(t),
+                                                32.0 / static_cast<double>(kExactLevels));
+    for (std::size_t i = 0; i < kSize; ++i) {
+      r[i] = 2 * r[i] + static_cast<std::uint64_t>(y[i]);
+      const auto cell = static_cast<std::int64_t>(r[i] << shift) >> shift;
+      const double expected = std::ldexp(static_cast<double>(cell), static_cast<int>(shift));
+      wrong += std::fabs(static_cast<double>(released.values()[i]) - expected) <=
+                       1e-6 * std::fabs(expected)
+                   ? 0
+                   : 1;
+      largest = std::max(largest, std::fabs(expected));
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(largest > 0x1p62);  // they did wrap
+}
+
 TEST_CASE("roundings of exact sums that fade are paid for with at most 1e-6 of the noise",
           "[exact][correlated][privacy]") {
   const auto factor = [](std::uint64_t steps, const Value::Object& params, std::size_t parameters) {

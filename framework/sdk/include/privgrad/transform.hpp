@@ -73,7 +73,8 @@ class PRIVGRAD_API RowTransform {
   virtual void apply_row(std::span<const float> features, std::span<float> out) const = 0;
 };
 
-/// Transform::apply() for a transform with that ability.
+/// Transform::apply() for a transform with that ability. An example that overflows becomes NaN, and
+/// stays among the others: to refuse it would tell of it, and its gradient counts as zero.
 /// \param shape  of what becomes of an example.
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data);
