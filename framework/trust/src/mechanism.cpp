@@ -387,7 +387,6 @@ Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGri
       fetch(cells.data() + begin, size);
       fetch(released.data() + begin, size);
       noise.release(begin, sigma, shift, std::span(cells).subspan(begin, size), out);
-      for (std::int64_t& cell : out) cell = wrapped(cell, shift);
       if (!to_floats(out, width, released.data() + begin)) all_finite = false;
     }
   });
