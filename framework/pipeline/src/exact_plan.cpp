@@ -69,7 +69,8 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                         " contributions, allowed in exact arithmetic are " + format_number(kRoom) +
                         kRemedy);
     }
-    const double factor = exact_noise_factor(correlated->parts, plan.parameters, most_rows(manifest, plan));
+    const double factor =
+        exact_noise_factor(correlated->parts, plan.parameters, most_rows(manifest, plan));
     if (!(factor <= kLargestNoiseFactor)) {
       throw ConfigError("would need " + format_number(factor) +
                         " times its noise for the roundings of exact arithmetic, allowed is 1 + "
