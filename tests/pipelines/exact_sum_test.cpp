@@ -359,7 +359,8 @@ steps: 1
                               {std::string("aggregator=") + aggregator,
                                "schedules.noise_multiplier=" + std::to_string(multiplier)});
         std::string csv = "a,b,y\n0,0,0\n0,0,0\n0,0,0\n";
-        write_file(experiment.dir() / "train.csv", csv + last + ",1," + last + "\n");
+        csv.append(last).append(",1,").append(last).append("\n");
+        write_file(experiment.dir() / "train.csv", csv);
         experiment.run();
         // Cells of the mechanism's grid, by the definition of release_shift(): between 2^9 and 2^10
         // of them a standard deviation; here 2^9, over the divisor 4; momentum halves them. The

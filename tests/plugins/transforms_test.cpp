@@ -18,7 +18,6 @@
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
-using privgrad::IoError;
 using privgrad::RowTransform;
 using privgrad::Shape;
 using privgrad::Split;
@@ -120,6 +119,7 @@ TEST_CASE("standardize: a constant feature becomes 0 even if its mean is not exa
 TEST_CASE("standardize: sums in double", "[transform]") {
   // In float32 the sum of 30000 values near 1.2e6 loses all of the +-1 around the mean.
   std::vector<float> features;
+  features.reserve(30000);
   for (int i = 0; i < 30000; ++i) features.push_back(i % 2 == 0 ? 1234566.0f : 1234568.0f);
   auto data = rows_of(1, features);
   const auto standardize = transform("standardize");

@@ -84,7 +84,8 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
 
   void set_count(std::uint64_t count) {
     state_[2 * size_] = static_cast<float>(count % kDigit);
-    state_[2 * size_ + 1] = static_cast<float>(count / kDigit);
+    const std::uint64_t upper = count / kDigit;
+    state_[2 * size_ + 1] = static_cast<float>(upper);
   }
 
   void check(std::span<const float> parameters, const privgrad::Released& gradient,

@@ -86,7 +86,8 @@ class Momentum final : public privgrad::Optimizer,
 
   void set_count(std::uint64_t count) {
     state_[size_] = static_cast<float>(count % kDigit);
-    state_[size_ + 1] = static_cast<float>(count / kDigit);
+    const std::uint64_t upper = count / kDigit;
+    state_[size_ + 1] = static_cast<float>(upper);
   }
 
   void check(std::span<const float> parameters, const privgrad::Released& gradient,
