@@ -1,6 +1,7 @@
 // The core's exact sums on the cpu backend, from files to whole numbers.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
@@ -419,6 +420,38 @@ steps: 1
 )";
   const std::string head = "a,b,y\n1,2,0\n", tail = "2,-1,1\n";
   CHECK(sum_of_file(yaml, head + "3e38,1,1\n" + tail) == sum_of_file(yaml, head + tail));
+}
+
+TEST_CASE("a step with noise is not made without a ledger, nor before it is paid for",
+          "[exact][privacy]") {
+  for (const char* aggregator :
+       {"{kind: gaussian}", "{kind: gaussian, arithmetic: float}", "{kind: tree}",
+        "{kind: tree_reduced, momentum: 0.5, smoothness: 1, gamma: 0.1}"}) {
+    Experiment experiment(R"(privgrad: 1
+name: unpaid
+seed: 1
+data: {kind: synthetic, rows: 20, dimensions: 3}
+model: {kind: linear}
+sampler: {kind: shuffle, batch_size: 5, fresh: false}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.01}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp}}
+steps: 8
+)",
+                          {std::string("aggregator=") + aggregator});
+    const core::Plan& plan = experiment.plan();
+    const auto executor = core::make_executor(1);
+    core::Workbench bench = core::make_workbench(plan, *executor);
+    const core::RandomKey key = core::RandomKey::from_seed(1);
+    bench.load(core::initial_parameters(plan, key));
+    const core::RunData data = core::read_data(*plan.manifest, *plan.setting);
+    core::Trainer trainer(plan, data.train, std::nullopt, key, *executor);
+    CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("none was opened"));
+    trainer.open_ledger(experiment.dir() / "ledger.jsonl", nlohmann::json::object());
+    CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("nobody paid for"));
+    REQUIRE(trainer.pay_for(0));
+    CHECK(trainer.take_step(0, bench));
+  }
 }
 
 TEST_CASE("exact sum: a sampler that repeats or invents rows is caught", "[exact][privacy]") {

@@ -32,16 +32,6 @@ std::uint64_t planned_rows(const PlanNumbers& plan) {
   return static_cast<std::uint64_t>(std::max(1.0, most));
 }
 
-/// How many contributions a running sum can hold: those of all rows in the steps that it remembers.
-double most_contributions(const PlanNumbers& plan, const CorrelatedRecipes& recipes) {
-  double keep = 0.0;
-  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
-    keep = std::max(keep, std::fabs(recipes.keep(step)));
-  const auto steps = static_cast<double>(recipes.steps());
-  const double remembered = keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
-  return remembered * static_cast<double>(planned_rows(plan));
-}
-
 constexpr const char* kRemedy = "; use arithmetic: float, which is listed as unaccounted";
 
 }  // namespace
@@ -63,7 +53,8 @@ void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
     }
     if (correlated == nullptr) return;
     constexpr double kRoom = 0x1p61 / kCells;
-    const double contributions = most_contributions(plan, correlated->parts.front().recipes);
+    const double contributions = correlated->parts.front().recipes.remembered_steps() *
+                                 static_cast<double>(planned_rows(plan));
     if (!(contributions <= kRoom)) {
       throw ConfigError("adds up " + format_number(contributions) +
                         " contributions, allowed in exact arithmetic are " + format_number(kRoom) +

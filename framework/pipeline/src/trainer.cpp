@@ -143,6 +143,8 @@ void Trainer::draw_batch(std::uint64_t step) {
 }
 
 Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
+  if (!ledger_ && plan_.noise_multiplier[step] != 0.0)
+    throw PrivacyError("a step with noise needs a ledger, and none was opened");
   const bool adaptive = plan_.clip_norm_adapts();
   if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
   const double share = adaptive ? plan_.count_share[step] : 0.0;
@@ -173,8 +175,6 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
   if (!ledger_) {
-    if (plan_.noise_multiplier[step] != 0.0)
-      throw PrivacyError("a step with noise needs a ledger, and none was opened");
     Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
                                    manifest_.microbatch_size, &bench.memory, plan_.unit);
     return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)
@@ -215,6 +215,7 @@ Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
 }
 
 Receipt Trainer::take_receipt() {
+  if (receipts_.empty()) throw PrivacyError("a step is about to be made that nobody paid for");
   Receipt receipt = std::move(receipts_.front());
   receipts_.pop_front();
   return receipt;

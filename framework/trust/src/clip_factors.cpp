@@ -74,7 +74,7 @@ double factor_to_bound(std::span<const double> vector, double bound) {
 }
 
 bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
-                  std::span<double> factors, double slack) {
+                  std::span<double> factors) {
   double whole = 0.0;
   for (const double squares : squared_norms) whole += squares;
   if (!std::isfinite(whole)) {
@@ -84,7 +84,7 @@ bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
   // A factor that the rule forgets to write is 0, instead of one of another example.
   std::fill(factors.begin(), factors.end(), 0.0);
   clip.rule.factors(squared_norms, clip.clip_norm, factors);
-  cap(squared_norms, clip.clip_norm - slack, factors);
+  cap(squared_norms, clip.clip_norm, factors);
   return std::sqrt(whole) <= clip.clip_norm;
 }
 

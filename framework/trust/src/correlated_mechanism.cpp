@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exact_part.hpp"
+#include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/exact_sum.hpp"
@@ -16,7 +17,6 @@
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
-#include "whole_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -26,9 +26,6 @@ struct Weighted {
   const float* values;
   double weight;
 };
-
-/// Elements of a part of work: a whole number of chunks of normals.
-constexpr std::size_t kPart = 32 * kNormalsPerChunk;
 
 [[noreturn]] void throw_mixed() {
   throw PrivacyError(
@@ -332,12 +329,11 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   std::atomic<bool> is_finite = true;
   const double scale = recipes.scale(step);
   const double factor = scale / divisor;
-  executor_.for_each_chunk((values.size() + kPart - 1) / kPart, [&](std::size_t chunk) {
+  for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
     std::vector<NormalStream> nodes;
     for (const NoiseTerm& term : recipes.noise(step)) nodes.emplace_back(part.key, term.node);
     NewNoise noise;
-    const std::size_t end = std::min(values.size(), (chunk + 1) * kPart);
-    for (std::size_t begin = chunk * kPart; begin < end; begin += kNormalsPerChunk) {
+    for (; begin < end; begin += kNormalsPerChunk) {
       const std::size_t size = std::min(kNormalsPerChunk, end - begin);
       const std::span<float> x(values.data() + begin, size);
       fetch(x.data(), size);

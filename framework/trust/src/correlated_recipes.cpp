@@ -106,6 +106,14 @@ void CorrelatedRecipes::refuse_repeated_nodes() const {
                      "that step");
 }
 
+double CorrelatedRecipes::remembered_steps() const {
+  double most = 0.0;
+  for (const double keep : keep_) most = std::max(most, std::fabs(keep));
+  if (most > 1.0) return std::numeric_limits<double>::infinity();
+  const auto all = static_cast<double>(steps());
+  return most < 1.0 ? std::min(all, 1.0 / (1.0 - most)) : all;
+}
+
 std::uint64_t CorrelatedRecipes::most_kept() const {
   std::vector<std::uint64_t> forgotten(steps(), 0);  // after each step
   std::uint64_t kept = 0;

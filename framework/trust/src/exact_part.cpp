@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/box_muller.hpp"
 #include "privgrad/trust/exact_sum.hpp"
@@ -23,9 +23,6 @@ __extension__ using Wide = __int128;
 __extension__ using UnsignedWide = unsigned __int128;
 
 constexpr std::size_t kChunk = kNormalsPerChunk;
-/// Elements of a part of work: a whole number of chunks of noise.
-constexpr std::size_t kPart = 32 * kChunk;
-
 bool is_whole(const CorrelatedRecipes& recipes) {
   for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
     if (recipes.keep(step) != 0.0 && recipes.keep(step) != 1.0) return false;
@@ -59,16 +56,6 @@ std::pair<double, double> most_shares(const CorrelatedRecipes& recipes) {
   return {shares, terms};
 }
 
-/// A: how many steps a running sum remembers, at most; infinite where it can grow of itself.
-double memory_of(const CorrelatedRecipes& recipes) {
-  double keep = 0.0;
-  for (std::uint64_t step = 0; step < recipes.steps(); ++step)
-    keep = std::max(keep, std::fabs(recipes.keep(step)));
-  const auto steps = static_cast<double>(recipes.steps());
-  if (keep > 1.0) return std::numeric_limits<double>::infinity();
-  return keep < 1.0 ? std::min(steps, 1.0 / (1.0 - keep)) : steps;
-}
-
 /// Whether running sums are multiplied by something else than 0 and 1.
 bool multiplies(const CorrelatedRecipes& recipes) {
   for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
@@ -80,7 +67,7 @@ bool multiplies(const CorrelatedRecipes& recipes) {
 /// E of exact_part.hpp but for its last term, in units of 2^-F cells.
 double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
   const auto [shares, terms] = most_shares(recipes);
-  const double memory = memory_of(recipes);
+  const double memory = recipes.remembered_steps();  // A
   const double of_sum = multiplies(recipes) ? memory * (1.0 + shares) : 0.0;
   return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
 }
@@ -88,9 +75,9 @@ double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
 /// What roundings can move all releases by, in units of the noise, with F fractional bits.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
   // Constants beyond what fixed() holds, or sums that grow of themselves: nothing is proved of them.
-  if (most_shares(recipes).first >= 4.0 || !std::isfinite(memory_of(recipes)))
+  if (most_shares(recipes).first >= 4.0 || !std::isfinite(recipes.remembered_steps()))
     return std::numeric_limits<double>::infinity();
-  const double memory = memory_of(recipes);
+  const double memory = recipes.remembered_steps();
   const double of_constants =
       multiplies(recipes) ? 64.0 * memory * memory * most_shares(recipes).first : 0.0;
   const double sigma =
@@ -112,8 +99,8 @@ FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& 
   constexpr auto kCells = static_cast<double>(kExactLevels);
   const int of_noise = std::clamp(58 - std::ilogb(most * kCells), 0, 32);
   constexpr double kMostBound = 2.0;  // of a contribution: that of a difference of gradients
-  const double largest = memory_of(recipes) * (1.0 + most_shares(recipes).first) * kMostBound *
-                         kCells * static_cast<double>(size.most_rows);
+  const double largest = recipes.remembered_steps() * (1.0 + most_shares(recipes).first) *
+                         kMostBound * kCells * static_cast<double>(size.most_rows);
   const int of_sums = std::isfinite(largest) ? 61 - std::ilogb(largest) : -1;
   const int bits = std::min(of_noise, of_sums);
   constexpr double kFine = 2e-7;
@@ -179,13 +166,6 @@ class Kept {
 /// The node whose stream a step's one draw comes from: it is the step's alone.
 std::uint64_t node_of(const CorrelatedRecipes& recipes, std::uint64_t step) {
   return recipes.noise(step).front().node;
-}
-
-void for_each_part(std::size_t size, Executor& executor,
-                   const std::function<void(std::size_t, std::size_t)>& body) {
-  executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
-    body(part * kPart, std::min(size, (part + 1) * kPart));
-  });
 }
 
 // --- whole recipes

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
@@ -44,17 +45,6 @@ void check_divisor(double divisor) {
   if (divisor > 0.0 && std::isfinite(divisor)) return;
   throw ConfigError("the divisor of the noisy sum is " + format_number(divisor) +
                     ", expected a finite number above 0");
-}
-
-/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of noise but for
-/// the last.
-void for_each_part(std::size_t size, Executor& executor,
-                   const std::function<void(std::size_t, std::size_t)>& body) {
-  constexpr std::size_t kPart = 64 * kNormalsPerChunk;
-  static_assert(kPart % kDiscreteChunk == 0);
-  executor.for_each_chunk((size + kPart - 1) / kPart, [&](std::size_t part) {
-    body(part * kPart, std::min(size, (part + 1) * kPart));
-  });
 }
 
 bool is_finite(float value) {
@@ -190,7 +180,7 @@ class NoisePart {
           rounded_up(l2_bound * terms_[0].multiplier * static_cast<double>(inverse));
       if (std::isnormal(inverse) && std::isnormal(stddev)) {
         static const AddInFloat add_in_float = find_add_in_float();
-        fetch(values);
+        fetch(values.data(), size);
         nodes_[0].fill(begin, std::span(normals_).first(size));
         return add_in_float(values, normals_.data(), stddev, inverse);
       }
@@ -199,12 +189,6 @@ class NoisePart {
   }
 
  private:
-  /// Has memory come nearer while the normals are made.
-  static void fetch(std::span<const float> values) {
-    constexpr std::size_t kLine = 64 / sizeof(float);
-    for (std::size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i], 1);
-  }
-
   /// Several terms, or numbers beyond a float's full precision.
   bool add_in_double(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
     const std::size_t size = values.size();
@@ -398,6 +382,8 @@ Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, const Bound
   const std::uint64_t node = recipe.noise.front().node;
   const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
 
+  static_assert(kNormalsPerChunk % kDiscreteChunk ==
+                0);  // parts are whole chunks of this noise, too
   const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
   std::vector<float> released(cells.size());
   for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {

@@ -9,10 +9,10 @@
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid and Released. Included by the sums
-/// (clipped_sum.cpp, grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp) and the mechanisms
-/// (mechanism.cpp, correlated_mechanism.cpp) alone, and by the library that makes released values for the
-/// conformance suite. It is not installed, and other targets do not have this folder on their path.
+/// The only maker of Bounded, BoundedOnGrid and Released. Included by the sums (clipped_sum.cpp,
+/// grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp, plain_sums.cpp) and the mechanisms (mechanism.cpp,
+/// correlated_mechanism.cpp) alone, and by the library that makes released values for the conformance
+/// suite. It is not installed, and other targets do not have this folder on their path.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.

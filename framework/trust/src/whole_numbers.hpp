@@ -8,13 +8,6 @@
 
 namespace privgrad::core {
 
-/// Has memory come nearer while something else is computed.
-template <class T>
-void fetch(const T* values, std::size_t size) {
-  constexpr std::size_t kLine = 64 / sizeof(T);
-  for (std::size_t i = 0; i < size; i += kLine) __builtin_prefetch(values + i, 1);
-}
-
 /// A whole number in [-2^51, 2^51) as a double, by an addition and a subtraction, which every
 /// instruction set has in vectors, unlike the conversion: 1.5 2^52 + k has k in its lowest bits.
 __attribute__((always_inline)) inline double shifted_to_double(std::int64_t whole) {

@@ -50,15 +50,6 @@ PRIVGRAD_INLINE void add_scaled_body(float factor, const float* values, std::siz
   for (std::size_t i = 0; i < count; ++i) sum[i] += factor * values[i];
 }
 
-PRIVGRAD_INLINE void scale_body(float factor, const float* values, std::size_t count,
-                                float* scaled) {
-  constexpr float kSmallest = std::numeric_limits<float>::min();
-  for (std::size_t i = 0; i < count; ++i) {
-    const float product = factor * values[i];
-    scaled[i] = std::abs(product) <= kSmallest ? 0.0f : product;
-  }
-}
-
 PRIVGRAD_INLINE void relu_body(const float* in, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = in[i] <= 0.0f ? 0.0f : in[i];
 }
@@ -177,8 +168,6 @@ PRIVGRAD_LOOP(float, largest_size, (const float* values, std::size_t count), (va
 PRIVGRAD_LOOP(void, add, (const float* values, std::size_t count, float* sum), (values, count, sum))
 PRIVGRAD_LOOP(void, add_scaled, (float factor, const float* values, std::size_t count, float* sum),
               (factor, values, count, sum))
-PRIVGRAD_LOOP(void, scale, (float factor, const float* values, std::size_t count, float* scaled),
-              (factor, values, count, scaled))
 PRIVGRAD_LOOP(void, relu, (const float* in, std::size_t count, float* out), (in, count, out))
 PRIVGRAD_LOOP(void, relu_backward, (const float* y, std::size_t count, float* delta),
               (y, count, delta))

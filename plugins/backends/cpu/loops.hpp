@@ -36,10 +36,6 @@ void add(const float* values, std::size_t count, float* sum);
 /// sum += factor * values, each product and each sum rounded to float32.
 void add_scaled(float factor, const float* values, std::size_t count, float* sum);
 
-/// scaled = factor * values, where products below the normal range become 0: a product is never
-/// larger than the exact one by more than one rounding of 2^-24.
-void scale(float factor, const float* values, std::size_t count, float* scaled);
-
 /// out = max(in, 0); NaN stays.
 /// \param out  may be in.
 void relu(const float* in, std::size_t count, float* out);

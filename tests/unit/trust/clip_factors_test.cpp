@@ -174,21 +174,6 @@ TEST_CASE("an example that is not finite contributes nothing, and no rule sees i
   }
 }
 
-TEST_CASE("slack comes off the bound, and more of it than there is leaves nothing",
-          "[clip][privacy]") {
-  const auto factors = [](double slack) {
-    const ParameterGroup group{"layers.0", 0, 1};
-    std::vector<double> out(1);
-    clip_factors({.rule = flat_clipping(), .groups = {&group, 1}, .clip_norm = 1.0},
-                 std::vector<double>{16.0}, out, slack);
-    return out[0];
-  };
-  CHECK_THAT(factors(0.0), WithinRel(0.25, 1e-12));
-  CHECK_THAT(factors(0.5), WithinRel(0.125, 1e-12));
-  CHECK(factors(1.0) == 0.0);
-  CHECK(factors(2.0) == 0.0);
-}
-
 TEST_CASE("a factor that a rule forgets to write is 0", "[clip][privacy]") {
   const ScriptedClipping forgetful([](auto, double, auto factors) { factors[0] = 0.5; });
   CHECK(clipped(forgetful, {1.0, 1.0}, 1.0).factors == std::vector<double>{0.5, 0.0});

@@ -51,10 +51,8 @@ double factor_to_bound(std::span<const double> vector, double bound);
 /// the rule does not see it.
 /// \param squared_norms  [groups]: each at least the squared L2 norm of the gradient in that group.
 /// \param factors        out: finite, >= 0, [groups].
-/// \param slack         how much shorter than clip_norm the contribution has to be: room for errors
-///   of whoever makes it that are not relative to its size, such as underflow.
 /// \returns whether the norm of the whole gradient is at most clip_norm.
 bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
-                  std::span<double> factors, double slack = 0.0);
+                  std::span<double> factors);
 
 }  // namespace privgrad::core

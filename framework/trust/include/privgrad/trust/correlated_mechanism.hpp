@@ -29,8 +29,8 @@ inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 /// much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  as for CorrelatedMechanism.
-/// \returns below kLargestNoiseFactor for whatever a run can be, of 10^9 parameters and 10^6 steps
-///   with a keep of 0.999 for example; the plan refuses what is not.
+/// \returns below kLargestNoiseFactor for 10^9 parameters and 10^5 steps with a keep of 0.999 and noise
+///   multipliers up to 8, for example; the plan refuses what is not.
 double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
                           std::uint64_t most_rows = kMostBatchRows);
 

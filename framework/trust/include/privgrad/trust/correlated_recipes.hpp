@@ -55,6 +55,10 @@ class CorrelatedRecipes {
   /// The last step that continues the noise of this one; the step itself if none does.
   std::uint64_t last_use(std::uint64_t step) const { return last_use_[step]; }
 
+  /// How many steps' contributions of full length a running sum is at most: all of them, or 1 / (1 -
+  /// keep) where that is less; infinite where a sum can grow of itself (a keep beyond 1).
+  double remembered_steps() const;
+
   /// The largest number of steps whose noise is kept after a step because a later one continues it.
   std::uint64_t most_kept() const;
 
