@@ -31,6 +31,11 @@ Value accountant_value(const std::string& text) {
   return *std::move(value);
 }
 
+const std::string& required_accountant(const Arguments& arguments) {
+  if (!arguments.has("accountant")) throw UsageError("--accountant NAME is missing");
+  return arguments.text("accountant");
+}
+
 }  // namespace
 
 Option accountant_option() {
@@ -46,10 +51,15 @@ Option adjacency_option() {
 }
 
 AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalog)
-    : adjacency_(arguments.has("adjacency") ? adjacency_from_text(arguments.text("adjacency"))
-                                            : Adjacency::add_or_remove_one) {
-  if (!arguments.has("accountant")) throw UsageError("--accountant NAME is missing");
-  const Value value = accountant_value(arguments.text("accountant"));
+    : AccountantCall(required_accountant(arguments),
+                     arguments.has("adjacency") ? adjacency_from_text(arguments.text("adjacency"))
+                                                : Adjacency::add_or_remove_one,
+                     catalog) {}
+
+AccountantCall::AccountantCall(const std::string& accountant, Adjacency adjacency,
+                               const Catalog& catalog)
+    : adjacency_(adjacency) {
+  const Value value = accountant_value(accountant);
   component_ = &catalog.find<Accountant>(std::get<std::string>(value.find("kind")->data()));
   certifier_ = core::certifier_of(*component_, catalog);
   std::vector<Problem> problems;
@@ -57,6 +67,12 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
   if (!problems.empty()) {
     throw UsageError("--accountant: " + problems.front().where + ": " + problems.front().what);
   }
+}
+
+Value AccountantCall::resolved() const {
+  Value resolved = params_.value();
+  resolved.set("kind", component_->full_name());
+  return resolved;
 }
 
 ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t count) const {

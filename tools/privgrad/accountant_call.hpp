@@ -6,6 +6,7 @@
 #include "arguments.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/catalog.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad::tool {
 
@@ -18,9 +19,13 @@ class AccountantCall {
  public:
   /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
   AccountantCall(const Arguments& arguments, const Catalog& catalog);
+  /// \param accountant  as --accountant has it.
+  AccountantCall(const std::string& accountant, Adjacency adjacency, const Catalog& catalog);
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
+  /// Its full name and all its parameters, as a manifest has them.
+  Value resolved() const;
 
   /// One that has composed `count` times `event`.
   /// \throws PrivacyError with the accountant's reason if it has no proof for the event.

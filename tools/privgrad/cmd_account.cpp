@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "account_file.hpp"
 #include "accountant_call.hpp"
 #include "command.hpp"
 #include "output.hpp"
@@ -44,6 +45,11 @@ Account account(const Arguments& arguments, const Accountant& accountant) {
 }
 
 int do_account(const Arguments& arguments) {
+  if (is_about_account_file(arguments)) return do_account_file(arguments);
+  for (const char* other : {"close", "run", "unit", "name", "target-epsilon", "target-delta"}) {
+    if (arguments.has(other))
+      throw UsageError(std::string("--") + other + " goes with --open or --ledger");
+  }
   if (!arguments.has("event")) throw UsageError("--event FILE is missing ('-' is standard input)");
   const std::string& file = arguments.text("event");
   const std::string source = file == "-" ? "standard input" : file;
@@ -85,21 +91,42 @@ Command account_command() {
   return {
       .usage =
           {.name = "account",
-           .summary = "Tells what an event costs: epsilon at a delta, or delta at an epsilon.",
+           .summary = "Tells what an event costs: epsilon at a delta, or delta at an epsilon. "
+                      "Opens and shows\naccounts that all runs on the same private data share.",
            .operands = {},
-           .options = {accountant_option(),
-                       {.name = "event",
-                        .value = "FILE",
-                        .doc = "A JSON file with one event; '-' is standard input."},
-                       {.name = "delta", .value = "D", .doc = "In (0, 1); epsilon is computed."},
-                       {.name = "epsilon", .value = "E", .doc = "At least 0; delta is computed."},
-                       adjacency_option(),
-                       {.name = "dp-accounting",
-                        .value = "",
-                        .doc =
-                            "Only print the event as the Python package dp_accounting writes it."},
-                       {.name = "json", .value = "", .doc = "Print one JSON document."},
-                       plugin_dir_option()},
+           .options =
+               {accountant_option(),
+                {.name = "event",
+                 .value = "FILE",
+                 .doc = "A JSON file with one event; '-' is standard input."},
+                {.name = "delta", .value = "D", .doc = "In (0, 1); epsilon is computed."},
+                {.name = "epsilon", .value = "E", .doc = "At least 0; delta is computed."},
+                adjacency_option(),
+                {.name = "dp-accounting",
+                 .value = "",
+                 .doc = "Only print the event as the Python package dp_accounting writes it."},
+                {.name = "ledger",
+                 .value = "FILE",
+                 .doc = "Show an account: what is left, and who has spent the rest."},
+                {.name = "close",
+                 .value = "ID",
+                 .doc = "With --ledger: settle the reservation of a run that was killed."},
+                {.name = "run",
+                 .value = "DIR",
+                 .doc = "With --close: count what this run's ledger says, not all of it."},
+                {.name = "open",
+                 .value = "FILE",
+                 .doc = "Open an account, kept by --accountant: a privacy filter."},
+                {.name = "target-epsilon",
+                 .value = "E",
+                 .doc = "With --open: the budget of all runs together."},
+                {.name = "target-delta", .value = "D", .doc = "With --open: its delta."},
+                {.name = "unit", .value = "U", .doc = "With --open: example (default) or client."},
+                {.name = "name",
+                 .value = "NAME",
+                 .doc = "With --open: what to call the data; default the file's name."},
+                {.name = "json", .value = "", .doc = "Print one JSON document."},
+                plugin_dir_option()},
            .details = "An event is what a mechanism did to the data, e.g. 1000 steps of DP-SGD:\n"
                       "  {\"event\": \"self_composed\", \"count\": 1000, \"of\": {\"event\": "
                       "\"poisson_sampled\",\n"
@@ -112,7 +139,10 @@ Command account_command() {
                       "prints the event of a manifest.",
            .examples =
                {"privgrad account --accountant pld --event event.json --delta 1e-5",
-                "privgrad account --accountant pld --event - --epsilon 1 --json < event.json"}},
+                "privgrad account --accountant pld --event - --epsilon 1 --json < event.json",
+                "privgrad account --open patients.account --accountant zcdp --target-epsilon 8 "
+                "--target-delta 1e-6",
+                "privgrad account --ledger patients.account"}},
       .run = do_account};
 }
 

@@ -118,6 +118,7 @@ std::vector<const ComponentUse*> components_of(const Manifest& manifest) {
     uses.push_back(use);
   }
   for (const ComponentUse& use : manifest.also) uses.push_back(&use);
+  if (manifest.account) uses.push_back(&manifest.account->filter);
   if (manifest.federated) {
     const Federated& federated = *manifest.federated;
     for (const ComponentUse* use :

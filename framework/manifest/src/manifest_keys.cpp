@@ -236,6 +236,12 @@ const Section& privacy_section() {
                       "is scaled to meet target_epsilon, as a shape is.")
               .one_of({"shapes", "all"})
               .defaults_to("shapes"),
+          param::path(
+              "account",
+              "The account that all runs on this private data share, as `privgrad account "
+              "--open` makes it: what the run may cost is reserved there before the data is "
+              "read, and a run that the account does not pay for is refused.")
+              .optional(),
       },
       {
           slot<Accountant>("accountant", "Computes what was spent, and guards the budget."),

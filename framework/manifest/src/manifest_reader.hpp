@@ -62,6 +62,8 @@ class ManifestReader {
   /// Without a target there is nothing that a default could be scaled to.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
+  /// \returns the account's file, absolute; as given if there is none, which is reported.
+  Value read_account(Manifest& manifest, const Section& section, const Value& node);
   bool is_given(std::string_view section, std::string_view key) const;
   bool is_off() const;
 

@@ -1,10 +1,13 @@
 #include "manifest_reader.hpp"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 #include <variant>
 
+#include "manifest_paths.hpp"
 #include "manifest_values.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/privacy.hpp"
 
 namespace privgrad::core {
@@ -74,7 +77,46 @@ void ManifestReader::read_privacy(Manifest& manifest) {
   keep(resolved, params, {"target_epsilon", "target_delta", "adjacency", "noise", "calibrate"});
   resolved.set("accountant", read_slot(section.slots[0], section.key, node, manifest.accountant));
   resolved.set("also", read_list(section.slots[1], section.key, node, manifest.also));
+  if (params.has("account")) resolved.set("account", read_account(manifest, section, node));
   manifest.resolved.set(section.key, std::move(resolved));
+}
+
+Value ManifestReader::read_account(Manifest& manifest, const Section& section, const Value& node) {
+  constexpr const char* kWhere = "privacy.account";
+  const auto spec = std::find_if(section.params.begin(), section.params.end(),
+                                 [](const ParamSpec& one) { return one.name == "account"; });
+  Value file = Value(Value::Object{});
+  file.set("account", *node.find("account"));
+  ManifestProblems missing(file_.string());
+  resolve_paths({*spec}, file, std::string(section.key), folders_, missing);
+  file = *file.find("account");
+  const auto& path = std::get<std::string>(file.data());
+  if (!missing.empty()) {
+    problems_.add(file.mark, kWhere,
+                  "is '" + path +
+                      "', and there is no such file; an account is opened by `privgrad account "
+                      "--open FILE --accountant zcdp --target-epsilon E --target-delta D`",
+                  Fault::missing_file);
+    return file;
+  }
+  try {
+    const DataAccount account(path);
+    AccountUse use{
+        .file = path, .terms = account.terms(), .opened = account.first_hash(), .filter = {}};
+    std::vector<Problem> found;
+    Value filter = parse_yaml(use.terms.accountant, found).value_or(Value());
+    filter.mark = file.mark;
+    if (const Value* kind = filter.find("kind")) {
+      Value marked_kind = *kind;
+      marked_kind.mark = file.mark;
+      filter.set("kind", std::move(marked_kind));
+    }
+    read_component(section.slots.front(), kWhere, filter, use.filter, {});
+    manifest.account = std::move(use);
+  } catch (const IoError& problem) {
+    problems_.add(file.mark, kWhere, problem.what(), Fault::missing_file);
+  }
+  return file;
 }
 
 bool ManifestReader::is_given(std::string_view section, std::string_view key) const {

@@ -55,7 +55,7 @@ void refuse_accountants(const Manifest& manifest, const std::string& name) {
     if (dynamic_cast<const ComposesAdaptively*>(accountant.get()) != nullptr) return;
     throw PrivacyError(manifest.accountant.name() +
                        " is no privacy filter, so that it cannot guard noise which " + name +
-                       " chooses from earlier releases; use accountant zcdp");
+                       " chooses from earlier releases; use accountant zcdp or rdp_filter");
   });
   if (manifest.also.empty()) return;
   manifest.also.front().with_position([&] {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "account_plan.hpp"
 #include "client_program.hpp"
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
@@ -57,6 +58,8 @@ class FederatedRun {
   }
 
   RunResult run() {
+    // A run that fails keeps its reservation: what each client has spent is in a ledger of its own.
+    if (manifest_.account) reservation_.emplace(plan_, options_.directory);
     data_ = read_data(manifest_, *plan_.setting);
     bench_ = make_workbench(plan_, *executor_);
     model_ = initial_parameters(plan_, key_);
@@ -75,6 +78,7 @@ class FederatedRun {
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     close();
+    if (reservation_) reservation_->settle({}, std::string(to_text(result_.status)));
     return std::move(result_);
   }
 
@@ -278,6 +282,7 @@ class FederatedRun {
     if (manifest_.noise_off) return;
     Json facts = output_.ledger_facts();
     facts["rounds"] = wish_.rounds;
+    if (reservation_) facts["account"] = reservation_->facts();
     if (federated_.at_server) {
       server_->open_ledger(options_.directory / "ledger.jsonl", facts);
       return;
@@ -443,6 +448,7 @@ class FederatedRun {
   const Federated& wish_;
   const RunOptions& options_;
   RunOutput output_;
+  std::optional<Reservation> reservation_;
   std::unique_ptr<Executor> executor_;
   RandomKey key_;
   RunData data_;

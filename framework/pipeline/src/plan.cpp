@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "account_plan.hpp"
 #include "owner_plan.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
@@ -13,10 +14,12 @@ namespace privgrad::core {
 
 Plan make_plan(const Manifest& manifest) {
   const std::shared_ptr<const Setting> setting = make_setting(manifest);
-  if (manifest.federated) return make_federated_plan(manifest, setting);
-  Plan plan = plan_owner(manifest, setting,
-                         {.dataset_size = setting->dataset_size, .steps = manifest.steps});
-  plan.unaccounted = list_unaccounted(plan);
+  Plan plan = manifest.federated
+                  ? make_federated_plan(manifest, setting)
+                  : plan_owner(manifest, setting,
+                               {.dataset_size = setting->dataset_size, .steps = manifest.steps});
+  if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
+  check_account(plan);
   return plan;
 }
 

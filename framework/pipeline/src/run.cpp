@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "account_plan.hpp"
 #include "federated_run.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
@@ -29,21 +30,63 @@ class Training {
         trainer_(plan, data_.train, std::nullopt, key_, *executor_) {}
 
   RunResult run() {
+    if (manifest_.account) reservation_.emplace(plan_, options_.directory);
+    try {
+      train_and_report();
+    } catch (...) {
+      settle_after_failure();
+      throw;
+    }
+    if (reservation_) reservation_->settle(charged(), std::string(to_text(result_.status)));
+    return std::move(result_);
+  }
+
+ private:
+  void train_and_report() {
     data_ = read_data(manifest_, *plan_.setting);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, key_));
     output_.open();
-    if (!manifest_.noise_off)
-      trainer_.open_ledger(options_.directory / "ledger.jsonl", output_.ledger_facts());
+    if (!manifest_.noise_off) {
+      Json facts = output_.ledger_facts();
+      if (reservation_) facts["account"] = reservation_->facts();
+      trainer_.open_ledger(options_.directory / "ledger.jsonl", facts);
+    }
     const auto begin = std::chrono::steady_clock::now();
     train();
     result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     close();
-    return std::move(result_);
   }
 
- private:
+  /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
+  /// by itself: steps that share noise.
+  std::optional<Event> charged() {
+    if (plan_.correlated || !plan_.beside.empty()) return std::nullopt;
+    if (ledger() == nullptr) return Event::nothing();
+    std::vector<Event> costs;
+    if (const AdaptiveNoise* noise = trainer_.adaptive_noise()) {
+      const NoiseRecord record = noise->record();
+      for (const std::vector<Charge>& part : {record.steps, record.checks}) {
+        for (const Charge& charge : part) costs.push_back(charge.cost);
+      }
+      return compose_runs(costs);
+    }
+    for (const Charge& charge : std::span(plan_.charges).first(ledger()->releases()))
+      costs.push_back(charge.cost);
+    return compose_runs(costs);
+  }
+
+  /// A run that fails says why; that its account cannot be written is no better reason, and its
+  /// reservation then stays.
+  void settle_after_failure() noexcept {
+    if (!reservation_) return;
+    try {
+      reservation_->settle(charged(), "failed");
+    } catch (...) {  // NOLINT(bugprone-empty-catch)
+    }
+  }
+
   /// Drawn before the first step, so it says nothing about the data.
   std::uint64_t step_of_output() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, plan_.affordable_steps);
@@ -138,6 +181,7 @@ class Training {
   const Manifest& manifest_;
   const RunOptions& options_;
   RunOutput output_;
+  std::optional<Reservation> reservation_;
   std::unique_ptr<Executor> executor_;
   RandomKey key_;
   RunData data_;

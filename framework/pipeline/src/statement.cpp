@@ -198,6 +198,15 @@ std::string_view arithmetic(const PlanNumbers& stated) {
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
+/// What all runs on the data may spend together.
+Json account(const AccountUse& use) {
+  return {{"name", use.terms.name},
+          {"opened", use.opened},
+          {"accountant", use.filter.component->full_name()},
+          {"target_epsilon", use.terms.target_epsilon},
+          {"target_delta", use.terms.target_delta}};
+}
+
 Json plugins(const Plan& plan) {
   std::set<std::string> seen;
   Json list = Json::array();
@@ -250,6 +259,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
+  if (manifest.account) json["account"] = account(*manifest.account);
   json["unaccounted"] = unaccounted(plan);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
                       : manifest.test_is_public         ? "declared_public"

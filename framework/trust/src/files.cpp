@@ -1,6 +1,7 @@
 #include "privgrad/trust/files.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,6 +99,8 @@ void make_run_directory(const fs::path& directory) {
 AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
   descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("created");
+  // For is_being_written(); not every file system has locks, and nothing else rests on this one.
+  [[maybe_unused]] const int ignored = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   try {
     flush_directory_of(file_);
   } catch (...) {
@@ -122,6 +125,12 @@ void AppendOnlyFile::append(std::string_view text) {
 
 void AppendOnlyFile::flush_to_disk() {
   if (::fdatasync(descriptor_) != 0) fail("flushed to disk");
+}
+
+bool is_being_written(const fs::path& file) {
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (in.get() < 0) throw IoError(file.string() + ": cannot be read: " + last_error());
+  return ::flock(in.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 void AppendOnlyFile::fail(const char* action) const {

@@ -202,7 +202,7 @@ class Spent {
 /// - sampled_without_replacement Gaussians, replace_one only: see SubsetGaussian;
 /// - composed, self_composed: sums; non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
-class Rdp final : public privgrad::Accountant {
+class Rdp : public privgrad::Accountant {
  public:
   explicit Rdp(const privgrad::Params& params)
       : conversion_(params.text("conversion") == "classic" ? rdp::Conversion::classic
@@ -213,6 +213,9 @@ class Rdp final : public privgrad::Accountant {
     std::sort(orders_.list.begin(), orders_.list.end());
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
+  /// Of one order alone.
+  explicit Rdp(double order)
+      : conversion_(rdp::Conversion::improved), orders_{.list = {order}, .refine = false} {}
 
   void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
@@ -362,8 +365,9 @@ class Rdp final : public privgrad::Accountant {
     return rdp::least(orders, bound);
   }
 
-  static std::string note(const rdp::Best& best) {
+  std::string note(const rdp::Best& best) const {
     std::string text = "order = " + privgrad::format_number(best.order);
+    if (orders_.list.size() == 1 && !orders_.refine) return text;  // nobody looked for another
     if (best.at_low_edge) text += ", the smallest allowed: a smaller one may prove less epsilon";
     if (best.at_high_edge) text += ", the largest allowed: a larger one may prove less epsilon";
     return text;
@@ -380,6 +384,18 @@ class Rdp final : public privgrad::Accountant {
   Adjacency adjacency_ = Adjacency::add_or_remove_one;
   mutable std::mutex mutex_;  ///< Guards what queries keep in spent_.
   mutable Spent spent_;
+};
+
+/// Renyi differential privacy at one order that is fixed beforehand: a privacy filter.
+///
+/// epsilon(delta) is an increasing function of the sum of the divergences at that order, so that
+/// "at most the target" means "the sum is at most some B". A run that keeps to that has a divergence
+/// of at most B at this order also where each release was chosen from earlier ones (Feldman and
+/// Zrnic 2021, Theorem 4.3). With several orders, and the best of them taken at the end, that is
+/// not so: which order is best would depend on what was released.
+class RdpAtOneOrder final : public Rdp, public privgrad::ComposesAdaptively {
+ public:
+  explicit RdpAtOneOrder(const privgrad::Params& params) : Rdp(params.real("order")) {}
 };
 
 void register_components(privgrad::Registrar& registrar) {
@@ -407,6 +423,19 @@ void register_components(privgrad::Registrar& registrar) {
                 real("", "").above(1.0).at_most(1e6))
                .at_least_items(1)
                .optional()},
+  });
+  registrar.add<privgrad::Accountant, RdpAtOneOrder>({
+      .name = "rdp_filter",
+      .summary = "Renyi differential privacy at one fixed order: a privacy filter, which may guard "
+                 "runs that are chosen from the results of earlier ones, sampled ones too.",
+      .reference = "Feldman and Zrnic 2021; Mironov 2017; conversion: Canonne, Kamath and Steinke "
+                   "2020, Proposition 12",
+      .params = {real("order",
+                      "The Renyi order. About 1 + 2 ln(1/delta) / epsilon is right for a budget "
+                      "that is spent whole; it cannot be changed later.")
+                     .above(1.0)
+                     .at_most(1e6)
+                     .defaults_to(16.0)},
   });
 }
 

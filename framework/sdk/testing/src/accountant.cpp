@@ -174,8 +174,15 @@ double upper_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 /// delta(epsilon) of a Gaussian whose sensitivity is `mu` standard deviations (Balle and Wang 2018,
 /// Theorem 5): Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 double gaussian_delta(double epsilon, double mu) {
-  return upper_tail(epsilon / mu - mu / 2.0) -
-         std::exp(epsilon) * upper_tail(epsilon / mu + mu / 2.0);
+  const double x = epsilon / mu - mu / 2.0;
+  const double y = epsilon / mu + mu / 2.0;
+  // e^epsilon overflows before its product with the tail does; e^epsilon phi(y) is phi(x), and the
+  // tail beyond y is phi(y) / y to a relative 1 / y^2.
+  const double product =
+      y > 30.0
+          ? std::exp(-0.5 * x * x) / (std::sqrt(2.0 * std::numbers::pi) * y) * (1.0 - 1.0 / (y * y))
+          : std::exp(epsilon) * upper_tail(y);
+  return upper_tail(x) - product;
 }
 
 /// delta(epsilon) of Laplace noise that is `pure`-differentially private: the integral of

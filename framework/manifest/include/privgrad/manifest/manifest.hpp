@@ -11,6 +11,7 @@
 #include "privgrad/catalog.hpp"
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/data_account.hpp"
 
 namespace privgrad::core {
 
@@ -55,6 +56,14 @@ struct Federated {
   ComponentUse partition, participation, local_iterations;
 };
 
+/// The account of the private data, which all runs on it share: privacy.account.
+struct AccountUse {
+  std::filesystem::path file;  ///< Absolute.
+  AccountTerms terms;
+  std::string opened;   ///< The hash of the account's first line.
+  ComponentUse filter;  ///< The accountant of the terms.
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -77,6 +86,7 @@ struct Manifest {
   Adjacency adjacency = Adjacency::add_or_remove_one;
   ComponentUse accountant;            ///< The one that guards the budget.
   std::vector<ComponentUse> also;     ///< Reported beside it.
+  std::optional<AccountUse> account;  ///< privacy.account.
   std::uint64_t steps = 0;            ///< 0: auto, the plan chooses them.
   bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.

@@ -14,7 +14,8 @@ void write_atomically(const std::filesystem::path& file, std::string_view conten
 /// \throws IoError if it cannot be made, or exists and is not empty.
 void make_run_directory(const std::filesystem::path& directory);
 
-/// Appends lines to a file and can force them to the disk.
+/// Appends lines to a file and can force them to the disk. The file is locked (flock) for as long as
+/// it is open, so that others can see that more may come.
 class AppendOnlyFile {
  public:
   /// Creates `file`, which must not exist.
@@ -37,5 +38,10 @@ class AppendOnlyFile {
   std::filesystem::path file_;
   int descriptor_ = -1;
 };
+
+/// \returns whether some process has the file open in an AppendOnlyFile. False where the file system
+///   has no locks.
+/// \throws IoError if the file cannot be read.
+bool is_being_written(const std::filesystem::path& file);
 
 }  // namespace privgrad::core

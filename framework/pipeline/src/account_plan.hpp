@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "privgrad/pipeline/outcome.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/data_account.hpp"
+
+namespace privgrad::core {
+
+/// Whether the account that the manifest names can pay for such a plan at all, however much is left.
+/// \throws PrivacyError, at privacy.account, for another adjacency or unit, a plan without noise, and
+///   events that the account's filter has no proof for.
+void check_account(const Plan& plan);
+
+/// What a run has reserved in the account that its manifest names.
+class Reservation {
+ public:
+  /// Reserves what the plan may come to cost; of a federated run, what it may cost the client that it
+  /// costs most.
+  /// \param directory  of the run: goes into the account, for people.
+  /// \throws PrivacyError if the account does not pay for it; IoError.
+  Reservation(const Plan& plan, const std::filesystem::path& directory);
+
+  /// For the first line of the run's ledger.
+  nlohmann::json facts() const;
+
+  /// What was not spent goes back to the account. Without a call, as after a kill, nothing does.
+  /// \param cost  of what the run was charged for; nothing: of all that was reserved.
+  void settle(const std::optional<Event>& cost, const std::string& status);
+
+ private:
+  const AccountUse& use_;
+  DataAccount account_;
+  ComponentPtr<Accountant> filter_;
+  Event cost_;
+  std::string id_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad::core {
+
+/// What an account is about: fixed when it is opened.
+struct AccountTerms {
+  std::string name;  ///< Of the private data, for people.
+  Adjacency adjacency = Adjacency::add_or_remove_one;
+  PrivacyUnit unit = PrivacyUnit::example;
+  double target_epsilon = 0.0;  ///< Of everything together, > 0.
+  double target_delta = 0.0;    ///< In (0, 1).
+  std::string accountant;       ///< YAML: the kind of a privacy filter, with all its parameters.
+};
+
+/// What one run has reserved, and what became of it.
+struct AccountEntry {
+  std::string id;      ///< 32 hex digits.
+  nlohmann::json run;  ///< Who: an object of the caller's.
+  Event reserved = Event::nothing();
+  std::optional<Event> settled;  ///< What it spent of that; nothing: it is not known yet.
+  std::string status;            ///< "reserved", or how the run ended.
+
+  /// What the account counts.
+  const Event& cost() const { return settled ? *settled : reserved; }
+};
+
+/// The account of one private data set: a budget that all runs on it share, in a file.
+///
+/// Privacy. Which run comes next, with which noise, depends on what earlier ones have released, so
+/// the total is kept by a privacy filter (ComposesAdaptively): a run's whole plan is reserved before
+/// its data is read, and only if the filter, asked about it and all before it, still says at most
+/// the budget. Then all that runs on this account release is (target_epsilon, target_delta)-DP
+/// together, however they were chosen. Runs may be under way at the same time and each may be
+/// planned from what the others have shown so far: filters of Renyi divergences at a fixed order
+/// hold for mechanisms that are used concurrently, too (Haney et al. 2023, "Concurrent composition
+/// for interactive differential privacy with adaptive privacy-loss parameters"), and rho-zCDP is
+/// that at every order. What a run did not spend comes back to the account, which a filter allows:
+/// only what was released counts.
+///
+/// The file is a hash chain of JSON lines: "open" with the terms, "reserve" and "settle" for each
+/// run. Whoever may write the file can cut lines off its end; keep the last hash elsewhere, or the
+/// runs' ledgers, which name their reservation.
+///
+/// Crashes: a call returns only after its line is on the disk; a line that was cut off by a crash
+/// counts for nothing, and nothing was done for it. A run that is killed keeps its reservation.
+/// Processes and threads: each call locks the file (flock), so that two runs never spend the same
+/// part of the budget. Where a file system has no locks, calls fail.
+class DataAccount {
+ public:
+  /// Opens a new account.
+  /// \throws IoError if the file exists or cannot be written; ConfigError for terms out of range.
+  static void open(const std::filesystem::path& file, const AccountTerms& terms);
+
+  /// Reads an account.
+  /// \throws IoError if the file cannot be read, is no account, or was changed.
+  explicit DataAccount(std::filesystem::path file);
+
+  const AccountTerms& terms() const noexcept { return terms_; }
+  /// As they were when the account was read last: by the constructor, reserve() or settle().
+  const std::vector<AccountEntry>& entries() const noexcept { return entries_; }
+  const std::string& first_hash() const noexcept { return first_hash_; }
+  const std::string& last_hash() const noexcept { return last_hash_; }
+
+  /// Epsilon at the target delta of all entries, as the filter proves it.
+  /// \param filter  the accountant of the terms; what it composed before is forgotten.
+  /// \param more  counted beside them.
+  /// \throws PrivacyError if it is no filter, or has no proof for an event.
+  PrivacyAnswer spent(Accountant& filter, const Event& more = Event::nothing()) const;
+
+  /// Reserves a run's cost.
+  /// \param run  an object that says whose reservation this is.
+  /// \returns its id.
+  /// \throws PrivacyError if the budget does not hold it, or as spent(); IoError. Nothing is
+  ///   reserved then.
+  std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
+
+  /// Replaces a reservation by what was spent of it.
+  /// \param status  how the run ended.
+  /// \throws PrivacyError if there is no such reservation, it was settled before, or `cost` is more
+  ///   than it; IoError. The reservation stays then.
+  void settle(Accountant& filter, const std::string& id, const Event& cost,
+              const std::string& status);
+
+ private:
+  class Lock;
+  void read(Lock& lock);
+  void append(Lock& lock, nlohmann::json line);
+  void add(const nlohmann::json& line);
+  AccountEntry& open_entry(const std::string& id);
+
+  std::filesystem::path file_;
+  AccountTerms terms_;
+  std::vector<AccountEntry> entries_;
+  std::string first_hash_, last_hash_;
+  std::uint64_t lines_ = 0;
+  std::uint64_t whole_bytes_ = 0;
+};
+
+}  // namespace privgrad::core

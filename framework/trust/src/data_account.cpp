@@ -1,0 +1,309 @@
+#include "privgrad/trust/data_account.hpp"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "hash_chain.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+/// Whoever holds the lock reads, asks the filter and writes a line; more than this is a fault.
+constexpr auto kLongestWait = std::chrono::seconds(120);
+
+std::string last_error() { return std::generic_category().message(errno); }
+
+std::string new_id() {
+  std::array<unsigned char, 16> bytes{};
+  randombytes_buf(bytes.data(), bytes.size());
+  std::array<char, 2 * bytes.size() + 1> hex{};
+  return sodium_bin2hex(hex.data(), hex.size(), bytes.data(), bytes.size());
+}
+
+PrivacyUnit unit_from_text(const std::string& text) {
+  for (const PrivacyUnit unit : {PrivacyUnit::example, PrivacyUnit::client}) {
+    if (text == to_text(unit)) return unit;
+  }
+  throw IoError("the unit is '" + text + "'");
+}
+
+Event event_of(const Json& line) { return event_from_json(line.at("event").dump(), "its event"); }
+
+void check_terms(const AccountTerms& terms) {
+  if (!(terms.target_epsilon > 0.0 && std::isfinite(terms.target_epsilon))) {
+    throw ConfigError("the account's target epsilon is " + format_number(terms.target_epsilon) +
+                      ", expected a finite number above 0");
+  }
+  if (!(terms.target_delta > 0.0 && terms.target_delta < 1.0)) {
+    throw ConfigError("the account's target delta is " + format_number(terms.target_delta) +
+                      ", allowed is (0, 1)");
+  }
+}
+
+/// \throws PrivacyError unless the accountant may guard what is chosen as it goes.
+void check_filter(const Accountant& filter) {
+  if (dynamic_cast<const ComposesAdaptively*>(&filter) == nullptr) {
+    throw PrivacyError(
+        "the account's accountant is no privacy filter, so that it cannot guard runs which are "
+        "chosen from earlier ones");
+  }
+}
+
+/// Of one event on its own.
+double epsilon_of(Accountant& filter, Adjacency adjacency, const Event& event, double delta) {
+  filter.start(adjacency);
+  filter.compose(event, 1);
+  return checked_guard(filter.epsilon(delta), "the account's accountant").value;
+}
+
+}  // namespace
+
+/// The file, opened and locked: for nobody else to write, or for nobody else at all.
+class DataAccount::Lock {
+ public:
+  enum class For { reading, writing };
+
+  Lock(const std::filesystem::path& file, For what) : file_(file), what_(what) {
+    // A pipe is not waited for, and what is no plain file is not read.
+    descriptor_ =
+        ::open(file.c_str(), (what == For::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor_ < 0)
+      fail(what == For::reading ? "cannot be read" : "cannot be opened for writing");
+    try {
+      struct stat status {};
+      if (::fstat(descriptor_, &status) != 0) fail("cannot be inspected");
+      if (!S_ISREG(status.st_mode)) throw IoError(file.string() + ": is no plain file");
+      if (static_cast<std::uint64_t>(status.st_size) > kMostBytes) {
+        throw IoError(file.string() + ": is longer than " + std::to_string(kMostBytes) +
+                      " bytes; open a new account for what is left");
+      }
+      wait();
+    } catch (...) {
+      ::close(descriptor_);
+      throw;
+    }
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() { ::close(descriptor_); }  // which unlocks it
+
+  std::string content() const {
+    std::string text;
+    std::array<char, 1 << 16> part{};
+    for (;;) {
+      const ssize_t got =
+          ::pread(descriptor_, part.data(), part.size(), static_cast<off_t>(text.size()));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail("cannot be read");
+      if (got == 0) return text;
+      text.append(part.data(), static_cast<std::size_t>(got));
+    }
+  }
+
+  /// Writes a line behind the whole ones, in the place of one that a crash cut off, and returns once
+  /// it is on the disk.
+  void write(std::uint64_t at, std::string_view line) const {
+    std::size_t written = 0;
+    bool is_whole = ::ftruncate(descriptor_, static_cast<off_t>(at)) == 0;
+    while (is_whole && written < line.size()) {
+      const ssize_t put = ::pwrite(descriptor_, line.data() + written, line.size() - written,
+                                   static_cast<off_t>(at + written));
+      if (put < 0 && errno == EINTR) continue;
+      is_whole = put >= 0;
+      if (is_whole) written += static_cast<std::size_t>(put);
+    }
+    if (is_whole && ::fdatasync(descriptor_) == 0) return;
+    const int why = errno;
+    // Half a line would count for nothing anyway.
+    [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(at));
+    errno = why;
+    fail("cannot be written");
+  }
+
+ private:
+  void wait() const {
+    const auto until = std::chrono::steady_clock::now() + kLongestWait;
+    while (::flock(descriptor_, (what_ == For::reading ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) fail("cannot be locked");
+      if (std::chrono::steady_clock::now() > until)
+        throw IoError(file_.string() + ": is locked by another process");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+  [[noreturn]] void fail(const char* what) const {
+    throw IoError(file_.string() + ": the account " + what + ": " + last_error());
+  }
+
+  const std::filesystem::path& file_;
+  For what_;
+  int descriptor_ = -1;
+};
+
+void DataAccount::open(const std::filesystem::path& file, const AccountTerms& terms) {
+  check_terms(terms);
+  HashChain chain;
+  AppendOnlyFile out(file);
+  out.append(chain.next({{"type", "open"},
+                         {"account", 1},
+                         {"name", terms.name},
+                         {"adjacency", to_text(terms.adjacency)},
+                         {"unit", to_text(terms.unit)},
+                         {"target_epsilon", terms.target_epsilon},
+                         {"target_delta", terms.target_delta},
+                         {"accountant", terms.accountant}}));
+  out.flush_to_disk();
+}
+
+DataAccount::DataAccount(std::filesystem::path file) : file_(std::move(file)) {
+  Lock lock(file_, Lock::For::reading);
+  read(lock);
+}
+
+void DataAccount::read(Lock& lock) {
+  const ChainedLines read = read_chain(lock.content(), file_.string());
+  if (read.lines.empty()) throw IoError(file_.string() + ": is no account: it has no first line");
+  entries_.clear();
+  for (const ChainedLine& line : read.lines) {
+    try {
+      add(line.json);
+    } catch (const std::exception& problem) {
+      throw IoError(file_.string() + ":" + line.json.at("line").dump() +
+                    ": is no line of an account: " + problem.what());
+    }
+  }
+  lines_ = read.lines.size();
+  whole_bytes_ = read.whole_bytes;
+  first_hash_ = read.lines.front().hash;
+  last_hash_ = read.lines.back().hash;
+}
+
+void DataAccount::add(const Json& line) {
+  const auto& type = line.at("type").get_ref<const std::string&>();
+  const bool is_first = line.at("line") == 1;
+  if (is_first != (type == "open")) throw IoError("type '" + type + "' out of place");
+  if (is_first) {
+    if (line.at("account") != 1) throw IoError("a version that this program does not know");
+    terms_ = {.name = line.at("name"),
+              .adjacency = adjacency_from_text(line.at("adjacency").get<std::string>()),
+              .unit = unit_from_text(line.at("unit")),
+              .target_epsilon = line.at("target_epsilon"),
+              .target_delta = line.at("target_delta"),
+              .accountant = line.at("accountant")};
+    check_terms(terms_);
+  } else if (type == "reserve") {
+    entries_.push_back({.id = line.at("id"),
+                        .run = line.at("run"),
+                        .reserved = event_of(line),
+                        .settled = {},
+                        .status = "reserved"});
+  } else if (type == "settle") {
+    AccountEntry& entry = open_entry(line.at("id"));
+    entry.settled = event_of(line);
+    entry.status = line.at("status");
+  } else {
+    throw IoError("no such type '" + type + "'");
+  }
+}
+
+AccountEntry& DataAccount::open_entry(const std::string& id) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const AccountEntry& one) { return one.id == id; });
+  if (entry == entries_.end())
+    throw PrivacyError(file_.string() + ": there is no reservation " + id);
+  if (entry->settled) {
+    throw PrivacyError(file_.string() + ": reservation " + id + " was settled before, as " +
+                       entry->status);
+  }
+  return *entry;
+}
+
+PrivacyAnswer DataAccount::spent(Accountant& filter, const Event& more) const {
+  check_filter(filter);
+  filter.start(terms_.adjacency);
+  for (const AccountEntry& entry : entries_) filter.compose(entry.cost(), 1);
+  filter.compose(more, 1);
+  return checked_guard(filter.epsilon(terms_.target_delta), "the account's accountant");
+}
+
+void DataAccount::append(Lock& lock, Json line) {
+  HashChain chain(lines_, last_hash_);
+  const std::string text = chain.next(std::move(line));
+  lock.write(whole_bytes_, text);
+  whole_bytes_ += text.size();
+  lines_ = chain.lines();
+  last_hash_ = chain.last_hash();
+}
+
+std::string DataAccount::reserve(Accountant& filter, const Event& cost, const Json& run) {
+  Lock lock(file_, Lock::For::writing);
+  read(lock);
+  const PrivacyAnswer with = spent(filter, cost);
+  if (!(with.value <= terms_.target_epsilon)) {
+    const double before = spent(filter).value;
+    throw PrivacyError("the account " + file_.string() + " does not pay for this run: with " +
+                       std::to_string(entries_.size()) + " earlier ones (epsilon " +
+                       format_number(before) + ") it would have spent epsilon " +
+                       format_number(with.value) + " of " + format_number(terms_.target_epsilon) +
+                       " at delta " + format_number(terms_.target_delta));
+  }
+  AccountEntry entry{
+      .id = new_id(), .run = run, .reserved = cost, .settled = {}, .status = "reserved"};
+  append(lock, {{"type", "reserve"},
+                {"id", entry.id},
+                {"run", run},
+                {"event", to_json(cost)},
+                {"epsilon", json_number(with.value)}});
+  entries_.push_back(std::move(entry));
+  return entries_.back().id;
+}
+
+void DataAccount::settle(Accountant& filter, const std::string& id, const Event& cost,
+                         const std::string& status) {
+  check_filter(filter);
+  Lock lock(file_, Lock::For::writing);
+  read(lock);
+  AccountEntry& entry = open_entry(id);
+  // At a delta that no cost above 0 is free at.
+  constexpr double kDelta = 1e-15;
+  if (epsilon_of(filter, terms_.adjacency, cost, kDelta) >
+      epsilon_of(filter, terms_.adjacency, entry.reserved, kDelta)) {
+    throw PrivacyError(file_.string() + ": reservation " + id + " is for less than was spent");
+  }
+  entry.settled = cost;
+  entry.status = status;
+  try {
+    const double epsilon = spent(filter).value;
+    append(lock, {{"type", "settle"},
+                  {"id", id},
+                  {"event", to_json(cost)},
+                  {"status", status},
+                  {"epsilon", json_number(epsilon)}});
+  } catch (...) {
+    entry.settled.reset();
+    entry.status = "reserved";
+    throw;
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace privgrad::core {
+
+/// Lines of JSON of which each carries its number, the hash of the line before it, and its own
+/// (SHA-256): none can be changed, dropped or moved without a trace, but for lines at the end.
+class HashChain {
+ public:
+  /// An empty one.
+  HashChain() = default;
+  /// One that goes on after so many lines, of which the last has this hash.
+  HashChain(std::uint64_t lines, std::string last_hash)
+      : lines_(lines), last_hash_(std::move(last_hash)) {}
+
+  /// \param line  an object without `line`, `previous` and `hash`.
+  /// \returns the next line of the file, with its line end.
+  std::string next(nlohmann::json line);
+
+  std::uint64_t lines() const noexcept { return lines_; }
+  const std::string& last_hash() const noexcept { return last_hash_; }
+
+ private:
+  std::uint64_t lines_ = 0;
+  std::string last_hash_;
+};
+
+struct ChainedLine {
+  nlohmann::json json;  ///< Without its own hash.
+  std::string hash;
+};
+
+struct ChainedLines {
+  std::vector<ChainedLine> lines;
+  /// Bytes of the whole lines. What follows was cut off while it was written.
+  std::size_t whole_bytes = 0;
+};
+
+/// Reads and checks a chain.
+/// \param name  of the file, for errors.
+/// \throws IoError naming the first line that does not fit.
+ChainedLines read_chain(std::string_view text, const std::string& name);
+
+}  // namespace privgrad::core

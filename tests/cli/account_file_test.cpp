@@ -1,0 +1,150 @@
+// Accounts that runs on the same data share, through the command.
+#include <csignal>
+
+#include "cli.hpp"
+
+namespace {
+
+constexpr const char* kFile = "patients.account";
+
+Words opening(const std::string& epsilon) {
+  return {"account",  "--open",           kFile,   "--accountant",   "zcdp", "--adjacency",
+          "zero_out", "--target-epsilon", epsilon, "--target-delta", "1e-5"};
+}
+
+/// small.yaml's run, of epsilon 1, on the account.
+Words run(const std::string& out, Words more = {}) {
+  more.insert(more.begin(), {"--set", std::string("privacy.account=") + kFile, "--out", out, "-q"});
+  return more;
+}
+
+Json shown(const Cli& cli) {
+  return Json::parse(cli({"account", "--ledger", kFile, "--json"}).out);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "runs on one account spend its budget together, and one that it does not pay for touches "
+    "no data") {
+  const Cli cli;
+  REQUIRE(cli(opening("1.5")).exit_code == 0);
+  REQUIRE(cli.on_manifest("run", run("first")).exit_code == 0);
+  REQUIRE(cli.on_manifest("run", run("second")).exit_code == 0);
+  const Outcome refused = cli.on_manifest("run", run("third"));
+  check_one_error_line(refused, 3);
+  CHECK_THAT(refused.err, ContainsSubstring("does not pay for this run: with 2 earlier ones"));
+  CHECK_FALSE(std::filesystem::exists(cli.out("third")));
+
+  const Json account = shown(cli);
+  // Two runs of rho each, by the conversion of the zcdp accountant: sqrt(2) of one to first order.
+  CHECK(account.at("epsilon").get<double>() > 1.4);
+  CHECK(account.at("epsilon").get<double>() < 1.5);
+  CHECK(account.at("runs").size() == 2);
+  CHECK(account.at("runs")[0].at("status") == "completed");
+  CHECK(account.at("runs")[0].at("run").at("name") == "small");
+  CHECK(account.at("runs")[0].at("epsilon").get<double>() <= 1.0);
+  CHECK(account.at("left").at("rho").get<double>() > 0.0);
+
+  const Json statement = Json::parse(read_file(cli.out("first") / "statement.json"));
+  CHECK(statement.at("account").at("opened") == account.at("opened"));
+  CHECK(statement.at("account").at("target_epsilon") == 1.5);
+  const Json first_line = Json::parse([&] {
+    const std::string text = read_file(cli.out("first") / "ledger.jsonl");
+    return text.substr(0, text.find('\n'));
+  }());
+  CHECK(first_line.at("account").at("reservation") == account.at("runs")[0].at("reservation"));
+}
+
+TEST_CASE("a run that ends early gets back what it did not spend") {
+  const Cli cli;
+  REQUIRE(cli(opening("1")).exit_code == 0);
+  // A learning rate that overflows at once: diverged, after the first block of its steps was paid.
+  CHECK(cli.on_manifest(
+               "run", run("gone", {"--set", "schedules.learning_rate=1e38", "--set", "steps=200"}))
+            .exit_code == 1);
+  const Json account = shown(cli);
+  CHECK(account.at("runs")[0].at("settled") == true);
+  CHECK(account.at("epsilon").get<double>() < 0.8);
+}
+
+TEST_CASE("an account pays for runs of its own adjacency and unit, with noise, by a filter") {
+  const Cli cli;
+  const auto refused = [&](Words more, const std::string& why) {
+    const Outcome outcome = cli.on_manifest("run", run("out", std::move(more)));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 3);
+    CHECK_THAT(outcome.err, ContainsSubstring(why));
+    CHECK_THAT(outcome.err, ContainsSubstring("privacy.account"));
+  };
+  REQUIRE(cli(opening("9")).exit_code == 0);
+  refused({"--set", "privacy.adjacency=replace_one"}, "was opened for zero_out");
+  refused({"--set", "privacy.noise=off"}, "without noise");
+  refused({"--set", "sampler={kind: poisson, batch_size: 6}", "--set", "privacy.accountant=rdp"},
+          "subsampled Gaussian");
+  const Outcome pld = cli({"account", "--open", "b", "--accountant", "pld", "--target-epsilon", "1",
+                           "--target-delta", "1e-5"});
+  check_one_error_line(pld, 3);
+  CHECK_THAT(pld.err, ContainsSubstring("no privacy filter"));
+  CHECK_FALSE(std::filesystem::exists(cli.out("b")));
+  Outcome missing = cli.on_manifest("run", {"--set", "privacy.account=nowhere"});
+  CHECK(missing.exit_code == 4);
+  CHECK_THAT(missing.err, ContainsSubstring("privgrad account --open"));
+}
+
+TEST_CASE("sampled runs are paid for by a Renyi filter of one order") {
+  const Cli cli;
+  REQUIRE(cli({"account", "--open", kFile, "--accountant", "{kind: rdp_filter, order: 16}",
+               "--adjacency", "zero_out", "--target-epsilon", "2.5", "--target-delta", "1e-5"})
+              .exit_code == 0);
+  const Words sampled{"--set", "sampler={kind: poisson, batch_size: 6}", "--set",
+                      "privacy.accountant=pld"};
+  REQUIRE(cli.on_manifest("run", run("first", sampled)).exit_code == 0);
+  const Json account = shown(cli);
+  CHECK(account.at("accountant") == "rdp_filter");
+  // The same event by all orders of rdp is a lower bound for one of them.
+  write_file(cli.out("event.json"), account.at("runs")[0].at("event").dump());
+  const Json best = Json::parse(cli({"account", "--accountant", "rdp", "--adjacency", "zero_out",
+                                     "--event", "event.json", "--delta", "1e-5", "--json"})
+                                    .out);
+  CHECK(account.at("epsilon").get<double>() >= best.at("epsilon").get<double>());
+  CHECK(account.at("epsilon").get<double>() < 2.5);
+}
+
+TEST_CASE(
+    "a killed run keeps its reservation until somebody closes it, with its ledger or without") {
+  const Cli cli;
+  REQUIRE(cli(opening("3")).exit_code == 0);
+  for (const std::string name : {"one", "two"}) {
+    Call call = cli.prepare({"run", "small.yaml"});
+    const Words more = run(name, {"--set", "steps=100000", "--set", "evaluate_every=100000"});
+    call.words.insert(call.words.end(), more.begin(), more.end());
+    Process process(call);
+    const auto ledger = cli.out(name) / "ledger.jsonl";
+    REQUIRE(Process::wait_for(
+        [&] { return std::filesystem::exists(ledger) && line_count(read_file(ledger)) >= 100; }));
+    if (name == "one") {
+      const std::string id = shown(cli).at("runs")[0].at("reservation");
+      const Outcome early = cli({"account", "--ledger", kFile, "--close", id, "--run", name});
+      check_one_error_line(early, 3);
+      CHECK_THAT(early.err, ContainsSubstring("still going on"));
+    }
+    process.send(SIGKILL);
+    process.finish();
+  }
+  Json account = shown(cli);
+  const double before = account.at("epsilon").get<double>();
+  REQUIRE(account.at("runs").size() == 2);
+  CHECK(account.at("runs")[0].at("status") == "reserved");
+  const std::string one = account.at("runs")[0].at("reservation");
+  const std::string two = account.at("runs")[1].at("reservation");
+
+  check_one_error_line(cli({"account", "--ledger", kFile, "--close", two, "--run", "one"}), 3);
+  CHECK(cli({"account", "--ledger", kFile, "--close", one, "--run", "one"}).exit_code == 0);
+  account = shown(cli);
+  CHECK(account.at("runs")[0].at("status") == "closed");
+  CHECK(account.at("epsilon").get<double>() < before);
+  const double partly = account.at("epsilon").get<double>();
+  CHECK(cli({"account", "--ledger", kFile, "--close", two}).exit_code == 0);
+  CHECK(shown(cli).at("epsilon").get<double>() == partly);
+}

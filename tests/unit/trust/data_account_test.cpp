@@ -1,0 +1,177 @@
+#include "privgrad/trust/data_account.hpp"
+
+#include <fstream>
+#include <thread>
+
+#include "fake_accountant.hpp"
+#include "privgrad/trust/files.hpp"
+#include "sum_filter.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+using core::DataAccount;
+
+namespace {
+
+/// Costs 1 by SumFilter.
+const Event kOne = Event::gaussian(1.0);
+
+class AccountFile {
+ public:
+  explicit AccountFile(double target_epsilon) {
+    DataAccount::open(path(), {.name = "patients",
+                               .adjacency = Adjacency::replace_one,
+                               .unit = PrivacyUnit::client,
+                               .target_epsilon = target_epsilon,
+                               .target_delta = 1e-6,
+                               .accountant = "kind: sum"});
+  }
+  std::filesystem::path path() const { return dir_.path() / "account.jsonl"; }
+  std::string text() const { return read_file(path()); }
+  std::string reserve(const Event& cost) const {
+    SumFilter filter;
+    return DataAccount(path()).reserve(filter, cost, {{"name", "run"}});
+  }
+  void settle(const std::string& id, const Event& cost) const {
+    SumFilter filter;
+    DataAccount(path()).settle(filter, id, cost, "completed");
+  }
+  double spent() const {
+    SumFilter filter;
+    return DataAccount(path()).spent(filter).value;
+  }
+
+ private:
+  TempDir dir_;
+};
+
+}  // namespace
+
+TEST_CASE("an account keeps the terms that it was opened with", "[account]") {
+  const AccountFile file(3.0);
+  const DataAccount account(file.path());
+  CHECK(account.terms().name == "patients");
+  CHECK(account.terms().adjacency == Adjacency::replace_one);
+  CHECK(account.terms().unit == PrivacyUnit::client);
+  CHECK(account.terms().target_epsilon == 3.0);
+  CHECK(account.terms().target_delta == 1e-6);
+  CHECK(account.terms().accountant == "kind: sum");
+  CHECK(account.entries().empty());
+  CHECK_THROWS_AS(DataAccount::open(file.path(), account.terms()), IoError);
+}
+
+TEST_CASE("an account pays while its budget lasts, and not a bit more", "[account][privacy]") {
+  const AccountFile file(3.0);
+  file.reserve(kOne);
+  file.reserve(Event::self_composed(2, kOne));
+  CHECK(file.spent() == 3.0);
+  CHECK_THROWS_WITH(file.reserve(Event::gaussian(1e6)), ContainsSubstring("does not pay"));
+  CHECK(file.spent() == 3.0);
+}
+
+TEST_CASE("a refused reservation leaves no line", "[account]") {
+  const AccountFile file(1.0);
+  const std::string before = file.text();
+  CHECK_THROWS_AS(file.reserve(Event::gaussian(0.5)), PrivacyError);
+  CHECK_THROWS_WITH(file.reserve(Event::laplace(1.0)), ContainsSubstring("sums Gaussians only"));
+  CHECK(file.text() == before);
+}
+
+TEST_CASE("what a run did not spend comes back; a reservation that nobody settles does not",
+          "[account][privacy]") {
+  const AccountFile file(3.0);
+  const std::string first = file.reserve(Event::self_composed(2, kOne));
+  file.reserve(kOne);
+  CHECK_THROWS_AS(file.reserve(kOne), PrivacyError);
+  file.settle(first, kOne);
+  CHECK(file.spent() == 2.0);
+  file.reserve(kOne);
+  CHECK_THROWS_AS(file.reserve(kOne), PrivacyError);
+}
+
+TEST_CASE("a reservation is settled once, for at most what it was", "[account][privacy]") {
+  const AccountFile file(3.0);
+  const std::string id = file.reserve(kOne);
+  CHECK_THROWS_WITH(file.settle(id, Event::gaussian(0.9)), ContainsSubstring("for less than"));
+  CHECK_THROWS_WITH(file.settle("0123", kOne), ContainsSubstring("no reservation 0123"));
+  CHECK(file.spent() == 1.0);
+  file.settle(id, Event::nothing());
+  CHECK(file.spent() == 0.0);
+  CHECK_THROWS_WITH(file.settle(id, Event::nothing()), ContainsSubstring("settled before"));
+}
+
+TEST_CASE("an accountant that is no privacy filter guards no account", "[account][privacy]") {
+  const AccountFile file(3.0);
+  CountingAccountant accountant;
+  DataAccount account(file.path());
+  CHECK_THROWS_WITH(account.reserve(accountant, kOne, {}), ContainsSubstring("no privacy filter"));
+}
+
+TEST_CASE("an account that was changed, or has lost a line in the middle, is refused",
+          "[account]") {
+  const AccountFile file(9.0);
+  const std::string id = file.reserve(kOne);
+  file.reserve(kOne);
+  file.settle(id, kOne);
+  const std::string text = file.text();
+  std::vector<std::size_t> ends{0};
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at) ends.push_back(at + 1);
+  REQUIRE(ends.size() == 5);
+  for (std::size_t line = 0; line + 2 < ends.size(); ++line) {
+    write_file(file.path(), text.substr(0, ends[line]) + text.substr(ends[line + 1]));
+    CHECK_THROWS_AS(DataAccount(file.path()), IoError);
+  }
+  for (const char* from : {"patients", "\"target_epsilon\":9.0", "\"noise_multiplier\":1.0"}) {
+    std::string changed = text;
+    const std::size_t at = changed.find(from);
+    REQUIRE(at != changed.npos);
+    changed[at + std::string_view(from).size() - 2] ^= 1;
+    write_file(file.path(), changed);
+    CHECK_THROWS_AS(DataAccount(file.path()), IoError);
+  }
+}
+
+TEST_CASE("a line that was cut off counts for nothing and is overwritten", "[account]") {
+  const AccountFile file(2.0);
+  file.reserve(kOne);
+  const std::string whole = file.text();
+  file.reserve(kOne);
+  const std::string more = file.text();
+  for (const std::size_t kept : {whole.size() + 1, more.size() - 1}) {
+    write_file(file.path(), more.substr(0, kept));
+    CHECK(file.spent() == 1.0);
+    file.reserve(kOne);
+    CHECK(file.spent() == 2.0);
+    CHECK_THROWS_AS(file.reserve(kOne), PrivacyError);
+  }
+}
+
+TEST_CASE("threads that reserve at once never overdraw an account", "[account][privacy]") {
+  for (int race = 0; race < 20; ++race) {
+    const AccountFile file(3.0);
+    std::atomic<int> paid = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 6; ++i) {
+      threads.emplace_back([&] {
+        try {
+          file.reserve(kOne);
+          ++paid;
+        } catch (const PrivacyError&) {
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(paid == 3);
+    CHECK(file.spent() == 3.0);
+  }
+}
+
+TEST_CASE("a file that is being appended to says so", "[account]") {
+  const TempDir dir;
+  const auto file = dir.path() / "ledger.jsonl";
+  {
+    const core::AppendOnlyFile writer(file);
+    CHECK(core::is_being_written(file));
+  }
+  CHECK_FALSE(core::is_being_written(file));
+}
