@@ -34,6 +34,7 @@ Manifest ManifestReader::load() {
   read_allow(manifest);
   check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated", "allow"});
   check_release(manifest);
+  check_tested(manifest);
   finish(manifest);
   return manifest;
 }

@@ -53,6 +53,9 @@ class ManifestReader {
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// What a release must not have, as far as the manifest alone shows it.
   void check_release(const Manifest& manifest);
+  /// Samplers, accountants, backends and the rest vouch for what is private; which of them could do
+  /// harm is not asked, so that there is one rule.
+  void check_tested(const Manifest& manifest);
   void finish(Manifest& manifest);
   void add_positions(const Value& node, const std::string& path,
                      std::map<std::string, std::string, std::less<>>& positions) const;

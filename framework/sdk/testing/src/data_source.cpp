@@ -150,7 +150,7 @@ void check_broken_files(Checker& checker) {
 
 void check_data_source(Checker& checker) {
   DataInfo info;
-  if (!checker.rule("tells_what_it_holds", [&] {
+  if (!checker.prepare("tells_what_it_holds", [&] {
         const auto source = checker.make<DataSource>();
         info = source->info();
         require(info.train_rows > 0, "info() says that there are no training examples");
