@@ -556,6 +556,7 @@ void check_accountant(Checker& checker) {
   check_noise(checker);
   check_instances(checker, events);
   check_known_values(checker);
+  check_abilities(checker, *checker.make<Accountant>());
   check_range_ends(checker, [&](const Params& params) {
     const auto accountant = checker.make<Accountant>(params);
     accountant->start(events.front().adjacency);

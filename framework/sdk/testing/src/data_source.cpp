@@ -186,6 +186,7 @@ void check_data_source(Checker& checker) {
     require(same(info, source->info()), "info() answers otherwise after read()");
   });
   check_broken_files(checker);
+  check_abilities(checker, *checker.make<DataSource>());
   // Not read: an end of a range may mean more rows than there is memory.
   check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
 }

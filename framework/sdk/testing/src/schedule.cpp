@@ -192,6 +192,7 @@ void check_schedule(Checker& checker) {
   };
   if (dynamic_cast<const AdaptiveSchedule*>(checker.make<Schedule>().get()) != nullptr)
     check_adaptive(checker, in_its_slot);
+  check_abilities(checker, horizons);
   check_range_ends(checker, [&](const Params& params) {
     const auto schedule = checker.make<Schedule>(params);
     const Horizon horizon{.steps = 100, .slot = horizons.front().slot};
