@@ -38,7 +38,8 @@ privgrad::Factory declare(std::string name, std::vector<privgrad::ParamSpec> par
 inline privgrad::Catalog make_catalog() {
   using namespace privgrad;
   Catalog catalog;
-  const auto plugin = std::make_shared<PluginIdentity>(PluginIdentity{"test", "1.0", "", "", ""});
+  const auto plugin =
+      std::make_shared<PluginIdentity>(PluginIdentity{"test", "1.0", "", "", "", "this program"});
   catalog.add(
       plugin, nullptr,
       {

@@ -20,8 +20,8 @@ privgrad::Factory offer(std::string name) {
 /// The built-in components, and these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
   privgrad::Catalog made = house();
-  made.add(
-      std::make_shared<privgrad::PluginIdentity>(privgrad::PluginIdentity{"test", "1", "", "", ""}),
-      nullptr, std::move(factories));
+  made.add(std::make_shared<privgrad::PluginIdentity>(
+               privgrad::PluginIdentity{"test", "1", "", "", "", "this program"}),
+           nullptr, std::move(factories));
   return made;
 }

@@ -12,6 +12,9 @@ int do_plugins_test(const Arguments& arguments) {
   for (const std::string& params : arguments.texts("params")) {
     words.insert(words.end(), {"--params", params});
   }
+  if (arguments.has("time-limit"))
+    words.insert(words.end(), {"--time-limit", arguments.text("time-limit")});
+  if (arguments.has("quiet")) words.push_back("--quiet");
   if (arguments.has("json")) words.push_back("--json");
   words.insert(words.end(), {"--", arguments.operand(0)});
   become_companion("privgrad-conformance", std::move(words));

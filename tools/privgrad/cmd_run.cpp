@@ -92,6 +92,8 @@ int do_run(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  for (const std::string& hash : core::allowed_for_nothing(manifest))
+    complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
   const core::Plan plan = core::make_plan(manifest);
   options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.

@@ -80,7 +80,8 @@ nlohmann::json listing_json(const Component& component) {
           {"version", plugin.version},
           {"path", plugin.file},
           {"abi", plugin.abi_tag},
-          {"sha256", plugin.sha256}};
+          {"sha256", plugin.sha256},
+          {"tested", plugin.is_tested()}};
 }
 
 nlohmann::json description_json(const Component& component) {

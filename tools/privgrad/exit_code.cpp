@@ -1,8 +1,14 @@
 #include "exit_code.hpp"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
+#include <string>
+#include <typeinfo>
 
 #include "output.hpp"
 #include "privgrad/error.hpp"
@@ -12,8 +18,19 @@ namespace {
 
 enum ExitCode { kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
 
+/// "std::length_error" for its mangled name.
+std::string type_of(const std::exception& problem) {
+  int status = 0;
+  const char* mangled = typeid(problem).name();
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
+  return status == 0 && name != nullptr ? name.get() : mangled;
+}
+
 int report(const std::exception& problem, ExitCode code) {
-  report_failure(problem.what());
+  const std::string what = problem.what();
+  report_failure(what.empty() ? "an exception without a message was thrown: " + type_of(problem)
+                              : what);
   return code;
 }
 

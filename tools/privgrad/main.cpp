@@ -3,6 +3,7 @@
 
 #include "command.hpp"
 #include "exit_code.hpp"
+#include "last_words.hpp"
 #include "output.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -138,8 +139,11 @@ const std::vector<Command>& commands() {
 int main(int argc, char** argv) {
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  return privgrad::tool::with_exit_code([&] {
+  privgrad::tool::watch_for_the_end();
+  const int code = privgrad::tool::with_exit_code([&] {
     privgrad::instruction_set();  // a wrong PRIVGRAD_INSTRUCTIONS is refused before anything else
     return privgrad::tool::dispatch({argv + 1, argv + argc});
   });
+  privgrad::tool::conclude();
+  return code;
 }

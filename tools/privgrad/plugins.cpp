@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "last_words.hpp"
 #include "output.hpp"
 #include "privgrad/host/search_path.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -37,6 +38,7 @@ host::PluginHost load_plugins(const Arguments& arguments,
   }
   request.lock = lock;
   host::PluginHost host = host::load_all(request);
+  for (const auto& plugin : host.plugins()) name_code_of(*plugin);
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {
     // Who asked for the plugins of a lock file knows that the others are left out.
     if (lock && refusal.why.starts_with("not in the lock file")) continue;

@@ -13,10 +13,19 @@ Usage plugins_test_usage() {
                        .doc = "Parameters to make the component NAME with, in place of its "
                               "declared examples and defaults.",
                        .repeatable = true},
+                      {.name = "time-limit",
+                       .value = "SECONDS",
+                       .doc = "How long a rule may take; default 60."},
+                      {.name = "quiet", .value = "", .doc = "Print only what is broken."},
                       {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
           .details =
-              "Runs the plugin's code in this process. Rules that were not checked "
-              "are listed as skipped, with the\nreason.\n\nexit codes: 0 done, 1 a "
+              "Each rule has a process of its own, with a time limit and 4 GiB of memory: one "
+              "that crashes, does\nnot end or ends the process is broken, and the others go on. "
+              "Rules that were not checked are listed as\nskipped, with the reason.\n\n"
+              "A plugin that breaks none is put on record as tested, by the hash of its file: "
+              "beside it\n(FILE.tested.json) or, where that cannot be written, in "
+              "~/.local/share/privgrad/tested/. Release mode\nasks for that record.\n\n"
+              "exit codes: 0 done, 1 a "
               "promise is broken or the file is no plugin, 2 the call is wrong or the "
               "file\nis not named like a plugin, 4 there is no such file",
           .examples = {"privgrad plugins test "

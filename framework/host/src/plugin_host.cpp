@@ -11,7 +11,9 @@
 
 #include "elf_note.hpp"
 #include "open_file.hpp"
+#include "privgrad/host/loading.hpp"
 #include "privgrad/host/sha256.hpp"
+#include "privgrad/host/test_record.hpp"
 #include "text.hpp"
 #include "trust.hpp"
 
@@ -32,6 +34,23 @@ class FloatingPointGuard {
 
  private:
   std::fenv_t before_;
+};
+
+constexpr std::size_t kMostPath = 4096;
+// A copy, and not a pointer into a string: it must be readable whatever state the process is in.
+char loading[kMostPath] = "";
+
+/// While it is there, loading_now() is this file.
+class Loading {
+ public:
+  explicit Loading(const fs::path& file) {
+    const std::string text = one_line(file.string()).substr(0, kMostPath - 1);
+    std::copy(text.begin(), text.end(), loading);
+    loading[text.size()] = '\0';
+  }
+  ~Loading() { loading[0] = '\0'; }
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
 };
 
 /// The code of one plugin in this process.
@@ -120,6 +139,8 @@ void check_pinned(const std::string& name, const std::string& sha256,
 
 }  // namespace
 
+const char* loading_now() noexcept { return loading; }
+
 const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   const std::string name = file.filename().string();
   if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
@@ -157,13 +178,18 @@ const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   std::shared_ptr<const Library> library;
   {
     const FloatingPointGuard guard;
+    const Loading now(path);
     check_unchanged();
     library = map_forever(path, opened, sha256);
     check_unchanged();
     library->register_into(registrar);
   }
-  plugins_.push_back(std::make_shared<const PluginIdentity>(
-      PluginIdentity{note.plugin_name, note.plugin_version, sha256, note.abi_tag, path.string()}));
+  PluginIdentity identity{note.plugin_name, note.plugin_version, sha256, note.abi_tag,
+                          path.string()};
+  const TestRecord record = find_test_record(identity, registrar.factories());
+  identity.record = record.file.string();
+  identity.record_problem = record.problem;
+  plugins_.push_back(std::make_shared<const PluginIdentity>(std::move(identity)));
   catalog_.add(plugins_.back(), library, registrar.factories());
   return *plugins_.back();
 }

@@ -1,12 +1,11 @@
 #include "privgrad/host/search_path.hpp"
 
-#include <stdlib.h>  // secure_getenv is not in <cstdlib>
-
 #include <algorithm>
 #include <set>
 #include <string_view>
 #include <system_error>
 
+#include "data_home.hpp"
 #include "privgrad/error.hpp"
 #include "text.hpp"
 #include "trust.hpp"
@@ -18,12 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr int kDeepest = 4;
 
-// secure_getenv: a set-user-id program must not let its caller choose its code.
-std::string_view environment(const char* name) {
-  const char* value = ::secure_getenv(name);
-  return value != nullptr ? value : "";
-}
-
 void add_environment(std::vector<SearchDirectory>& to) {
   std::string_view rest = environment("PRIVGRAD_PLUGIN_PATH");
   while (!rest.empty()) {
@@ -32,13 +25,6 @@ void add_environment(std::vector<SearchDirectory>& to) {
     if (end > 0) to.push_back({rest.substr(0, end), SearchDirectory::Origin::environment});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-}
-
-fs::path data_home() {
-  // The XDG base directory specification: relative paths are to be ignored.
-  if (fs::path given = environment("XDG_DATA_HOME"); given.is_absolute()) return given;
-  if (const fs::path home = environment("HOME"); home.is_absolute()) return home / ".local/share";
-  return {};
 }
 
 void add_beside_program(std::vector<SearchDirectory>& to) {

@@ -89,6 +89,7 @@ Value ManifestReader::read_component(const Slot& slot, const std::string& where,
                                      const std::vector<std::string_view>& reserved) {
   use.where = where;
   use.position = problems_.position(given.mark);
+  use.mark = given.mark;
   std::optional<Value> node = as_object(slot, where, given);
   if (!node) return {};
   add_default_kind(slot, reserved, *node);

@@ -53,17 +53,21 @@ class ManifestReader {
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// What a release must not have, as far as the manifest alone shows it.
   void check_release(const Manifest& manifest);
+  /// Samplers, accountants, backends and the rest vouch for what is private; which of them could do
+  /// harm is not asked, so that there is one rule.
+  void check_tested(const Manifest& manifest);
   void finish(Manifest& manifest);
   void add_positions(const Value& node, const std::string& path,
                      std::map<std::string, std::string, std::less<>>& positions) const;
 
-  // schedules and privacy: manifest_sections.cpp.
+  // schedules, privacy and allow: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
   /// Without a target there is nothing that a default could be scaled to.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
   /// \returns the account's file, absolute; as given if there is none, which is reported.
   Value read_account(Manifest& manifest, const Section& section, const Value& node);
+  void read_allow(Manifest& manifest);
   bool is_given(std::string_view section, std::string_view key) const;
   bool is_off() const;
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "apply_transform.hpp"
+#include "breach.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/pipeline/executor.hpp"
 
@@ -83,9 +84,10 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
     program =
         manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
   }
-  if (program == nullptr) throw PluginError("the backend gave no program");
+  const std::string who = program_owner(manifest, setting);
+  if (program == nullptr) throw PluginError(who + ": gave no program");
   if (program->parameter_count() != setting.parameters) {
-    throw PluginError("the backend's program has " + std::to_string(program->parameter_count()) +
+    throw PluginError(who + ": its program has " + std::to_string(program->parameter_count()) +
                       " parameters, the model describes " + std::to_string(setting.parameters));
   }
   return program;

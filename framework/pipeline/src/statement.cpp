@@ -207,19 +207,22 @@ Json account(const AccountUse& use) {
           {"target_delta", use.terms.target_delta}};
 }
 
+/// Whether it is on record that the very file of a plugin passed its tests.
+Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
+  if (is_allowed_by_hash(manifest, plugin)) return "allowed";
+  return plugin.is_tested();
+}
+
 Json plugins(const Plan& plan) {
   std::set<std::string> seen;
   Json list = Json::array();
-  const auto add = [&](const Component* component) {
-    if (component == nullptr || !seen.insert(component->plugin->name).second) return;
-    list.push_back({{"name", component->plugin->name},
-                    {"version", component->plugin->version},
-                    {"sha256", component->plugin->sha256}});
-  };
   const auto add_all = [&](const Manifest& manifest) {
-    for (const ComponentUse* use : components_of(manifest)) {
-      add(use->component);
-      add(use->certifier);
+    for (const auto& [plugin, use] : plugins_of(manifest)) {
+      if (!seen.insert(plugin->name).second) continue;
+      list.push_back({{"name", plugin->name},
+                      {"version", plugin->version},
+                      {"sha256", plugin->sha256},
+                      {"tested", tested(*plan.manifest, *plugin)}});
     }
   };
   add_all(*plan.manifest);

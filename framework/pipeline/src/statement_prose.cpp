@@ -381,6 +381,30 @@ std::string assumptions(const Json& statement) {
          " The accountant's own rounding errs upwards.";
 }
 
+/// The plugins of which this is said about tests: true, false, or "allowed".
+std::vector<std::string> plugins_that_are(const Json& statement, const Json& tested) {
+  std::vector<std::string> names;
+  for (const Json& plugin : statement.at("versions").at("plugins")) {
+    if (plugin.at("tested") == tested) names.push_back(text(plugin, "name"));
+  }
+  return names;
+}
+
+/// On what is not on record about the plugins; "" if all of them passed their tests.
+std::string untested(const Json& statement) {
+  const auto allowed = plugins_that_are(statement, "allowed");
+  const auto unknown = plugins_that_are(statement, false);
+  std::string words;
+  if (!allowed.empty()) {
+    words += " Allowed by hash, without a record of having passed the conformance tests: " +
+             joined(allowed) + ".";
+  }
+  if (!unknown.empty()) {
+    words += " Not on record as having passed the conformance tests: " + joined(unknown) + ".";
+  }
+  return words;
+}
+
 std::string versions(const Json& statement) {
   const Json& versions = statement.at("versions");
   std::vector<std::string> names;
@@ -394,7 +418,8 @@ std::string versions(const Json& statement) {
               ? "samplers draw their order without looking at data"
               : "samplers state what their choice costs") +
          ", accountants what events cost, and backends gradients of one "
-         "example each, is for whoever chose them to vouch for.";
+         "example each, is for whoever chose them to vouch for." +
+         untested(statement);
 }
 
 }  // namespace
@@ -469,7 +494,10 @@ std::string short_statement(const Json& statement) {
   std::vector<std::string> items = unaccounted(statement, "model");
   if (!causes_of_floating_point(statement).empty()) items.emplace_back(kFloatingPoint);
   for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);
-  return items.empty() ? line : line + "; not covered: " + joined(items);
+  if (!items.empty()) line += "; not covered: " + joined(items);
+  const auto allowed = plugins_that_are(statement, "allowed");
+  if (!allowed.empty()) line += "; allowed untested: " + joined(allowed);
+  return line;
 }
 
 }  // namespace privgrad::core

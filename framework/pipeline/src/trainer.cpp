@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
+#include "breach.hpp"
 #include "exact_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
@@ -117,8 +119,10 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
   bench.previous = bench.parameters;
-  made_.optimizer->step(bench.parameters, gradient,
-                        {.step = step, .learning_rate = plan_.learning_rate[step]});
+  in_run_of(manifest_.optimizer.component->full_name(), [&] {
+    made_.optimizer->step(bench.parameters, gradient,
+                          {.step = step, .learning_rate = plan_.learning_rate[step]});
+  });
   const bool finite = all_finite(bench.parameters);
   if (!finite) bench.parameters = bench.previous;
   bench.program->load_parameters(bench.parameters);
@@ -127,7 +131,8 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 
 void Trainer::draw_batch(std::uint64_t step) {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
-  made_.sampler->sample(step, rows, *sampler_random_, batch_);
+  in_run_of(manifest_.sampler.component->full_name(),
+            [&] { made_.sampler->sample(step, rows, *sampler_random_, batch_); });
   if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, *made_.order)) {
     throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
@@ -152,10 +157,15 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
                   .groups = plan_.setting->groups,
                   .clip_norm = clip_norm_,
                   .count_share = share};
-  Released released =
-      differences_ ? release_differences(step, clip, bench) : release_sum(step, clip, bench);
-  if (!adaptive) return released;
-  JointParts parts = take_apart(released, clip_norm_, share);
+  std::optional<Released> released;
+  in_run_of(
+      program_owner(manifest_, *plan_.setting) + " or " + manifest_.clipping.component->full_name(),
+      [&] {
+        released.emplace(differences_ ? release_differences(step, clip, bench)
+                                      : release_sum(step, clip, bench));
+      });
+  if (!adaptive) return *std::move(released);
+  JointParts parts = take_apart(*released, clip_norm_, share);
   clipped_fraction_ = 1.0 - parts.unclipped;
   adapt_clip_norm(parts.unclipped);
   return std::move(parts.gradients);
@@ -163,7 +173,9 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
 
 /// From released values only, so the next clip norm costs nothing more.
 void Trainer::adapt_clip_norm(double unclipped) {
-  const double next = made_.adaptive_clip_norm->next_clip_norm(clip_norm_, unclipped);
+  double next = 0.0;
+  in_run_of(manifest_.clipping.component->full_name(),
+            [&] { next = made_.adaptive_clip_norm->next_clip_norm(clip_norm_, unclipped); });
   if (!std::isfinite(next) || next <= 0.0) {
     throw PluginError(manifest_.clipping.component->full_name() + ": gave a clip norm of " +
                       format_number(next) + ", expected a finite number above 0");

@@ -531,6 +531,14 @@ class RunPage {
     return section("unaccounted", "What was not accounted for", html);
   }
 
+  /// Statements of before there were records do not say.
+  static std::string tested_words(const Json& plugin) {
+    const auto said = plugin.find("tested");
+    if (said == plugin.end()) return "not recorded";
+    if (*said == true) return "yes";
+    return *said == "allowed" ? "allowed by hash without a record" : "not on record";
+  }
+
   std::string version_section() const {
     const Json& versions = members(statement_, "versions", statement_file_);
     std::string html =
@@ -539,13 +547,13 @@ class RunPage {
                {"floating point", floating_point_words()},
                {"randomness", text_of_statement("randomness")}});
     HtmlTable table("The plugins that made this run.",
-                    {"plugin", "version", "SHA-256 of the file"});
+                    {"plugin", "version", "SHA-256 of the file", "passed its tests"});
     for (const Json& plugin : list(versions, "plugins", statement_file_)) {
       if (!plugin.is_object())
         throw IoError(statement_file_ + ": 'plugins' holds what is no object");
       table.add({text(plugin, "name", statement_file_).value_or(""),
                  text(plugin, "version", statement_file_).value_or(""),
-                 text(plugin, "sha256", statement_file_).value_or("")});
+                 text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});
     }
     if (!table.empty()) html += table.html();
     if (!record_.lock.empty()) html += folded_text("privgrad.lock", record_.lock);

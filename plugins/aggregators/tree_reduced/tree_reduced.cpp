@@ -147,6 +147,11 @@ class TreeReduced final : public privgrad::Aggregator,
     const double steps = std::pow(facts.epsilon * facts.batch, 4.0 / 3.0) *
                          std::pow(facts.epoch_steps, 7.0 / 3.0) /
                          std::pow(facts.parameters, 2.0 / 3.0);
+    if (steps < 1.0) {
+      throw privgrad::ConfigError(
+          "is auto, which is less than one step (T = " + privgrad::format_number(steps) +
+          "): " + kTheorem + "; give a number");
+    }
     return {"steps", std::floor(steps),
             std::string("T = (epsilon B)^(4/3) n^(7/3) / d^(2/3), n = N/B: ") + kTheorem};
   }

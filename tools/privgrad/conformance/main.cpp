@@ -8,13 +8,11 @@
 
 #include "../exit_code.hpp"
 #include "../output.hpp"
-#include "../plugins.hpp"
 #include "../plugins_test_usage.hpp"
 #include "../table.hpp"
+#include "examination.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/manifest/yaml.hpp"
-#include "privgrad/testing/conformance.hpp"
-#include "privgrad/trust/testing.hpp"
+#include "record.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -22,66 +20,55 @@ namespace {
 namespace fs = std::filesystem;
 using privgrad::testing::Finding;
 
-struct Examined {
-  const Component* component = nullptr;
-  std::vector<Finding> findings;
-};
-
-Value parse_params(const std::string& text) {
-  std::vector<Problem> problems;
-  std::optional<Value> value = core::parse_yaml(text, problems);
-  if (!problems.empty() || !value || !std::holds_alternative<Value::Object>(value->data())) {
-    throw UsageError("--params: '" + text + "' is no YAML object" +
-                     (problems.empty() ? "" : ": " + problems.front().what));
-  }
-  return *std::move(value);
-}
-
-/// \returns parameters by component name, from `--params NAME=YAML`.
-std::map<std::string, Value> given_params(const Arguments& arguments, const Catalog& catalog) {
-  std::map<std::string, Value> params;
+/// \returns YAML by component name, from `--params NAME=YAML`.
+std::map<std::string, std::string> given_params(const Arguments& arguments,
+                                                const LoadedPlugin& plugin) {
+  std::map<std::string, std::string> params;
   for (const std::string& given : arguments.texts("params")) {
     const std::size_t equals = std::min(given.find('='), given.size());
     const std::string name = given.substr(0, equals);
-    const bool known = std::any_of(
-        catalog.components().begin(), catalog.components().end(),
-        [&](const Component& component) { return component.factory.info.name == name; });
+    const bool known =
+        std::any_of(plugin.components.begin(), plugin.components.end(),
+                    [&](const LoadedPlugin::Offer& offer) { return offer.name == name; });
     if (!known || equals == given.size()) {
       throw UsageError("--params is '" + given + "', expected NAME=YAML with the name of one of " +
                        "the plugin's components");
     }
-    params[name] = parse_params(given.substr(equals + 1));
+    params[name] = given.substr(equals + 1);
+    parse_params(params[name]);
   }
   return params;
 }
 
-std::vector<Examined> examine(const Catalog& catalog, const std::map<std::string, Value>& params) {
-  std::vector<Examined> all;
-  for (const Component& component : catalog.components()) {
-    privgrad::testing::Setup setup;
-    setup.make_released = core::released_for_testing;
-    if (const auto own = params.find(component.factory.info.name); own != params.end()) {
-      setup.params = own->second;
-    }
-    all.push_back({&component, privgrad::testing::check_component(component, setup)});
-  }
-  return all;
-}
-
-std::string text_of(const std::vector<Examined>& all) {
+std::string text_of(const std::vector<Examined>& all, const Recorded& recorded) {
   std::string text;
   for (const Examined& examined : all) {
     Table table({Align::left, Align::left, Align::left});
     for (const Finding& finding : examined.findings) {
       table.add({std::string(to_text(finding.verdict)), finding.rule, finding.detail});
     }
-    text += (text.empty() ? "" : "\n") + examined.component->factory.kind + " " +
-            examined.component->full_name() + "\n" + table.text(2);
+    text += (text.empty() ? "" : "\n") + examined.component.kind + " " +
+            examined.component.full_name + "\n" + table.text(2);
+  }
+  return text + "\n" +
+         (recorded.file.empty() ? "no record: " + recorded.why_not
+                                : "record: " + recorded.file.string()) +
+         "\n";
+}
+
+/// "COMPONENT: RULE: DETAIL" of each broken promise.
+std::string broken_text(const std::vector<Examined>& all) {
+  std::string text;
+  for (const Examined& examined : all) {
+    for (const Finding& finding : examined.findings) {
+      if (finding.verdict == privgrad::testing::Verdict::failed)
+        text += examined.component.full_name + ": " + finding.rule + ": " + finding.detail + "\n";
+    }
   }
   return text;
 }
 
-nlohmann::json json_of(const std::vector<Examined>& all, bool conforms) {
+nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Recorded& recorded) {
   nlohmann::json components = nlohmann::json::array();
   for (const Examined& examined : all) {
     nlohmann::json findings = nlohmann::json::array();
@@ -90,12 +77,15 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms) {
                           {"verdict", to_text(finding.verdict)},
                           {"detail", finding.detail}});
     }
-    components.push_back({{"kind", examined.component->factory.kind},
-                          {"name", examined.component->factory.info.name},
-                          {"full_name", examined.component->full_name()},
+    components.push_back({{"kind", examined.component.kind},
+                          {"name", examined.component.name},
+                          {"full_name", examined.component.full_name},
                           {"findings", std::move(findings)}});
   }
-  return {{"conforms", conforms}, {"components", std::move(components)}};
+  return {{"conforms", conforms},
+          {"components", std::move(components)},
+          {"record", recorded.file.empty() ? nlohmann::json(nullptr)
+                                           : nlohmann::json(recorded.file.string())}};
 }
 
 /// What is wrong with the call is no fault of the plugin, which exit code 1 would say.
@@ -115,20 +105,24 @@ void check_operand(const std::string& given) {
 
 int run(const Arguments& arguments) {
   check_operand(arguments.operand(0));
-  limit_blas_threads();
-  choose_blas_kernels();
-  const fs::path file = fs::absolute(arguments.operand(0));
-  host::PluginHost host(host::TrustPolicy{.directories = {file.parent_path()}, .pins = {}});
-  host.load(file);
-  const std::vector<Examined> all =
-      examine(host.catalog(), given_params(arguments, host.catalog()));
+  Limits limits;
+  if (arguments.has("time-limit")) {
+    constexpr int kMostSeconds = 86400;
+    limits.time = std::chrono::seconds(
+        whole_number("time-limit", arguments.text("time-limit"), 1, kMostSeconds));
+  }
+  const LoadedPlugin plugin = load_once(fs::absolute(arguments.operand(0)), limits);
+  const std::vector<Examined> all = examine(plugin, given_params(arguments, plugin), limits);
   const auto broken = std::count_if(all.begin(), all.end(), [](const Examined& examined) {
     return !privgrad::testing::conforms(examined.findings);
   });
+  const Recorded recorded = write_record(plugin, all);
   if (arguments.has("json")) {
-    print_json(json_of(all, broken == 0));
+    print_json(json_of(all, broken == 0, recorded));
+  } else if (arguments.has("quiet")) {
+    print(broken_text(all));
   } else {
-    print(text_of(all));
+    print(text_of(all, recorded));
   }
   if (broken == 0) return 0;
   throw PluginError(arguments.operand(0) + ": " + std::to_string(broken) + " of " +

@@ -18,6 +18,12 @@ struct PluginIdentity {
   std::string sha256;  ///< Of the file that was loaded, 64 lower-case hex digits.
   std::string abi_tag;
   std::string file;  ///< Absolute path.
+  /// Where it is on record that this very file passed `privgrad plugins test`; "": nowhere.
+  std::string record = {};
+  std::string record_problem =
+      {};  ///< Why a record that is there does not count; "": there is none.
+
+  bool is_tested() const noexcept { return !record.empty(); }
 };
 
 /// One component on offer: its declaration and the plugin that brings it.

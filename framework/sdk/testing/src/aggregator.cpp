@@ -219,6 +219,7 @@ void check_aggregator(Checker& checker) {
                                            ": calibration could not find a scale");
     }
   });
+  check_abilities(checker, *checker.make<Aggregator>());
   check_range_ends(checker, [&](const Params& params) {
     const auto aggregator = checker.make<Aggregator>(params);
     start(*aggregator, 37, 1.0);

@@ -53,7 +53,7 @@ std::vector<Network> sample_networks() {
 
 void check_backend(Checker& checker) {
   std::vector<Network> networks;
-  if (!checker.rule("compiles_a_network", [&] {
+  if (!checker.prepare("compiles_a_network", [&] {
         SerialExecutor executor;
         const auto backend = checker.make<Backend>();
         for (const Network& network : sample_networks()) {

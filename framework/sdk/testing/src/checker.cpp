@@ -1,8 +1,13 @@
 #include "checker.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <typeinfo>
 
 namespace privgrad::testing {
@@ -22,6 +27,46 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// "std::length_error" for its mangled name.
+std::string readable_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  return status == 0 && name != nullptr ? name.get() : type.name();
+}
+
+std::string text_of(const std::exception& problem) {
+  const std::string text = one_line(problem.what());
+  return text.empty() ? "(its what() is empty)" : text;
+}
+
+/// Runs the body of a rule.
+Finding judge(std::string_view name, const std::function<void()>& body) {
+  Finding finding{std::string(name), Verdict::failed, ""};
+  try {
+    body();
+    finding.verdict = Verdict::passed;
+  } catch (const RuleDone&) {
+    throw;
+  } catch (const Broken& promise) {
+    finding.detail = one_line(promise.detail);
+  } catch (const NotChecked& nothing) {
+    finding.verdict = Verdict::skipped;
+    finding.detail = one_line(nothing.reason);
+  } catch (const Error& problem) {
+    finding.detail = "an unexpected " + std::string(to_text(kind_of(problem))) +
+                     " was thrown: " + text_of(problem);
+  } catch (const std::bad_alloc&) {
+    finding.detail = "it ran out of memory (std::bad_alloc)";
+  } catch (const std::exception& problem) {
+    finding.detail = "an exception that is no privgrad::Error was thrown (" +
+                     readable_name(typeid(problem)) + "): " + text_of(problem);
+  } catch (...) {
+    finding.detail = "something that is no exception was thrown";
+  }
+  return finding;
+}
+
 template <class T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() &&
@@ -30,32 +75,53 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 }  // namespace
 
-bool Checker::rule(std::string_view name, const std::function<void()>& body) {
-  Finding finding{std::string(name), Verdict::failed, ""};
-  try {
-    body();
-    finding.verdict = Verdict::passed;
-  } catch (const Broken& promise) {
-    finding.detail = one_line(promise.detail);
-  } catch (const NotChecked& nothing) {
-    finding.verdict = Verdict::skipped;
-    finding.detail = one_line(nothing.reason);
-  } catch (const Error& problem) {
-    finding.detail = "an unexpected " + std::string(to_text(kind_of(problem))) +
-                     " was thrown: " + one_line(problem.what());
-  } catch (const std::exception& problem) {
-    finding.detail = std::string("an exception that is no privgrad::Error was thrown (") +
-                     typeid(problem).name() + "): " + one_line(problem.what());
-  } catch (...) {
-    finding.detail = "something that is no exception was thrown";
+bool Checker::check(std::string_view name, const std::function<void()>& body, bool prepares) {
+  if (const Finding* before = found_before(name)) {
+    const bool kept = before->verdict == Verdict::passed;
+    findings_.push_back(*before);
+    if (!kept || !prepares) return kept;
+    const Finding again = judge(name, body);
+    if (again.verdict != Verdict::passed) {
+      broken(std::string(name) + " held at first, and not when it was run again: " + again.detail);
+    }
+    return true;
   }
-  const bool kept = finding.verdict == Verdict::passed;
-  findings_.push_back(std::move(finding));
-  return kept;
+  if (next_ != nullptr) next_->begins(std::string(name));
+  return keep(judge(name, body));
+}
+
+void Checker::all_rules(std::string_view name, const std::function<void()>& body) {
+  Finding finding = judge(name, body);
+  const bool is_known = next_ != nullptr && findings_.size() < next_->done.size() &&
+                        next_->done[findings_.size()].rule == name;
+  if (!is_known) keep(std::move(finding));
 }
 
 void Checker::skip(std::string_view name, std::string reason) {
-  findings_.push_back({std::string(name), Verdict::skipped, std::move(reason)});
+  if (const Finding* before = found_before(name)) {
+    findings_.push_back(*before);
+  } else {
+    keep({std::string(name), Verdict::skipped, std::move(reason)});
+  }
+}
+
+const Finding* Checker::found_before(std::string_view name) const {
+  if (next_ == nullptr || findings_.size() >= next_->done.size()) return nullptr;
+  const Finding& before = next_->done[findings_.size()];
+  if (before.rule == name) return &before;
+  // The list of rules follows from what the component is and says, so it said something else.
+  broken("where " + before.rule + " was checked before, it leads to " + std::string(name) +
+         " when it is made again");
+}
+
+bool Checker::keep(Finding finding) {
+  const bool kept = finding.verdict == Verdict::passed;
+  if (next_ != nullptr) {
+    next_->ends(finding);
+    throw RuleDone{};
+  }
+  findings_.push_back(std::move(finding));
+  return kept;
 }
 
 std::string_view to_text(Thrown thrown) {

@@ -36,10 +36,22 @@ inline void require(bool kept, const std::string& detail) {
   if (!kept) broken(detail);
 }
 
+/// One rule at a time (check_next_rule()): which findings there are already, and whom to tell.
+struct NextRule {
+  const std::vector<Finding>& done;
+  const std::function<void(const std::string&)>& begins;
+  const std::function<void(const Finding&)>& ends;
+};
+
+/// Leaves the suite once the rule that was asked for was checked. No std::exception, as Broken.
+struct RuleDone {};
+
 /// Collects the findings on one component, with the parameters that it is made from.
 class Checker {
  public:
-  Checker(const Component& component, const Setup& setup) : component_(component), setup_(setup) {}
+  /// \param next  the only rule to check; null: all of them.
+  Checker(const Component& component, const Setup& setup, const NextRule* next = nullptr)
+      : component_(component), setup_(setup), next_(next) {}
 
   const Component& component() const { return component_; }
   const Setup& setup() const { return setup_; }
@@ -58,9 +70,21 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and keeps what became of it. The rule holds if the body returns.
+  /// Runs the body and keeps what became of it. The rule holds if the body returns. What the body
+  /// leaves behind it is nothing that later rules need.
   /// \returns whether it did.
-  bool rule(std::string_view name, const std::function<void()>& body);
+  bool rule(std::string_view name, const std::function<void()>& body) {
+    return check(name, body, false);
+  }
+
+  /// As rule(), and the body makes what later rules need: where those are checked elsewhere, it runs
+  /// there again.
+  bool prepare(std::string_view name, const std::function<void()>& body) {
+    return check(name, body, true);
+  }
+
+  /// Runs the checks of all rules in `body`; what goes wrong between them breaks the rule `name`.
+  void all_rules(std::string_view name, const std::function<void()>& body);
 
   /// For a rule that cannot be checked.
   void skip(std::string_view name, std::string reason);
@@ -68,8 +92,14 @@ class Checker {
   std::vector<Finding> take() { return std::move(findings_); }
 
  private:
+  bool check(std::string_view name, const std::function<void()>& body, bool prepares);
+  /// \returns the finding on this rule from an earlier process, or null: it is to be checked now.
+  const Finding* found_before(std::string_view name) const;
+  bool keep(Finding finding);
+
   const Component& component_;
   const Setup& setup_;
+  const NextRule* next_;
   Params params_;
   std::vector<Finding> findings_;
 };

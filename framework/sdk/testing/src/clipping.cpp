@@ -162,7 +162,7 @@ void check_adaptive(Checker& checker, const AdaptiveClipNorm& adaptive) {
 
 void check_clipping(Checker& checker) {
   std::vector<std::vector<ParameterGroup>> layouts;
-  if (!checker.rule("accepts_a_network", [&] {
+  if (!checker.prepare("accepts_a_network", [&] {
         for (const auto& groups : sample_layouts()) {
           if (starts(*checker.make<Clipping>(), groups)) layouts.push_back(groups);
         }

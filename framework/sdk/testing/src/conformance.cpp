@@ -89,7 +89,7 @@ bool check_creation(Checker& checker, const InterfaceRules& rules) {
                                    "' has no example; nothing more was checked");
     return false;
   }
-  return checker.rule("is_created", [&] {
+  return checker.prepare("is_created", [&] {
     // Components may want one of several optional parameters, which a declaration cannot say: then
     // the first optional example that makes the component is as good as a default.
     std::string first_refusal;
@@ -117,6 +117,14 @@ bool check_creation(Checker& checker, const InterfaceRules& rules) {
   });
 }
 
+void check_all_rules(Checker& checker) {
+  const InterfaceRules* rules = find_rules(checker.component().factory.kind);
+  const bool known = check_interface(checker, rules);
+  check_declaration(checker);
+  if (known && check_creation(checker, *rules))
+    checker.all_rules(kWholeSuite, [&] { rules->check(checker); });
+}
+
 }  // namespace
 
 std::string_view to_text(Verdict verdict) {
@@ -133,13 +141,25 @@ std::string_view to_text(Verdict verdict) {
 
 std::vector<Finding> check_component(const Component& component, const Setup& setup) {
   Checker checker(component, setup);
-  const InterfaceRules* rules = find_rules(component.factory.kind);
-  const bool known = check_interface(checker, rules);
-  check_declaration(checker);
-  if (known && check_creation(checker, *rules)) {
-    checker.rule("survives_the_suite", [&] { rules->check(checker); });
-  }
+  check_all_rules(checker);
   return checker.take();
+}
+
+bool check_next_rule(const Component& component, const Setup& setup,
+                     const std::vector<Finding>& done,
+                     const std::function<void(const std::string& rule)>& begins,
+                     const std::function<void(const Finding& finding)>& ends) {
+  const NextRule next{done, begins, ends};
+  Checker checker(component, setup, &next);
+  try {
+    check_all_rules(checker);
+    return false;
+  } catch (const RuleDone&) {
+    return true;
+  } catch (const Broken& promise) {  // what was there before is not there again
+    ends({std::string(kWholeSuite), Verdict::failed, promise.detail});
+    return true;
+  }
 }
 
 bool conforms(const std::vector<Finding>& findings) {

@@ -150,7 +150,7 @@ void check_broken_files(Checker& checker) {
 
 void check_data_source(Checker& checker) {
   DataInfo info;
-  if (!checker.rule("tells_what_it_holds", [&] {
+  if (!checker.prepare("tells_what_it_holds", [&] {
         const auto source = checker.make<DataSource>();
         info = source->info();
         require(info.train_rows > 0, "info() says that there are no training examples");
@@ -186,6 +186,7 @@ void check_data_source(Checker& checker) {
     require(same(info, source->info()), "info() answers otherwise after read()");
   });
   check_broken_files(checker);
+  check_abilities(checker, *checker.make<DataSource>());
   // Not read: an end of a range may mean more rows than there is memory.
   check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
 }

@@ -369,20 +369,25 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
   const bool reproducible = dynamic_cast<const ReproducibleRows*>(first.get()) != nullptr;
   const bool exact = dynamic_cast<const ExactClipping*>(first.get()) != nullptr;
   const auto each = [&](bool able, std::string_view name, void (*check)(Program&, const Network&)) {
-    if (!able) return checker.skip(name, "programs do not offer it");
-    checker.rule(name, [&] {
+    if (!able) {
+      checker.skip(name, "programs do not offer it");
+      return false;
+    }
+    return checker.rule(name, [&] {
       SerialExecutor serial;
       for (const Network& network : networks) check(*make(network, serial), network);
     });
   };
+  each(reproducible, "rows_have_the_same_bits_at_any_place", require_reproducible_rows);
+  // The others count on them: a program with other groups would write beside what it is given.
+  const bool sized = each(exact, "exact_groups_are_the_layers", require_groups);
+  if (exact && !sized) return;
   const auto made = [&](std::string_view name, void (*check)(const Network&, const ProgramMaker&)) {
     if (!exact) return checker.skip(name, "programs do not offer it");
     checker.rule(name, [&] {
       for (const Network& network : networks) check(network, make);
     });
   };
-  each(reproducible, "rows_have_the_same_bits_at_any_place", require_reproducible_rows);
-  each(exact, "exact_groups_are_the_layers", require_groups);
   each(exact, "exact_norms_are_those_of_the_rows", require_norms);
   each(exact, "cells_are_the_scaled_gradients", require_cells);
   each(exact, "cells_depend_on_their_example_alone", require_cells_of_their_own);

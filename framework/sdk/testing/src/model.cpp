@@ -70,7 +70,7 @@ void require_good_start(const Model& model, const Network& network) {
 void check_model(Checker& checker) {
   const auto model = checker.make<Model>();
   std::vector<Network> networks;
-  if (!checker.rule("gives_valid_networks", [&] {
+  if (!checker.prepare("gives_valid_networks", [&] {
         for (const ExampleShape& shape : sample_shapes()) {
           Network network;
           if (!has_meaning(*model, shape, network)) continue;

@@ -241,6 +241,7 @@ void check_optimizer(Checker& checker) {
   }
   if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
     check_linear_descent(checker);
+  check_abilities(checker, *checker.make<Optimizer>());
   check_range_ends(checker, [&](const Params& params) {
     const auto optimizer = checker.make<Optimizer>(params);
     optimizer->start(kSize);

@@ -5,8 +5,13 @@
 #include <vector>
 
 #include "checker.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/data_source.hpp"
 #include "privgrad/network.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/schedule.hpp"
 
 // One function per interface, each in the file of its name; the component can be made from
 // checker.params().
@@ -32,6 +37,15 @@ using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Exec
 /// \param networks  accepted by `make`; not empty.
 void check_program(Checker& checker, const std::vector<Network>& networks,
                    const ProgramMaker& make);
+
+/// The rules of optional abilities, of components that have them: of aggregators AutoSteps, of
+/// optimizers AutoLearningRate, of schedules FromInfluence and AdaptiveLocalIterations, of
+/// accountants ComposesAdaptively, of data sources DataFiles.
+void check_abilities(Checker& checker, const Aggregator& aggregator);
+void check_abilities(Checker& checker, const Optimizer& optimizer);
+void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
+void check_abilities(Checker& checker, const Accountant& accountant);
+void check_abilities(Checker& checker, DataSource& source);
 
 /// The rules of ReproducibleRows and ExactClipping, of programs that have these abilities.
 void check_exact_program(Checker& checker, const std::vector<Network>& networks,

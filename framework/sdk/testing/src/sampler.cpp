@@ -424,7 +424,7 @@ bool starts_somewhere(const Checker& checker) {
 
 void check_sampler(Checker& checker) {
   std::vector<SamplingPlan> plans;
-  if (!checker.rule("accepts_a_plan", [&] {
+  if (!checker.prepare("accepts_a_plan", [&] {
         plans = accepted_plans(checker);
         require(!plans.empty(),
                 "start() refuses 1, 2, 25 steps on 1, 2, 100, 1000 examples under "

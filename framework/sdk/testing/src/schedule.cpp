@@ -138,7 +138,7 @@ void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>
 
 void check_schedule(Checker& checker) {
   std::vector<Horizon> horizons;
-  if (!checker.rule("accepts_a_horizon", [&] {
+  if (!checker.prepare("accepts_a_horizon", [&] {
         horizons = accepted_horizons(checker);
         require(!horizons.empty(),
                 "start() refuses every horizon of 1, 2, 100 and 100000 steps in every slot");
@@ -192,6 +192,7 @@ void check_schedule(Checker& checker) {
   };
   if (dynamic_cast<const AdaptiveSchedule*>(checker.make<Schedule>().get()) != nullptr)
     check_adaptive(checker, in_its_slot);
+  check_abilities(checker, horizons);
   check_range_ends(checker, [&](const Params& params) {
     const auto schedule = checker.make<Schedule>(params);
     const Horizon horizon{.steps = 100, .slot = horizons.front().slot};

@@ -297,7 +297,7 @@ void check_statistics(Checker& checker, const Shape& shape) {
 
 void check_transform(Checker& checker) {
   std::vector<Shape> shapes;
-  if (!checker.rule("accepts_a_shape", [&] {
+  if (!checker.prepare("accepts_a_shape", [&] {
         shapes = accepted_shapes(checker);
         require(!shapes.empty(), "output_shape() refuses examples of 6, 2 x 3, 10 x 10 and 100");
       })) {

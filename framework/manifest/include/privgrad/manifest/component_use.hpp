@@ -29,6 +29,7 @@ struct ComponentUse {
   const Component* certifier = nullptr;  ///< Of an accountant that needs one.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
+  Mark mark;             ///< The same place, for who reads the manifest.
 
   /// Whether there is one: a manifest may leave some out.
   bool is_given() const noexcept { return component != nullptr; }

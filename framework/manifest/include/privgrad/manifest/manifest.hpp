@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,6 +98,9 @@ struct Manifest {
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
+  std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.
+  bool allow_large_delta = false;            ///< allow.large_delta.
+
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 
   /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
@@ -152,6 +156,19 @@ std::string read_yaml_file(const std::filesystem::path& file);
 
 /// The components that the manifest names, each with where it is used ("data.transforms.0").
 std::vector<const ComponentUse*> components_of(const Manifest& manifest);
+
+/// The plugins that bring these components, and those that certify them, each once.
+struct UsedPlugin {
+  std::shared_ptr<const PluginIdentity> plugin;
+  const ComponentUse* use = nullptr;  ///< The first that needs it.
+};
+std::vector<UsedPlugin> plugins_of(const Manifest& manifest);
+
+/// Whether a plugin without a record of being tested is accepted by its hash (allow.plugins).
+bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
+
+/// The hashes of allow.plugins that are of none of the manifest's plugins, and so allow nothing.
+std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
 /// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
 /// Loading a resolved manifest that was written so gives the same run.

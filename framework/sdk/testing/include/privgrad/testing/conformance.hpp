@@ -44,6 +44,23 @@ struct Setup {
 /// \returns one finding per rule; nothing that the component throws gets through.
 std::vector<Finding> check_component(const Component& component, const Setup& setup);
 
+/// Checks the rule that follows after those in `done`, and no other, so that each can have a process
+/// of its own: what was found so far stays where it is safe, and this is called where the plugin may
+/// do as it likes. A component has as many rules as calls give findings.
+///
+/// What earlier rules prepared for later ones is made again; a rule that failed prepares nothing.
+/// \param done    the findings so far, in order.
+/// \param begins  called with the rule's name before any of its code runs.
+/// \param ends    called with what was found, while all that was made for it is still there.
+/// \returns whether there was such a rule.
+bool check_next_rule(const Component& component, const Setup& setup,
+                     const std::vector<Finding>& done,
+                     const std::function<void(const std::string& rule)>& begins,
+                     const std::function<void(const Finding& finding)>& ends);
+
+/// The rule that stands for the plugin's code between the rules; the last one.
+inline constexpr std::string_view kWholeSuite = "survives_the_suite";
+
 /// \returns whether no finding failed; skipped ones do not count.
 bool conforms(const std::vector<Finding>& findings);
 

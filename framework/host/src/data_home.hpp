@@ -1,0 +1,15 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace privgrad::host {
+
+/// A variable of the environment; empty in a set-user-id program, which must not let its caller
+/// choose its code.
+std::string_view environment(const char* name);
+
+/// Where the user keeps data: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.
+std::filesystem::path data_home();
+
+}  // namespace privgrad::host

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "manifest_reader.hpp"
+#include "privgrad/manifest/manifest.hpp"
+
+namespace privgrad::core {
+
+std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
+  std::vector<UsedPlugin> plugins;
+  const auto add = [&](const Component* component, const ComponentUse& use) {
+    if (component == nullptr) return;
+    const auto is_it = [&](const UsedPlugin& other) { return other.plugin == component->plugin; };
+    if (std::none_of(plugins.begin(), plugins.end(), is_it))
+      plugins.push_back({component->plugin, &use});
+  };
+  const auto add_use = [&](const ComponentUse& use) {
+    add(use.component, use);
+    add(use.certifier, use);
+  };
+  for (const ComponentUse* use : components_of(manifest)) add_use(*use);
+  // Nobody names it, but clients that make no noise add up with it.
+  if (manifest.federated) add_use(manifest.federated->client_aggregator);
+  return plugins;
+}
+
+bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin) {
+  const std::vector<std::string>& allowed = manifest.allowed_plugins;
+  return !plugin.is_tested() &&
+         std::find(allowed.begin(), allowed.end(), plugin.sha256) != allowed.end();
+}
+
+std::vector<std::string> allowed_for_nothing(const Manifest& manifest) {
+  std::vector<std::string> unused = manifest.allowed_plugins;
+  for (const UsedPlugin& used : plugins_of(manifest)) std::erase(unused, used.plugin->sha256);
+  return unused;
+}
+
+void ManifestReader::check_tested(const Manifest& manifest) {
+  if (manifest.mode != Mode::release) return;
+  for (const auto& [plugin, use] : plugins_of(manifest)) {
+    if (plugin->is_tested() || is_allowed_by_hash(manifest, *plugin)) continue;
+    std::string what = "release mode refuses plugin " + plugin->name + " (" + plugin->file +
+                       ", sha256 " + plugin->sha256 +
+                       "), which is not on record as having passed its tests";
+    if (!plugin->record_problem.empty()) what += ": " + plugin->record_problem;
+    problems_.add(use->mark, use->where,
+                  what + "; run: privgrad plugins test " + plugin->file +
+                      ", or accept it as it is: allow: {plugins: [" + plugin->sha256 + "]}",
+                  Fault::privacy);
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,185 @@
+// The rules of optional abilities that one or two functions make up.
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+
+#include "inputs.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/data_files.hpp"
+#include "privgrad/federated.hpp"
+#include "privgrad/influence.hpp"
+#include "privgrad/run_facts.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+/// Small and large runs, with and without a budget.
+std::vector<RunFacts> sample_facts() {
+  std::vector<RunFacts> all;
+  for (const std::uint64_t size : {1u, 100u, 1000000u}) {
+    for (const double batch : {1.0, 50.0}) {
+      if (batch > static_cast<double>(size)) continue;
+      for (const std::optional<double>& epsilon :
+           {std::optional<double>(), std::optional<double>(0.1), std::optional<double>(8.0)}) {
+        all.push_back({.steps = 0,
+                       .dataset_size = size,
+                       .parameters = 1000,
+                       .batch_size = batch,
+                       .target_epsilon = epsilon,
+                       .target_delta = 1e-6});
+      }
+    }
+  }
+  return all;
+}
+
+/// What a theorem chooses, for all facts that it covers: finite, at least `least`, with its reason,
+/// and the same when it is asked again.
+void require_chosen(const std::string& function, double least, std::uint64_t steps,
+                    const std::function<AutoValue(const RunFacts&)>& choose) {
+  bool any = false;
+  for (RunFacts facts : sample_facts()) {
+    facts.steps = steps;
+    AutoValue chosen;
+    if (!accepted(function, {Thrown::config}, [&] { chosen = choose(facts); })) continue;
+    any = true;
+    require(std::isfinite(chosen.value) && chosen.value >= least,
+            function + " gave " + format_number(chosen.value));
+    require(!chosen.reason.empty(), function + " gave no reason");
+    require(same_bits(choose(facts).value, chosen.value), function + " differs when asked again");
+    require(steps != 0 || chosen.value == std::floor(chosen.value),
+            function + " gave " + format_number(chosen.value) + ", expected a whole number");
+  }
+  if (!any) throw NotChecked{"its theorem covers none of the runs that were tried"};
+}
+
+/// What may be known of a federated run between two rounds: nothing, ordinary estimates, and such
+/// as noise makes of them.
+std::vector<FederatedProgress> sample_progress() {
+  std::vector<FederatedProgress> all;
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double size : {-1.0, 0.0, 1e-300, 0.5, 1e6, 1e300, inf}) {
+    for (const std::uint64_t left : {std::uint64_t{1}, std::uint64_t{40}, ~std::uint64_t{0}}) {
+      FederatedProgress progress{.round = left == 1 ? 19u : 3u,
+                                 .rounds_left = left == 1 ? 1u : 17u,
+                                 .steps_left = left,
+                                 .last = 5,
+                                 .parameters = 100,
+                                 .learning_rate = 0.1,
+                                 .clip_norm = 1.0,
+                                 .gradient_noise = 0.05,
+                                 .lipschitz = {},
+                                 .smoothness = {},
+                                 .divergence = {},
+                                 .convexity = {},
+                                 .heterogeneity = {}};
+      if (size >= 0.0) {
+        progress.lipschitz = progress.smoothness = progress.divergence = size;
+        progress.heterogeneity = size;
+        progress.convexity = left == 40 ? -size : size;
+      }
+      all.push_back(progress);
+    }
+  }
+  return all;
+}
+
+std::vector<double> iterations(const std::function<ComponentPtr<Schedule>()>& make) {
+  const auto schedule = make();
+  auto& chooser = dynamic_cast<AdaptiveLocalIterations&>(*schedule);
+  chooser.start_rounds(20, 400);
+  std::vector<double> all;
+  for (const FederatedProgress& progress : sample_progress()) {
+    const std::uint64_t steps = chooser.next(progress);
+    require(steps > 0, "next() gave 0 local steps, expected at least 1");
+    all.push_back(static_cast<double>(steps));
+  }
+  return all;
+}
+
+}  // namespace
+
+void check_abilities(Checker& checker, const Aggregator& aggregator) {
+  if (const auto* chooser = dynamic_cast<const AutoSteps*>(&aggregator)) {
+    checker.rule("chosen_steps_are_whole_and_above_0", [&] {
+      require_chosen("auto_steps()", 1.0, 0,
+                     [&](const RunFacts& facts) { return chooser->auto_steps(facts); });
+    });
+  }
+}
+
+void check_abilities(Checker& checker, const Optimizer& optimizer) {
+  if (const auto* chooser = dynamic_cast<const AutoLearningRate*>(&optimizer)) {
+    checker.rule("chosen_learning_rates_are_finite_and_above_0", [&] {
+      require_chosen("auto_learning_rate()", std::numeric_limits<double>::min(), 100,
+                     [&](const RunFacts& facts) { return chooser->auto_learning_rate(facts); });
+    });
+  }
+}
+
+void check_abilities(Checker& checker, const std::vector<Horizon>& horizons) {
+  const auto made = checker.make<Schedule>();
+  if (dynamic_cast<const FromInfluence*>(made.get()) != nullptr) {
+    checker.rule("influence_is_known_for_every_step", [&] {
+      for (const Horizon& horizon : horizons) {
+        const auto schedule = checker.make<Schedule>();
+        schedule->start(horizon);
+        const auto values = dynamic_cast<const FromInfluence&>(*schedule).influence();
+        require(values.size() == horizon.steps, "influence() gave " +
+                                                    std::to_string(values.size()) + " values for " +
+                                                    std::to_string(horizon.steps) + " step(s)");
+        for (const double value : values) {
+          require(std::isfinite(value) && value > 0.0, "influence() gave " + format_number(value) +
+                                                           ", expected a finite number above 0");
+        }
+      }
+    });
+  }
+  if (dynamic_cast<const AdaptiveLocalIterations*>(made.get()) != nullptr) {
+    const auto in_its_slot = [&] {
+      auto schedule = checker.make<Schedule>();
+      schedule->start({.steps = 20, .slot = "local_iterations"});
+      return schedule;
+    };
+    checker.rule("local_iterations_are_above_0_and_repeatable", [&] {
+      require(same_bits(iterations(in_its_slot), iterations(in_its_slot)),
+              "another instance's next() gives other local steps for the same progress");
+    });
+  }
+}
+
+void check_abilities(Checker& checker, const Accountant& accountant) {
+  if (dynamic_cast<const ComposesAdaptively*>(&accountant) == nullptr) return;
+  checker.rule("a_privacy_filter_takes_rho_and_grows_with_it", [&] {
+    double last = 0.0;
+    for (const double rho : {0.01, 0.1, 1.0}) {
+      const auto filter = checker.make<Accountant>();
+      filter->start(Adjacency::zero_out);
+      require(!filter->refuses(Event::zcdp(rho)), "it is a ComposesAdaptively and refuses zcdp");
+      filter->compose(Event::zcdp(rho), 1);
+      const double epsilon = filter->epsilon(1e-6).value;
+      require(epsilon > last, "epsilon of rho = " + format_number(rho) + " is " +
+                                  format_number(epsilon) + ", no more than that of less rho");
+      last = epsilon;
+    }
+  });
+}
+
+void check_abilities(Checker& checker, DataSource& source) {
+  auto* named = dynamic_cast<DataFiles*>(&source);
+  if (named == nullptr) return;
+  checker.rule("names_files_that_exist", [&] {
+    const std::vector<std::filesystem::path> files = named->files();
+    require(!files.empty(), "files() names none");
+    for (const std::filesystem::path& file : files) {
+      std::error_code failure;
+      require(std::filesystem::is_regular_file(file, failure),
+              "files() names " + file.string() + ", which is no file");
+    }
+    require(files == named->files(), "files() answers otherwise the second time");
+  });
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,255 @@
+// Optional abilities, each with the faults that its rule has to notice.
+#include <cmath>
+#include <limits>
+
+#include "broken.hpp"
+#include "privgrad/accountant.hpp"
+#include "privgrad/data_files.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/federated.hpp"
+#include "privgrad/influence.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/run_facts.hpp"
+#include "privgrad/schedule.hpp"
+
+using namespace privgrad;
+using privgrad::testing::Verdict;
+
+namespace {
+
+template <class Interface, class Impl>
+void check_noticed(const std::string& rule, const std::string& text) {
+  CHECK(not_caught(findings_on<Interface, Impl>(), rule, text) == "");
+}
+
+template <class Interface, class Impl>
+void check_passes(const std::string& rule) {
+  const Findings findings = findings_on<Interface, Impl>();
+  const auto* finding = find_rule(findings, rule);
+  REQUIRE(finding != nullptr);
+  INFO(finding->detail);
+  CHECK(finding->verdict == Verdict::passed);
+}
+
+// ---- AdaptiveLocalIterations, FromInfluence
+
+struct One : Schedule {
+  explicit One(const Params&) {}
+  void start(const Horizon& horizon) override { steps = horizon.steps; }
+  double value(std::uint64_t) const override { return 1.0; }
+  bool is_shape() const override { return false; }
+  std::uint64_t steps = 0;
+};
+
+struct Rounds : One, AdaptiveLocalIterations {
+  using One::One;
+  bool start_rounds(std::uint64_t, std::uint64_t) override { return true; }
+  std::uint64_t next(const FederatedProgress& progress) override { return 1 + progress.last; }
+};
+struct NoSteps final : Rounds {
+  using Rounds::Rounds;
+  std::uint64_t next(const FederatedProgress& progress) override {
+    return progress.smoothness ? static_cast<std::uint64_t>(1.0 / (1.0 + *progress.smoothness)) : 1;
+  }
+};
+struct OtherSteps final : Rounds {
+  using Rounds::Rounds;
+  std::uint64_t next(const FederatedProgress&) override {
+    static std::uint64_t calls = 0;
+    return ++calls;
+  }
+};
+
+struct Influenced : One, FromInfluence {
+  using One::One;
+  void start(const Horizon& horizon) override { values.assign(horizon.steps, 2.0); }
+  std::span<const double> influence() const override { return values; }
+  std::vector<double> values;
+};
+struct NoInfluence final : Influenced {
+  using Influenced::Influenced;
+  std::span<const double> influence() const override { return {}; }
+};
+struct ZeroInfluence final : Influenced {
+  using Influenced::Influenced;
+  void start(const Horizon& horizon) override { values.assign(horizon.steps, 0.0); }
+};
+
+// ---- AutoLearningRate
+
+struct Descends : Optimizer, AutoLearningRate {
+  explicit Descends(const Params&) {}
+  void start(std::size_t) override {}
+  void step(std::span<float> parameters, const Released&, const StepContext&) override {
+    for (float& x : parameters) x -= 0.1f;
+  }
+  AutoValue auto_learning_rate(const RunFacts&) const override {
+    return {"learning_rate", 0.5, "of this test"};
+  }
+};
+struct NoRate final : Descends {
+  using Descends::Descends;
+  AutoValue auto_learning_rate(const RunFacts& facts) const override {
+    return {"learning_rate", 1.0 - facts.target_epsilon.value_or(8.0) / 8.0, "of this test"};
+  }
+};
+struct NoReason final : Descends {
+  using Descends::Descends;
+  AutoValue auto_learning_rate(const RunFacts&) const override { return {"", 0.5, ""}; }
+};
+
+// ---- DataFiles
+
+struct Rows : DataSource, DataFiles {
+  explicit Rows(const Params&) {}
+  DataInfo info() override {
+    DataInfo info;
+    info.shape.features = {2};
+    info.train_rows = 3;
+    return info;
+  }
+  Dataset read(Split) override { throw IoError("not needed here"); }
+  std::vector<std::filesystem::path> files() override { return {"/proc/self/exe"}; }
+};
+struct NoFiles final : Rows {
+  using Rows::Rows;
+  std::vector<std::filesystem::path> files() override { return {}; }
+};
+struct LostFiles final : Rows {
+  using Rows::Rows;
+  std::vector<std::filesystem::path> files() override { return {"/nowhere/at/all"}; }
+};
+
+// ---- ComposesAdaptively
+
+struct Filter : Accountant, ComposesAdaptively {
+  explicit Filter(const Params&) {}
+  void start(Adjacency) override { rho = 0.0; }
+  std::optional<std::string> refuses(const Event& event) const override {
+    if (std::get_if<ZcdpEvent>(&event.kind()) != nullptr) return std::nullopt;
+    return "it takes zcdp alone";
+  }
+  void compose(const Event& event, std::uint64_t count) override {
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
+    rho += static_cast<double>(count) * std::get_if<ZcdpEvent>(&event.kind())->rho;
+  }
+  PrivacyAnswer epsilon(double delta) const override {
+    return {.value = rho + 2.0 * std::sqrt(rho * std::log(1.0 / delta)),
+            .bound = BoundKind::upper,
+            .lower = {},
+            .note = {}};
+  }
+  PrivacyAnswer delta(double) const override {
+    return {.value = 1.0, .bound = BoundKind::upper, .lower = {}, .note = {}};
+  }
+  double rho = 0.0;
+};
+struct Flat final : Filter {
+  using Filter::Filter;
+  PrivacyAnswer epsilon(double) const override {
+    return {.value = 3.0, .bound = BoundKind::upper, .lower = {}, .note = {}};
+  }
+};
+struct NoRho final : Filter {
+  using Filter::Filter;
+  std::optional<std::string> refuses(const Event& event) const override {
+    if (std::get_if<GaussianEvent>(&event.kind()) != nullptr) return std::nullopt;
+    return "it takes gaussian alone";
+  }
+  void compose(const Event& event, std::uint64_t) override {
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the rule of adaptive local iterations can fail") {
+  const std::string rule = "local_iterations_are_above_0_and_repeatable";
+  check_passes<Schedule, Rounds>(rule);
+  check_noticed<Schedule, NoSteps>(rule, "gave 0 local steps");
+  check_noticed<Schedule, OtherSteps>(rule, "another instance");
+}
+
+TEST_CASE("the rule of schedules made from an influence can fail") {
+  const std::string rule = "influence_is_known_for_every_step";
+  check_passes<Schedule, Influenced>(rule);
+  check_noticed<Schedule, NoInfluence>(rule, "gave 0 values");
+  check_noticed<Schedule, ZeroInfluence>(rule, "gave 0, expected a finite number above 0");
+}
+
+TEST_CASE("the rule of chosen learning rates can fail") {
+  const std::string rule = "chosen_learning_rates_are_finite_and_above_0";
+  check_passes<Optimizer, Descends>(rule);
+  check_noticed<Optimizer, NoRate>(rule, "auto_learning_rate() gave 0");
+  check_noticed<Optimizer, NoReason>(rule, "gave no reason");
+}
+
+TEST_CASE("the rule of named data files can fail") {
+  const std::string rule = "names_files_that_exist";
+  check_passes<DataSource, Rows>(rule);
+  check_noticed<DataSource, NoFiles>(rule, "names none");
+  check_noticed<DataSource, LostFiles>(rule, "which is no file");
+}
+
+TEST_CASE("the rule of privacy filters can fail") {
+  const std::string rule = "a_privacy_filter_takes_rho_and_grows_with_it";
+  check_passes<Accountant, Filter>(rule);
+  check_noticed<Accountant, Flat>(rule, "no more than that of less rho");
+  check_noticed<Accountant, NoRho>(rule, "refuses zcdp");
+}
+
+TEST_CASE("rules that are checked one at a time find what they find together") {
+  for (const bool right : {true, false}) {
+    Registrar registrar;
+    const ComponentInfo info{
+        .name = "fixture", .summary = "Of this test.", .reference = "none", .params = {}};
+    if (right) {
+      registrar.add<Schedule, Rounds>(info);
+    } else {
+      registrar.add<Schedule, NoSteps>(info);
+    }
+    Catalog catalog;
+    catalog.add(std::make_shared<PluginIdentity>(), nullptr, registrar.factories());
+    const Component& component = catalog.components().front();
+    const Findings together = privgrad::testing::check_component(component, test_setup());
+    Findings one_by_one;
+    std::vector<std::string> begun;
+    while (privgrad::testing::check_next_rule(
+        component, test_setup(), one_by_one,
+        [&](const std::string& rule) { begun.push_back(rule); },
+        [&](const privgrad::testing::Finding& finding) { one_by_one.push_back(finding); })) {
+    }
+    REQUIRE(one_by_one.size() == together.size());
+    for (std::size_t i = 0; i < together.size(); ++i) {
+      CHECK(one_by_one[i].rule == together[i].rule);
+      CHECK(one_by_one[i].verdict == together[i].verdict);
+      CHECK(one_by_one[i].detail == together[i].detail);
+    }
+    CHECK(begun.size() + 1 == together.size());  // all but the last, which is the suite as a whole
+  }
+}
+
+TEST_CASE("what holds once and not again is a broken promise of the suite as a whole") {
+  /// Refuses its horizons from the third suite on.
+  struct Fickle final : One {
+    using One::One;
+    void start(const Horizon& horizon) override {
+      static int starts = 0;
+      if (++starts > 25) throw ConfigError("not any more");
+      One::start(horizon);
+    }
+  };
+  Registrar registrar;
+  registrar.add<Schedule, Fickle>(
+      {.name = "fixture", .summary = "Of this test.", .reference = "none", .params = {}});
+  Catalog catalog;
+  catalog.add(std::make_shared<PluginIdentity>(), nullptr, registrar.factories());
+  Findings found;
+  while (found.size() < 100 &&
+         privgrad::testing::check_next_rule(
+             catalog.components().front(), test_setup(), found, [](const std::string&) {},
+             [&](const privgrad::testing::Finding& finding) { found.push_back(finding); })) {
+  }
+  CHECK(not_caught(found, std::string(privgrad::testing::kWholeSuite),
+                   "accepts_a_horizon held at first, and not when it was run again") == "");
+}

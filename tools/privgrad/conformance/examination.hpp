@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "privgrad/testing/conformance.hpp"
+#include "privgrad/value.hpp"
+#include "sandbox.hpp"
+
+namespace privgrad::tool {
+
+/// What a plugin's file says of itself once it is loaded.
+struct LoadedPlugin {
+  struct Offer {
+    std::string kind, name, full_name;
+  };
+  std::string name, version, sha256, abi;
+  std::filesystem::path file;  ///< Without links.
+  std::vector<Offer> components;
+};
+
+/// What was found out about one component.
+struct Examined {
+  LoadedPlugin::Offer component;
+  std::string params;  ///< Those that were given, as YAML; "" if the suite chose them.
+  std::vector<privgrad::testing::Finding> findings;
+};
+
+/// Loads a plugin, in a process of its own.
+/// \throws PluginError if it is refused, or does not survive being loaded.
+LoadedPlugin load_once(const std::filesystem::path& file, const Limits& limits);
+
+/// Checks every rule on every component, each in a process of its own, which loads the plugin anew:
+/// this process never runs a single instruction of it.
+/// \param params  by component name, as YAML; already known to be YAML objects.
+/// \throws PluginError if the file changes meanwhile.
+std::vector<Examined> examine(const LoadedPlugin& plugin,
+                              const std::map<std::string, std::string>& params,
+                              const Limits& limits);
+
+/// A parameter object from YAML.
+/// \throws UsageError
+Value parse_params(const std::string& text);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,197 @@
+#include "last_words.hpp"
+
+#include <link.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "privgrad/host/loading.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+/// Executable memory of a plugin. Plain memory that is made beforehand: what reads it may run in a
+/// process with a broken heap.
+struct Code {
+  std::uintptr_t begin = 0, end = 0;
+  char name[96] = "";
+};
+constexpr std::size_t kMostCode = 1024;
+std::array<Code, kMostCode> codes;
+std::size_t code_count = 0;
+
+pid_t watched = 0;  // the process that has not concluded yet; 0: none
+
+const Code* code_at(std::uintptr_t address) {
+  for (std::size_t i = 0; i < code_count; ++i) {
+    if (address >= codes[i].begin && address < codes[i].end) return &codes[i];
+  }
+  return nullptr;
+}
+
+/// One line, from parts, by one write() each: no memory, no locks.
+class Line {
+ public:
+  Line& operator<<(const char* text) {
+    for (; *text != '\0' && size_ + 1 < text_.size(); ++text) text_[size_++] = *text;
+    return *this;
+  }
+  ~Line() {
+    text_[size_++] = '\n';
+    // If this fails there is nobody to tell.
+    if (::write(STDERR_FILENO, text_.data(), size_) < 0) return;
+  }
+
+ private:
+  std::array<char, 1024> text_{};
+  std::size_t size_ = 0;
+};
+
+struct Search {
+  const Code* found = nullptr;
+  int frames = 0;
+};
+
+_Unwind_Reason_Code look_at(_Unwind_Context* frame, void* given) {
+  auto& search = *static_cast<Search*>(given);
+  // A return address may be the first one behind its function.
+  search.found = code_at(_Unwind_GetIP(frame) - 1);
+  constexpr int kMostFrames = 200;
+  return search.found != nullptr || ++search.frames > kMostFrames ? _URC_END_OF_STACK
+                                                                  : _URC_NO_REASON;
+}
+
+/// The innermost code of a plugin on this thread's stack. The unwinder takes no memory and, since
+/// glibc 2.35 has _dl_find_object, no lock.
+const Code* innermost() {
+  Search search;
+  _Unwind_Backtrace(look_at, &search);
+  return search.found;
+}
+
+/// Where a thread was when a signal came, and where it came from, if that is nowhere: a call through
+/// a pointer that was null has left its return address, and nothing that could be unwound.
+std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
+#if defined(__x86_64__)
+  const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
+  const auto top = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RSP]);
+  std::uintptr_t from = 0;
+  if (at == 0) std::memcpy(&from, reinterpret_cast<const void*>(top), sizeof from);
+  return {at, from};
+#elif defined(__aarch64__)
+  return {context.uc_mcontext.pc, context.uc_mcontext.regs[30]};
+#else
+  static_cast<void>(context);
+  return {0, 0};
+#endif
+}
+
+void blame(Line& line, const Code* own, const Code* caller) {
+  if (own != nullptr) {
+    line << " in plugin " << own->name;
+  } else if (caller != nullptr) {
+    line << " in what plugin " << caller->name << " had called";
+  } else if (*host::loading_now() != '\0') {
+    line << " while " << host::loading_now() << " was loaded";
+  } else {
+    line << " outside of the code of plugins";
+  }
+}
+
+extern "C" void on_crash(int signal, siginfo_t*, void* context) {
+  const auto [at, from] = places(*static_cast<const ucontext_t*>(context));
+  const Code* const own = code_at(at);
+  const Code* caller = code_at(from);
+  if (own == nullptr && caller == nullptr) caller = innermost();
+  {
+    Line line;
+    const char* const name = ::sigdescr_np(signal);
+    line << "privgrad: error: " << (name != nullptr ? name : "a signal");
+    blame(line, own, caller);
+  }
+  ::raise(signal);  // SA_RESETHAND: by default now, so that the exit code and the core are its own
+}
+
+[[noreturn]] void leave(int code) {
+  for (;;) ::syscall(SYS_exit_group, code);
+}
+
+/// Whoever called it, it was not the command.
+void on_exit_too_early() {
+  if (watched == 0 || watched != ::getpid()) return;
+  {
+    Line line;
+    line << "privgrad: error: the process was ended";
+    blame(line, nullptr, innermost());
+    line << ", before the command was done";
+  }
+  leave(1);
+}
+
+/// Only what stands there is used when the stack itself has overflowed.
+void give_signals_a_stack() {
+  static std::array<char, 1 << 16> memory;
+  stack_t stack{};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  ::sigaltstack(&stack, nullptr);
+}
+
+int add_code(dl_phdr_info* object, std::size_t, void* given) {
+  const auto& plugin = *static_cast<const PluginIdentity*>(given);
+  if (plugin.file != object->dlpi_name) return 0;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = object->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0 || code_count == kMostCode) continue;
+    Code& code = codes[code_count];
+    code.begin = object->dlpi_addr + part.p_vaddr;
+    code.end = code.begin + part.p_memsz;
+    plugin.name.copy(code.name, sizeof code.name - 1);
+    ++code_count;
+  }
+  return 1;
+}
+
+}  // namespace
+
+void watch_for_the_end() {
+  watched = ::getpid();
+  std::atexit(on_exit_too_early);
+  std::at_quick_exit(on_exit_too_early);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have more to say
+  give_signals_a_stack();
+  innermost();  // the unwinder's own first time may ask for memory
+  struct sigaction action {};
+  action.sa_sigaction = on_crash;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+    ::sigaction(signal, &action, nullptr);
+#endif
+}
+
+void conclude() noexcept { watched = 0; }
+
+void name_code_of(const PluginIdentity& plugin) {
+  ::dl_iterate_phdr(add_code, const_cast<PluginIdentity*>(&plugin));
+}
+
+}  // namespace privgrad::tool
+
+// In the place of the C library's, for plugins as for the command: it runs no handlers, so there is
+// no other way to notice it.
+extern "C" {
+[[gnu::visibility("default"), noreturn]] void _exit(int code) {
+  privgrad::tool::on_exit_too_early();
+  privgrad::tool::leave(code);
+}
+[[gnu::visibility("default"), noreturn]] void _Exit(int code) noexcept { ::_exit(code); }
+}
