@@ -441,8 +441,7 @@ TEST_CASE("saddle_point: what it has no proof for is refused, and nothing is add
         Event::poisson_sampled(0.1, Event::laplace(1.0)),
         Event::poisson_sampled(0.1, Event::non_private()),
         Event::poisson_sampled(0.0, Event::unsupported("a mystery")),
-        Event::poisson_sampled(0.1, Event::composed({gaussian, Event::gaussian(2.0)})),
-        Event::poisson_sampled(0.1, Event::self_composed(2, gaussian)),
+        Event::poisson_sampled(0.1, Event::composed({gaussian, Event::laplace(2.0)})),
         Event::composed({gaussian, Event::self_composed(3, Event::laplace(1.0))})}) {
     const auto reason = accountant->refuses(event);
     REQUIRE(reason);
@@ -451,7 +450,7 @@ TEST_CASE("saddle_point: what it has no proof for is refused, and nothing is add
     CHECK(accountant->epsilon(1e-5).value == before);
   }
   CHECK_THAT(*accountant->refuses(Event::unsupported("a mystery")), ContainsSubstring("a mystery"));
-  CHECK_THAT(*accountant->refuses(Event::laplace(1.0)), ContainsSubstring("pld"));
+  CHECK_THAT(*accountant->refuses(Event::laplace(1.0)), ContainsSubstring("closed form"));
   CHECK_FALSE(accountant->refuses(Event::poisson_sampled(0.1, Event::self_composed(1, gaussian))));
 }
 
