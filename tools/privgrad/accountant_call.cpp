@@ -47,7 +47,8 @@ Option adjacency_option() {
 
 AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalog)
     : adjacency_(arguments.has("adjacency") ? adjacency_from_text(arguments.text("adjacency"))
-                                            : Adjacency::add_or_remove_one) {
+                                            : Adjacency::add_or_remove_one),
+      catalog_(&catalog) {
   if (!arguments.has("accountant")) throw UsageError("--accountant NAME is missing");
   const Value value = accountant_value(arguments.text("accountant"));
   component_ = &catalog.find<Accountant>(std::get<std::string>(value.find("kind")->data()));
@@ -62,7 +63,10 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
 ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t count) const {
   auto accountant = core::make_accountant(*component_, params_, certifier_);
   accountant->start(adjacency_);
-  if (const auto why = accountant->refuses(event)) throw PrivacyError(name() + ": " + *why);
+  if (const auto why = accountant->refuses(event)) {
+    throw PrivacyError(name() + ": " +
+                       core::with_alternatives(*why, event, adjacency_, *catalog_, *component_));
+  }
   accountant->compose(event, count);
   return accountant;
 }
