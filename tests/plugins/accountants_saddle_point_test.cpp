@@ -564,3 +564,29 @@ TEST_CASE("saddle_point: every golden value of its kinds", "[accountant][golden]
 
   CHECK(compared > 350);
 }
+
+// Expected: mpmath, 60 digits, one step's P(loss > epsilon) - e^epsilon Q(loss > epsilon) with the
+// threshold by bisection. What is left of 1 is 1 - q and less, which 1 + (something near -1) loses.
+TEST_CASE("saddle_point: the interval holds the true delta where nearly everything is sampled",
+          "[accountant]") {
+  struct Case {
+    double q, sigma, epsilon, delta;
+  };
+  for (const Case& c : {Case{1.0 - 1e-12, 0.02, 0.0, 0.99999999999900002212},
+                        Case{1.0 - 1e-12, 0.02, 20.0, 0.99999999999900002212},
+                        Case{1.0 - 1e-12, 0.03, 30.0, 0.99999999999900002212},
+                        Case{1.0 - 1e-9, 0.05, 1.0, 0.99999999900000002828},
+                        Case{1.0 - 1e-14, 0.05, 20.0, 0.99999999999999000799},
+                        Case{1.0 - 1e-3, 0.1, 0.0, 0.99899999999999999911},
+                        Case{1.0 - 1e-14, 0.2, 0.0, 0.99999942669684624961},
+                        Case{1.0 - 1e-12, 0.2, 1.0, 0.99999905917798947342}}) {
+    const auto accountant = saddle(Adjacency::replace_one);
+    accountant->compose(sampled(c.q, c.sigma), 1);
+    const auto got = accountant->delta(c.epsilon);
+    INFO(c.q << ", " << c.sigma << ", " << c.epsilon << ": " << *got.lower - c.delta << " .. "
+             << got.value - c.delta);
+    CHECK(*got.lower <= c.delta + 0x1p-53);
+    CHECK(got.value >= c.delta - 0x1p-53);
+    CHECK(got.value - *got.lower <= 1e-12);
+  }
+}
