@@ -7,6 +7,7 @@
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
