@@ -303,7 +303,7 @@ void register_components(privgrad::Registrar& registrar) {
                      "delta is asked for. The grid is refined until it is.")
                      .at_least(1e-6)
                      .at_most(0.5)
-                     .defaults_to(0.0003),
+                     .defaults_to(0.00001),
                  privgrad::param::integer(
                      "most_points",
                      "How many points the grid may have; if that is not enough, the "
