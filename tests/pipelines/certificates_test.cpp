@@ -89,7 +89,7 @@ std::vector<core::AccountantReport> reports(const Asked& asked) {
       "privgrad: 1\nname: certificates\n"
       "data: {kind: synthetic, rows: 100, test_rows: 10, dimensions: 4}\n"
       "model: {kind: linear}\nsampler: {kind: full_batch}\noptimizer: {kind: sgd}\n"
-      "schedules: {noise_multiplier: 5.0, clip_norm: 1.0, learning_rate: 0.5}\n"
+      "schedules: {noise_multiplier: 40, clip_norm: 1.0, learning_rate: 0.5}\n"
       "privacy: {target_delta: " +
       asked.delta + ", adjacency: zero_out, accountant: " + asked.accountant +
       ", also: " + asked.also + "}\nsteps: 4\n";

@@ -7,6 +7,7 @@
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -125,6 +126,57 @@ TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends
   }
   CHECK_THAT(sent.exact->gradient_change, WithinRel(std::sqrt(dot(turn, turn)), 1e-3));
   CHECK_THAT(sent.exact->along, WithinRel(dot(turn, step), 1e-3));
+}
+
+namespace {
+
+/// All rows, and in the batches of estimates, which have an instance of their own after that of the
+/// steps, one more: the first again, or one that does not exist.
+class RowAddingSampler final : public Sampler {
+ public:
+  explicit RowAddingSampler(const Params&) : number_(made++) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    batch.resize(rows);
+    std::iota(batch.begin(), batch.end(), 0U);
+    if (number_ == last) batch.push_back(adds_existing ? 0U : static_cast<std::uint32_t>(rows));
+  }
+  inline static int made = 0, last = -1;
+  inline static bool adds_existing = true;
+
+ private:
+  int number_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
+          "[federated][privacy]") {
+  const Catalog catalog = house_with({offer<Sampler, RowAddingSampler>("row_adding")});
+  for (const char* estimates : {"private", "unaccounted"}) {
+    for (const bool existing : {true, false}) {
+      INFO(estimates << ", " << existing);
+      RowAddingSampler::adds_existing = existing;
+      Experiment experiment(
+          kBase, {std::string("federated.estimates=") + estimates, "sampler=row_adding"}, catalog);
+      const Dataset data = training_data(experiment);
+      const std::vector<float> start = start_of(experiment);
+      RowAddingSampler::last = -1;
+      const int before = RowAddingSampler::made;
+      CHECK_NOTHROW(sent_by(experiment, 0, data, start, 1));
+      const int instances = RowAddingSampler::made - before;
+      // The same once more, with the last instance of a client, that of its estimates, at fault.
+      RowAddingSampler::last = RowAddingSampler::made + instances - 1;
+      CHECK_THROWS_WITH(sent_by(experiment, 0, data, start, 1),
+                        ContainsSubstring(existing ? "row 0 was drawn twice" : "does not exist"));
+    }
+  }
 }
 
 TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {

@@ -129,6 +129,59 @@ TEST_CASE("a sampler whose instances charge differently does not run", "[plan][p
   CHECK_FALSE(std::filesystem::exists(experiment.run_dir() / "ledger.jsonl"));
 }
 
+namespace {
+
+/// All rows in every batch, charged as it is told.
+class GenerousSampler final : public Sampler {
+ public:
+  explicit GenerousSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+  double expected_batch_size(std::uint64_t) const override { return static_cast<double>(size_); }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> costs;
+    for (const Event& release : releases) costs.push_back(charge(release));
+    return costs;
+  }
+  void sample(std::uint64_t, std::size_t, const RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    batch.clear();
+  }
+  inline static std::function<Event(const Event&)> charge;
+
+ private:
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a sampler whose charges are less than one step costs is named", "[plan][privacy]") {
+  const Catalog catalog = house_with({offer<Sampler, GenerousSampler>("generous")});
+  const auto plan_with = [&](std::function<Event(const Event&)> charge,
+                             const std::string& accountant) {
+    GenerousSampler::charge = std::move(charge);
+    Experiment experiment(kBase,
+                          {"sampler=generous", "privacy.accountant=" + accountant,
+                           "privacy.target_epsilon=null", "schedules.noise_multiplier=2"},
+                          catalog);
+    return experiment.plan().epsilon().value;
+  };
+  const double full = plan_with([](const Event& release) { return release; }, "zcdp");
+  CHECK(full > 0.0);
+  const auto nothing = [](const Event&) { return Event::nothing(); };
+  for (const auto& [charge, says] :
+       std::vector<std::pair<std::function<Event(const Event&)>, std::string>>{
+           {nothing, "charges nothing for the first release"},
+           {[](const Event&) { return Event::zcdp(0.0); }, "one step alone has a delta"},
+           {[](const Event&) { return Event::gaussian(1e9); }, "one step alone has a delta"},
+           {[](const Event& release) { return Event::poisson_sampled(0.001, release); },
+            "one step alone has a delta"}}) {
+    INFO(says);
+    CHECK_THROWS_AS(plan_with(charge, "rdp"), PluginError);
+    CHECK_THROWS_WITH(plan_with(charge, "rdp"),
+                      ContainsSubstring("generous") && ContainsSubstring(says));
+  }
+}
+
 TEST_CASE("an outcome states the charges of the client that it names, and nothing else of it",
           "[plan][privacy]") {
   Experiment experiment(kBase, {"federated={clients: 2, rounds: 3, local_iterations: 4, "

@@ -432,8 +432,10 @@ TEST_CASE("pld: what has no proof is refused, and nothing is added", "[accountan
          {laplace, Event::composed({Event::gaussian(1.0), laplace}),
           Event::self_composed(2, laplace), Event::unsupported("a mystery"), Event::zcdp(0.1),
           Event::sampled_without_replacement(9, 3, Event::gaussian(0.1)),
-          Event::discrete_gaussian(1e6, 1),
-          Event::poisson_sampled(0.1, Event::self_composed(2, Event::gaussian(1.0)))}) {
+          Event::discrete_gaussian(1e6, 1), Event::poisson_sampled(0.1, Event::non_private()),
+          Event::poisson_sampled(1.0, Event::zcdp(0.1)),
+          Event::poisson_sampled(0.1,
+                                 Event::composed({Event::gaussian(1.0), Event::laplace(1.0)}))}) {
       INFO(event.name());
       REQUIRE(accountant->refuses(event));
       CHECK_THROWS_AS(accountant->compose(event, 1), privgrad::PrivacyError);

@@ -324,7 +324,7 @@ TEST_CASE("rdp: what has no proof is refused, and nothing is added", "[accountan
           (adjacency == Adjacency::replace_one));
   }
   CHECK_THAT(*rdp_accountant({.adjacency = Adjacency::replace_one})->refuses(sampled(0.1, 1.0)),
-             ContainsSubstring("pld"));
+             ContainsSubstring("no proof under replace_one"));
 }
 
 TEST_CASE("rdp: zero_out costs a sampled Gaussian what add_or_remove_one does", "[accountant]") {

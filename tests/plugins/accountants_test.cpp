@@ -258,3 +258,34 @@ TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
   }
   CHECK(compared > 0);
 }
+
+// The interval of the joint noise multiplier is tested with joint_gaussian(); here, that each
+// accountant that samples Gaussians takes them together, at its price, and no more than its price.
+TEST_CASE("Gaussians on one sampled batch cost what their joint Gaussian does", "[accountant]") {
+  const Event together = Event::poisson_sampled(
+      0.05, Event::composed({Event::gaussian(3.0), Event::self_composed(1, Event::gaussian(4.0))}));
+  const Event joint = Event::poisson_sampled(0.05, Event::gaussian(2.4));
+  const Event apart = Event::composed({Event::poisson_sampled(0.05, Event::gaussian(3.0)),
+                                       Event::poisson_sampled(0.05, Event::gaussian(4.0))});
+  for (const char* name : {"rdp", "pld", "saddle_point"}) {
+    for (const Adjacency adjacency :
+         {Adjacency::add_or_remove_one, Adjacency::zero_out, Adjacency::replace_one}) {
+      if (name == std::string("rdp") && adjacency == Adjacency::replace_one) continue;
+      INFO(name << ", " << privgrad::to_text(adjacency));
+      const auto cost = [&](const Event& event) {
+        const auto accountant = house().create<privgrad::Accountant>(name, Value::Object{});
+        accountant->start(adjacency);
+        accountant->compose(event, 40);
+        return accountant->epsilon(1e-5);
+      };
+      const privgrad::PrivacyAnswer got = cost(together);
+      const privgrad::PrivacyAnswer expected = cost(joint);
+      CHECK(got.value >= expected.value * (1.0 - 1e-12));
+      CHECK(got.value <= expected.value * (1.0 + 1e-9));
+      CHECK(got.lower.has_value() == expected.lower.has_value());
+      if (got.lower) CHECK(*got.lower <= *expected.lower * (1.0 + 1e-12));
+      // Seeing the same batch twice tells more than two batches of their own.
+      CHECK(cost(apart).value < got.value);
+    }
+  }
+}

@@ -58,7 +58,7 @@ AccountantCall::AccountantCall(const Arguments& arguments, const Catalog& catalo
 
 AccountantCall::AccountantCall(const std::string& accountant, Adjacency adjacency,
                                const Catalog& catalog)
-    : adjacency_(adjacency) {
+    : adjacency_(adjacency), catalog_(&catalog) {
   const Value value = accountant_value(accountant);
   component_ = &catalog.find<Accountant>(std::get<std::string>(value.find("kind")->data()));
   certifier_ = core::certifier_of(*component_, catalog);
@@ -78,7 +78,10 @@ Value AccountantCall::resolved() const {
 ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t count) const {
   auto accountant = core::make_accountant(*component_, params_, certifier_);
   accountant->start(adjacency_);
-  if (const auto why = accountant->refuses(event)) throw PrivacyError(name() + ": " + *why);
+  if (const auto why = accountant->refuses(event)) {
+    throw PrivacyError(name() + ": " +
+                       core::with_alternatives(*why, event, adjacency_, *catalog_, *component_));
+  }
   accountant->compose(event, count);
   return accountant;
 }

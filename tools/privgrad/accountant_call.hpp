@@ -36,6 +36,7 @@ class AccountantCall {
   const Component* certifier_;
   Params params_;
   Adjacency adjacency_;
+  const Catalog* catalog_;
 };
 
 /// \returns `text` as a finite number inside (low, high), or [low, high) if `include_low`.

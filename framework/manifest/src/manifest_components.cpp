@@ -95,6 +95,7 @@ Value ManifestReader::read_component(const Slot& slot, const std::string& where,
   add_default_kind(slot, reserved, *node);
   use.component = find(slot, where, *node);
   if (use.component == nullptr) return {};
+  use.catalog = &catalog_;
   try {
     use.certifier = certifier_of(*use.component, catalog_);
   } catch (const ConfigError& problem) {

@@ -98,15 +98,21 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
   }
 }
 
+/// Row numbers of this client. An example that is there twice would count twice, with a bound for
+/// once.
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
                             estimate_batch_);
+  std::vector<bool> drawn(client_.rows.size(), false);
   for (std::uint32_t& row : estimate_batch_) {
-    if (row >= client_.rows.size()) {
-      throw PluginError("the sampler broke its contract: row " + std::to_string(row) +
-                        " does not exist");
+    const bool exists = row < client_.rows.size();
+    if (!exists || drawn[row]) {
+      throw PluginError(plan_.manifest->sampler.component->full_name() +
+                        ": broke its contract: in the batch of an estimate, row " +
+                        std::to_string(row) + (exists ? " was drawn twice" : " does not exist"));
     }
+    drawn[row] = true;
     row = client_.rows[row];
   }
   ++estimates_made_;

@@ -1,10 +1,14 @@
 #include "guard.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/least_cost.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -20,7 +24,10 @@ ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adj
   auto accountant = make_accountant(use);
   const auto compose = [&](const Charge& charge) {
     if (is_nothing(charge.cost)) return;
-    if (const auto why = accountant->refuses(charge.cost)) throw PrivacyError(*why);
+    if (const auto why = accountant->refuses(charge.cost)) {
+      throw PrivacyError(
+          with_alternatives(*why, charge.cost, adjacency, *use.catalog, *use.component));
+    }
     accountant->compose(charge.cost, 1);
   };
   use.with_position([&] {
@@ -41,6 +48,11 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
     throw PluginError(manifest.sampler.component->full_name() + ": gave " +
                       std::to_string(costs.size()) + " charges for " +
                       std::to_string(releases.size()) + " steps");
+  }
+  // Of every prefix the charges are to be a bound, and the first release has no earlier one.
+  if (!costs.empty() && is_nothing(costs.front()) && !is_nothing(releases.front())) {
+    throw PluginError(manifest.sampler.component->full_name() +
+                      ": broke its contract: charges nothing for the first release");
   }
   std::vector<Charge> charges;
   charges.reserve(costs.size());
@@ -65,6 +77,26 @@ PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> bes
 
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges) {
   return guard_answer(manifest, {}, charges);
+}
+
+void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
+                           std::span<const double> batch_size, std::span<const Charge> paid,
+                           const PrivacyAnswer& epsilon) {
+  LeastCost least(manifest.adjacency);
+  for (std::size_t t = 0; t < paid.size(); ++t) {
+    if (t > 0 && batch_size[t] == batch_size[t - 1] && paid[t].release == paid[t - 1].release) {
+      continue;
+    }
+    const double share = std::min(1.0, batch_size[t] / static_cast<double>(dataset_size));
+    least.compose(Event::poisson_sampled(share, paid[t].release), 1);
+  }
+  const double delta = least.delta(epsilon.value);
+  if (!(delta > manifest.target_delta * (1.0 + 1e-6))) return;
+  throw PluginError(manifest.sampler.component->full_name() +
+                    ": broke its contract: by its charges the run is (" +
+                    format_number(epsilon.value) + ", " + format_number(manifest.target_delta) +
+                    ")-DP, and by its batch sizes one step alone has a delta of at least " +
+                    format_number(delta));
 }
 
 }  // namespace privgrad::core

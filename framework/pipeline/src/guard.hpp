@@ -17,7 +17,7 @@ using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
 /// What the manifest's sampler charges for these releases, one charge for each.
 /// \param what  the charges' name; "" for steps.
-/// \throws PluginError if it gives another number of them.
+/// \throws PluginError if it gives another number of them, or nothing for the first release.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 
@@ -32,5 +32,14 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
+
+/// Whatever a sampler draws with batches of these expected sizes, some example is in the batch of
+/// step t with probability batch_size[t] / dataset_size at least: the mean over examples. Where
+/// all others contribute zeros, what that step releases is what a Poisson-sampled one would.
+/// \param epsilon  what is said to be spent in the paid steps.
+/// \throws PluginError if one of them alone spends more: the sampler's charges are too small.
+void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
+                           std::span<const double> batch_size, std::span<const Charge> paid,
+                           const PrivacyAnswer& epsilon);
 
 }  // namespace privgrad::core

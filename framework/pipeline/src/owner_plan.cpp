@@ -78,6 +78,11 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   BudgetPlan budget = manifest.noise_off
                           ? no_budget(manifest, steps)
                           : plan_budget(manifest, step_plan.charges, target, beside, are_bounds);
+  if (!manifest.noise_off && !step_plan.correlated) {
+    check_sampler_charges(manifest, count.facts.dataset_size, step_plan.batch_size,
+                          std::span(step_plan.charges).first(budget.affordable_steps),
+                          budget.accountants.front().epsilon);
+  }
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
   for (PlannedAuto& value : auto_values_of(manifest, made))
     count.auto_values.push_back(std::move(value));

@@ -20,7 +20,10 @@ ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
   accountant->start(adjacency);
   for (const Plan* plan : plans) {
     for (const CountedEvent& part : flatten(plan->event)) {
-      if (const auto why = accountant->refuses(part.event)) throw PrivacyError(*why);
+      if (const auto why = accountant->refuses(part.event)) {
+        throw PrivacyError(
+            with_alternatives(*why, part.event, adjacency, *use.catalog, *use.component));
+      }
       accountant->compose(part.event, part.count * repeats);
     }
   }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <utility>
 
 #include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/least_cost.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -98,6 +100,45 @@ class CertifiedAccountant final : public Accountant {
   std::string name_, certifier_name_;
 };
 
+/// Refuses answers below what the composed events spend at least.
+class CheckedAccountant : public Accountant {
+ public:
+  CheckedAccountant(ComponentPtr<Accountant> accountant, std::string name)
+      : accountant_(std::move(accountant)), name_(std::move(name)) {}
+
+  void start(Adjacency adjacency) override {
+    accountant_->start(adjacency);
+    least_ = LeastCost(adjacency);
+  }
+  std::optional<std::string> refuses(const Event& event) const override {
+    return accountant_->refuses(event);
+  }
+  void compose(const Event& event, std::uint64_t count) override {
+    accountant_->compose(event, count);
+    least_.compose(event, count);
+  }
+  PrivacyAnswer epsilon(double delta) const override {
+    return checked_epsilon(checked(accountant_->epsilon(delta), name_), delta, least_, name_);
+  }
+  PrivacyAnswer delta(double epsilon) const override {
+    return checked_delta(checked(accountant_->delta(epsilon), name_), epsilon, least_, name_);
+  }
+
+ private:
+  ComponentPtr<Accountant> accountant_;
+  std::string name_;
+  LeastCost least_{Adjacency::add_or_remove_one};
+};
+
+class CheckedFilter final : public CheckedAccountant, public ComposesAdaptively {
+ public:
+  using CheckedAccountant::CheckedAccountant;
+};
+
+ComponentPtr<Accountant> owned(Accountant* made) {
+  return {made, {[](void* object) noexcept { delete static_cast<Accountant*>(object); }, nullptr}};
+}
+
 }  // namespace
 
 const Component* certifier_of(const Component& accountant, const Catalog& catalog) {
@@ -113,15 +154,50 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier) {
+  const std::string& name = accountant.factory.info.name;
   auto made = Catalog::create<Accountant>(accountant, params);
-  if (certifier == nullptr) return made;
-  const std::string& certifier_name = certifier->factory.info.name;
-  const Params defaults =
-      Params::make(certifier->full_name(), certifier->factory.info.params, Value::Object{});
-  return {
-      new CertifiedAccountant(std::move(made), accountant.factory.info.name,
-                              Catalog::create<Accountant>(*certifier, defaults), certifier_name),
-      {[](void* object) noexcept { delete static_cast<Accountant*>(object); }, nullptr}};
+  if (certifier != nullptr) {
+    const std::string& certifier_name = certifier->factory.info.name;
+    const Params defaults =
+        Params::make(certifier->full_name(), certifier->factory.info.params, Value::Object{});
+    made = owned(new CertifiedAccountant(
+        std::move(made), name, Catalog::create<Accountant>(*certifier, defaults), certifier_name));
+  }
+  if (dynamic_cast<const ComposesAdaptively*>(made.get()) != nullptr) {
+    return owned(new CheckedFilter(std::move(made), name));
+  }
+  return owned(new CheckedAccountant(std::move(made), name));
+}
+
+namespace {
+
+/// Whether this accountant takes the event by default; one that cannot be made does not.
+bool takes(const Component& component, const Event& event, Adjacency adjacency,
+           const Catalog& catalog) {
+  try {
+    const Component& found = catalog.find<Accountant>(component.full_name());
+    const Params defaults =
+        Params::make(found.full_name(), found.factory.info.params, Value::Object{});
+    const auto accountant = make_accountant(found, defaults, certifier_of(found, catalog));
+    accountant->start(adjacency);
+    return !accountant->refuses(event);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::string with_alternatives(const std::string& reason, const Event& event, Adjacency adjacency,
+                              const Catalog& catalog, const Component& refusing) {
+  std::string names;
+  for (const Component& component : catalog.components()) {
+    if (&component == &refusing || component.factory.kind != Accountant::kKind) continue;
+    if (!takes(component, event, adjacency, catalog)) continue;
+    names += (names.empty() ? "" : ", ") + component.factory.info.name;
+  }
+  return reason + (names.empty() ? "; no other accountant here takes it"
+                                 : "; other accountants that take it: " + names);
 }
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+#include "privgrad/error.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/value.hpp"
 
@@ -15,8 +16,13 @@ struct Writer {
     return "dp.LaplaceDpEvent(" + number(e.noise_multiplier) + ")";
   }
   std::string operator()(const DiscreteGaussianEvent& e) const {
-    return "dp.DiscreteGaussianDpEvent(" + number(e.sigma) + ", " + std::to_string(e.sensitivity) +
-           ")";
+    // Its released versions have such noise as a privacy loss distribution, and no event for it.
+    throw ConfigError(
+        "discrete_gaussian: dp_accounting has no event for it as of release 0.6.0; what is proved "
+        "of it there is dp.ZCDpEvent(sensitivity^2 / (2 sigma^2)), here dp.ZCDpEvent(" +
+        number(0.5 * static_cast<double>(e.sensitivity) * static_cast<double>(e.sensitivity) /
+               e.sigma / e.sigma) +
+        ")");
   }
   std::string operator()(const ZcdpEvent& e) const { return "dp.ZCDpEvent(" + number(e.rho) + ")"; }
   std::string operator()(const PoissonSampledEvent& e) const {

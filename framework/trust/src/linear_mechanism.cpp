@@ -28,6 +28,7 @@ LinearMechanism LinearMechanism::tree(std::uint64_t steps, std::uint64_t complet
 LinearMechanism LinearMechanism::toeplitz(std::span<const double> first_column) {
   LinearMechanism result;
   result.rows_ = first_column.size();
+  result.toeplitz_.assign(first_column.begin(), first_column.end());
   result.columns_.resize(first_column.size());
   for (std::uint64_t step = 0; step < first_column.size(); ++step) {
     for (std::uint64_t row = step; row < first_column.size(); ++row) {
@@ -60,51 +61,6 @@ double squared_sensitivity(const LinearMechanism& mechanism,
   long double sum = 0.0L;
   for (const auto& [row, change] : change_of_row) sum += change * change;
   return static_cast<double>(sum);
-}
-
-namespace {
-
-/// Walks over all sets, one step after the other.
-class Search {
- public:
-  Search(const LinearMechanism& mechanism, std::uint64_t max_participations,
-         std::uint64_t min_separation)
-      : mechanism_(mechanism), most_(max_participations), separation_(min_separation) {}
-
-  double worst() {
-    extend(0);
-    return worst_;
-  }
-
- private:
-  void extend(std::uint64_t from) {
-    constexpr std::uint64_t kMostSets = 100'000;
-    if (++sets_ > kMostSets) {
-      throw ConfigError(
-          "too many ways to take part in these steps to try them all; give the participations "
-          "themselves");
-    }
-    worst_ = std::max(worst_, squared_sensitivity(mechanism_, chosen_));
-    if (chosen_.size() == most_) return;
-    for (std::uint64_t step = from; step < mechanism_.steps(); ++step) {
-      chosen_.push_back(step);
-      extend(step + 1 + separation_);
-      chosen_.pop_back();
-    }
-  }
-
-  const LinearMechanism& mechanism_;
-  std::uint64_t most_, separation_;
-  std::vector<std::uint64_t> chosen_;
-  std::uint64_t sets_ = 0;
-  double worst_ = 0.0;
-};
-
-}  // namespace
-
-double worst_squared_sensitivity(const LinearMechanism& mechanism, std::uint64_t max_participations,
-                                 std::uint64_t min_separation) {
-  return Search(mechanism, max_participations, min_separation).worst();
 }
 
 }  // namespace privgrad::core

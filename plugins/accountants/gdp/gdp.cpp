@@ -7,6 +7,7 @@
 #include "gaussian.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/joint_gaussian.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
@@ -86,11 +87,10 @@ class Gdp final : public privgrad::Accountant {
               if (e.sample_size == 0) return {};
               if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
               return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
-                     "only; use rdp under replace_one";
+                     "only";
             },
             [&](const auto&) -> Reason {
-              return std::string(event.name()) +
-                     ": gdp is exact for Gaussians only; use zcdp, rdp or pld";
+              return std::string(event.name()) + ": gdp is exact for Gaussians only";
             },
         },
         event.kind());
@@ -100,11 +100,12 @@ class Gdp final : public privgrad::Accountant {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
     if (!clt_) {
-      return "poisson_sampled: a sampled Gaussian is not GDP with a smaller mu; use rdp or pld, or "
-             "set `clt: true` for the central-limit estimate, which is no bound";
+      return "poisson_sampled: a sampled Gaussian is not GDP with a smaller mu; `clt: true` gives "
+             "the "
+             "central-limit estimate, which is no bound";
     }
-    if (!std::holds_alternative<privgrad::GaussianEvent>(e.of->kind())) {
-      return "poisson_sampled: the central-limit estimate is for one Gaussian, got " +
+    if (!privgrad::joint_gaussian(*e.of)) {
+      return "poisson_sampled: the central-limit estimate is for sampled Gaussians only, got " +
              std::string(e.of->name()) + " inside";
     }
     if (adjacency_ == Adjacency::replace_one) {
@@ -126,8 +127,7 @@ class Gdp final : public privgrad::Accountant {
                             const double q = e.sampling_probability;
                             if (q == 0.0) return 0.0;
                             if (q == 1.0) return inner(*e.of);
-                            const double sigma =
-                                std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
+                            const double sigma = privgrad::joint_gaussian(*e.of)->low;
                             estimated_ = true;
                             return q * q * std::expm1(1.0 / sigma / sigma);
                           },

@@ -11,6 +11,7 @@
 
 #include "answer.hpp"
 #include "privgrad/accountant.hpp"
+#include "privgrad/joint_gaussian.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/value.hpp"
 
@@ -28,11 +29,13 @@ using privgrad::Overloaded;
 struct Mechanism {
   enum class Kind { gaussian, sampled_gaussian, laplace, discrete_gaussian };
   Kind kind;
-  double noise = 0.0;      // noise multiplier, scale or sigma
-  double parameter = 0.0;  // sampling probability or sensitivity
+  double noise = 0.0;       // noise multiplier, scale or sigma, rounded down
+  double most_noise = 0.0;  // the same, rounded up
+  double parameter = 0.0;   // sampling probability or sensitivity
 
   friend bool operator<(const Mechanism& a, const Mechanism& b) {
-    return std::tie(a.kind, a.noise, a.parameter) < std::tie(b.kind, b.noise, b.parameter);
+    return std::tie(a.kind, a.noise, a.most_noise, a.parameter) <
+           std::tie(b.kind, b.noise, b.most_noise, b.parameter);
   }
 };
 
@@ -50,7 +53,10 @@ struct Mechanism {
 ///   composed, the larger answer counts. zero_out: the same two, because an example's contribution
 ///   is in the sum with probability q and then is replaced by nothing;
 /// - poisson_sampled of a gaussian, replace_one: (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1),
-///   sigma still relative to the norm of one contribution.
+///   sigma still relative to the norm of one contribution;
+/// - several Gaussians sampled together are one (joint_gaussian.hpp). Its noise is rounded down for
+///   the upper bound and up for the lower one: less noise dominates more, which is less with noise
+///   added.
 class Pld final : public privgrad::Accountant {
  public:
   explicit Pld(const privgrad::Params& params)
@@ -71,11 +77,9 @@ class Pld final : public privgrad::Accountant {
   void compose(const Event& event, std::uint64_t count) override {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
     if (count == 0) return;
-    const std::vector<privgrad::CountedEvent> parts = privgrad::flatten(event);
+    const std::vector<privgrad::CountedEvent> parts = releases_of(event);
     for (const auto& part : parts) {
-      if (part.count > kMostSteps / count) {
-        throw privgrad::ConfigError("pld: more than 2^53 releases of one kind");
-      }
+      if (part.count > kMostSteps / count) throw too_many();
     }
     forget_answers();
     for (const auto& part : parts) add(part.event, part.count * count);
@@ -101,25 +105,49 @@ class Pld final : public privgrad::Accountant {
   static constexpr double kLargestDiscreteSigma = 1e5;
   static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
+  /// flatten(), with what is "sampled" with probability 1 as if it was not.
+  static std::vector<privgrad::CountedEvent> releases_of(const Event& event) {
+    std::vector<privgrad::CountedEvent> releases;
+    for (const auto& part : privgrad::flatten(event)) {
+      const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&part.event.kind());
+      if (sampled == nullptr || sampled->sampling_probability != 1.0) {
+        releases.push_back(part);
+        continue;
+      }
+      for (auto& inner : releases_of(*sampled->of)) {
+        if (inner.count > kMostSteps / part.count) throw too_many();
+        inner.count *= part.count;
+        releases.push_back(std::move(inner));
+      }
+    }
+    return releases;
+  }
+
+  static privgrad::ConfigError too_many() {
+    return privgrad::ConfigError("pld: more than 2^53 releases of one kind");
+  }
+
   static std::optional<std::string> refuses_release(const Event& event) {
     using Reason = std::optional<std::string>;
     return std::visit(
         Overloaded{
             [](const privgrad::PoissonSampledEvent& e) -> Reason {
-              if (std::holds_alternative<privgrad::GaussianEvent>(e.of->kind())) return {};
+              if (e.sampling_probability == 1.0) {
+                return privgrad::first_refusal(*e.of, refuses_release);
+              }
+              if (const auto joint = privgrad::joint_gaussian(*e.of); joint && joint->low > 0.0) {
+                return {};
+              }
               return "poisson_sampled of " + std::string(e.of->name()) +
-                     ": pld has a proven pair of distributions only for poisson_sampled of one "
-                     "gaussian; sample each release by itself, or use an accountant for it (rdp)";
+                     ": pld has a proven pair of distributions only for sampled gaussians";
             },
             [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
               return "sampled_without_replacement: no pair of distributions is proven to dominate "
-                     "it at every epsilon and under composition; use poisson sampling, or an "
-                     "accountant that bounds it (rdp)";
+                     "it at every epsilon and under composition; use poisson sampling";
             },
             [](const privgrad::ZcdpEvent&) -> Reason {
               return "zcdp: rho bounds the Renyi divergences, which do not determine the privacy "
-                     "loss distribution; use an accountant for it (zcdp, rdp), or compose the "
-                     "mechanism itself";
+                     "loss distribution; compose the mechanism itself";
             },
             [](const privgrad::DiscreteGaussianEvent& e) -> Reason {
               if (e.sigma <= kLargestDiscreteSigma) return {};
@@ -135,22 +163,22 @@ class Pld final : public privgrad::Accountant {
     std::visit(
         Overloaded{
             [&](const privgrad::GaussianEvent& e) {
-              add({Mechanism::Kind::gaussian, e.noise_multiplier}, count);
+              add({Mechanism::Kind::gaussian, e.noise_multiplier, e.noise_multiplier}, count);
             },
             [&](const privgrad::LaplaceEvent& e) {
-              add({Mechanism::Kind::laplace, e.noise_multiplier}, count);
+              add({Mechanism::Kind::laplace, e.noise_multiplier, e.noise_multiplier}, count);
             },
             [&](const privgrad::DiscreteGaussianEvent& e) {
               if (e.sensitivity == 0) return;
-              add({Mechanism::Kind::discrete_gaussian, e.sigma, static_cast<double>(e.sensitivity)},
+              add({Mechanism::Kind::discrete_gaussian, e.sigma, e.sigma,
+                   static_cast<double>(e.sensitivity)},
                   count);
             },
             [&](const privgrad::PoissonSampledEvent& e) {
-              const auto& gaussian = std::get<privgrad::GaussianEvent>(e.of->kind());
+              const privgrad::JointGaussian joint = *privgrad::joint_gaussian(*e.of);
               const double q = e.sampling_probability;
-              if (q == 0.0) return;
-              if (q == 1.0) return add(*e.of, count);
-              add({Mechanism::Kind::sampled_gaussian, gaussian.noise_multiplier, q}, count);
+              if (q == 0.0 || std::isinf(joint.low)) return;
+              add({Mechanism::Kind::sampled_gaussian, joint.low, joint.high, q}, count);
             },
             [&](const auto&) { unbounded_ = true; },  // non_private
         },
@@ -204,33 +232,37 @@ class Pld final : public privgrad::Accountant {
         ++terms;
         continue;
       }
-      const pld::LossPairPtr pair = pair_of(mechanism, sensitivity);
-      symmetric = symmetric && pair->symmetric();
-      steps.push_back({pair, pair, count});
+      const pld::LossPairPtr above = pair_of(mechanism, mechanism.noise, sensitivity);
+      const pld::LossPairPtr below = mechanism.noise == mechanism.most_noise
+                                         ? above
+                                         : pair_of(mechanism, mechanism.most_noise, sensitivity);
+      symmetric = symmetric && above->symmetric();
+      steps.push_back({above, below, count});
     }
     if (terms > 0) steps.push_back(gaussians(square, terms, steps.empty()));
     std::vector<std::vector<pld::Step>> result{steps};
     if (!symmetric) {
       for (pld::Step& step : steps) {
         if (step.above->symmetric()) continue;
+        const bool same = step.above == step.below;
         step.above = pld::reversed(step.above);
-        step.below = step.above;
+        step.below = same ? step.above : pld::reversed(step.below);
       }
       result.push_back(std::move(steps));
     }
     return result;
   }
 
-  pld::LossPairPtr pair_of(const Mechanism& m, double sensitivity) const {
+  pld::LossPairPtr pair_of(const Mechanism& m, double noise, double sensitivity) const {
     switch (m.kind) {
       case Mechanism::Kind::laplace:
-        return pld::laplace(m.noise / sensitivity);
+        return pld::laplace(noise / sensitivity);
       case Mechanism::Kind::discrete_gaussian:
-        return pld::discrete_gaussian(m.noise, m.parameter);
+        return pld::discrete_gaussian(noise, m.parameter);
       default:
         return adjacency_ == Adjacency::replace_one
-                   ? pld::sampled_gaussian_replaced(m.parameter, m.noise)
-                   : pld::sampled_gaussian(m.parameter, m.noise);
+                   ? pld::sampled_gaussian_replaced(m.parameter, noise)
+                   : pld::sampled_gaussian(m.parameter, noise);
     }
   }
 
@@ -271,7 +303,7 @@ void register_components(privgrad::Registrar& registrar) {
                      "delta is asked for. The grid is refined until it is.")
                      .at_least(1e-6)
                      .at_most(0.5)
-                     .defaults_to(0.0003),
+                     .defaults_to(0.00001),
                  privgrad::param::integer(
                      "most_points",
                      "How many points the grid may have; if that is not enough, the "

@@ -12,6 +12,7 @@
 #include "conversion.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/joint_gaussian.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
@@ -41,32 +42,6 @@ std::vector<double> default_orders() {
   for (int order = 11; order <= 63; ++order) orders.push_back(order);
   orders.insert(orders.end(), {128.0, 256.0, 512.0, 1024.0});
   return orders;
-}
-
-/// Several Gaussians on the same examples are one: the noise multiplier of it, rounded down, which
-/// is infinite if nothing is released and 0 if something is without noise.
-/// Whatever was chosen adaptively in between, the pair of output distributions that one example can
-/// cause is a post-processing of N(0, 1) against N(mu, 1) with mu^2 = sum 1/sigma^2 (Dong, Roth and
-/// Su 2022, Corollary 3.3 with Blackwell's theorem), and the same post-processing carries a mixture
-/// of the two over: subsampling the sequence is subsampling the one Gaussian.
-/// \returns nothing if other mechanisms are among them.
-std::optional<double> joint_multiplier(const Event& event) {
-  double precision = 0.0;
-  const auto parts = privgrad::flatten(event);
-  for (const auto& [part, count] : parts) {
-    if (std::holds_alternative<privgrad::NonPrivateEvent>(part.kind())) {
-      precision = kInfinity;
-      continue;
-    }
-    const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&part.kind());
-    if (gaussian == nullptr) return std::nullopt;
-    // One Gaussian stays what it is, to the last digit.
-    if (parts.size() == 1 && count == 1) return gaussian->noise_multiplier;
-    precision +=
-        static_cast<double>(count) / gaussian->noise_multiplier / gaussian->noise_multiplier;
-  }
-  const double roundings = 4.0 + static_cast<double>(parts.size());
-  return 1.0 / std::sqrt(precision) * (1.0 - roundings * kUlp);
 }
 
 /// What a release costs whose log moments are not a multiple of a (a - 1).
@@ -282,14 +257,14 @@ class Rdp : public privgrad::Accountant {
   Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
-    if (!joint_multiplier(*e.of)) {
+    if (!privgrad::joint_gaussian(*e.of)) {
       return "poisson_sampled: rdp has a proof for sampled Gaussians only, got " +
              std::string(e.of->name()) +
              " inside; set `amplification: false` on the sampler, or do not sample";
     }
     if (adjacency_ == Adjacency::replace_one) {
       return "poisson_sampled: rdp has no proof under replace_one; use add_or_remove_one or "
-             "zero_out, or the accountant pld";
+             "zero_out";
     }
     return {};
   }
@@ -297,7 +272,7 @@ class Rdp : public privgrad::Accountant {
   Reason refuses_subset(const privgrad::SampledWithoutReplacementEvent& e) const {
     if (e.sample_size == 0) return {};
     if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
-    if (!joint_multiplier(*e.of)) {
+    if (!privgrad::joint_gaussian(*e.of)) {
       return "sampled_without_replacement: rdp has a proof for sampled Gaussians only, got " +
              std::string(e.of->name()) + " inside";
     }
@@ -348,7 +323,7 @@ class Rdp : public privgrad::Accountant {
       compose(of, count);
       return;
     }
-    const double multiplier = *joint_multiplier(of);
+    const double multiplier = privgrad::joint_gaussian(of)->low;
     if (std::isinf(multiplier)) return;  // nothing is released
     if (multiplier == 0.0) {
       spent_.add_concentrated(kInfinity, count);

@@ -298,8 +298,8 @@ void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) cons
   for (Walk walk(low, high, spacing, push(s) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const auto [loss, density] = point(pair_, ratio, u);
-    // No tilt between 0 and s gives it more than one of the two ends does.
-    const double most = density - 0.5 * u * u + std::max(0.0, s * loss);
+    // No tilt between -1, which is Q, and s gives it more than one of the two ends does.
+    const double most = density - 0.5 * u * u + std::max(-loss, s * loss);
     if (most < negligible) {
       walk.skip(negligible - most);
       continue;
@@ -337,9 +337,13 @@ Cumulant PrivacyLoss::cumulant(const RealLine& line, double s) const {
       first += term * loss;
       second += term * loss * loss;
     }
-    const double total = 1.0 + rest;
-    const double mean = first / total;
-    return {std::log1p(rest), mean, std::max(0.0, second / total - mean * mean)};
+    // Near -1 the sum has lost the digits of what is left of it.
+    if (rest > -0.5) {
+      const double total = 1.0 + rest;
+      const double mean = first / total;
+      return {std::log1p(rest), mean, std::max(0.0, second / total - mean * mean)};
+    }
+    rest = first = second = 0.0;
   }
   for (std::size_t j = 0; j < line.loss.size(); ++j) {
     const double term = std::exp(line.log_weight[j] + s * line.loss[j] - top);

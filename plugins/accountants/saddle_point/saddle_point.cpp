@@ -7,11 +7,13 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "contour.hpp"
 #include "privgrad/accountant.hpp"
+#include "privgrad/joint_gaussian.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/value.hpp"
 
@@ -41,9 +43,19 @@ constexpr std::size_t kMostAnswers = 64;
 
 struct Step {
   double q = 0.0;  // 1 where nothing is sampled
-  double noise_multiplier = 0.0;
-  auto operator<=>(const Step&) const = default;
+  privgrad::JointGaussian noise;
+
+  friend bool operator<(const Step& a, const Step& b) {
+    return std::tie(a.q, a.noise.low, a.noise.high) < std::tie(b.q, b.noise.low, b.noise.high);
+  }
 };
+
+/// Which end of each step's noise is meant.
+enum class End { low, high };
+
+double noise_of(const Step& step, End end) {
+  return end == End::low ? step.noise.low : step.noise.high;
+}
 
 /// What happened, equal steps added up. Ordered, so that sums do not depend on the order of events.
 struct Spent {
@@ -54,7 +66,7 @@ struct Spent {
 std::string no_proof(const Event& event) {
   return std::string(event.name()) +
          ": saddle_point needs the privacy loss's moment generating function in closed form, which "
-         "it has for gaussian and poisson_sampled(gaussian) only; use pld, rdp or zcdp";
+         "it has for gaussian and poisson_sampled(gaussian) only";
 }
 
 std::string one_digit(double x) {
@@ -63,28 +75,19 @@ std::string one_digit(double x) {
   return text.data();
 }
 
-/// The one Gaussian inside a sampled event, nothing if nothing is released there.
-struct Sampled {
-  std::optional<double> noise_multiplier;
-  std::optional<std::string> reason;
-};
-
-Sampled look_inside(const privgrad::PoissonSampledEvent& event) {
-  const auto parts = privgrad::flatten(*event.of);
-  if (parts.empty()) return {};
-  const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&parts.front().event.kind());
-  if (gaussian == nullptr) return {{}, "poisson_sampled: " + no_proof(parts.front().event)};
-  if (parts.size() > 1 || parts.front().count > 1) {
-    return {{},
-            "poisson_sampled: saddle_point takes one gaussian per sample; releases of the same "
-            "batch with noise multipliers z_i are one of (sum of z_i^-2)^-1/2"};
+/// Why a sampled event is refused: something inside is no Gaussian.
+std::optional<std::string> refuses_sampled(const privgrad::PoissonSampledEvent& event) {
+  if (const auto joint = privgrad::joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
+  for (const auto& [part, count] : privgrad::flatten(*event.of)) {
+    if (std::holds_alternative<privgrad::GaussianEvent>(part.kind())) continue;
+    return "poisson_sampled: " + no_proof(part);
   }
-  return {gaussian->noise_multiplier, {}};
+  return "poisson_sampled: next to no noise inside";
 }
 
 std::optional<std::string> refuses_release(const Event& event) {
   if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&event.kind())) {
-    return look_inside(*sampled).reason;
+    return refuses_sampled(*sampled);
   }
   if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) ||
       std::holds_alternative<privgrad::NonPrivateEvent>(event.kind())) {
@@ -177,43 +180,41 @@ class SaddlePoint final : public privgrad::Accountant {
       to.no_noise = true;
       return;
     }
-    Step step{1.0, 0.0};
+    Step step{1.0, {}};
     if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&part.event.kind())) {
-      const auto inside = look_inside(*sampled).noise_multiplier;
-      if (!inside || sampled->sampling_probability == 0.0) return;
-      step = {sampled->sampling_probability, *inside};
+      step = {sampled->sampling_probability, *privgrad::joint_gaussian(*sampled->of)};
+      if (step.q == 0.0 || std::isinf(step.noise.low)) return;
     } else {
-      step.noise_multiplier = std::get<privgrad::GaussianEvent>(part.event.kind()).noise_multiplier;
+      step.noise = *privgrad::joint_gaussian(part.event);
     }
     require_countable(to.steps[step], times);
     to.steps[step] += times;
   }
 
   /// The sum of (sensitivity / sigma)^2 over everything that is not sampled.
-  double gaussian_square() const {
+  double gaussian_square(End end) const {
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
     double sum = 0.0;
     for (const auto& [step, count] : spent_.steps) {
       if (step.q < 1.0) continue;
-      const double ratio = sensitivity / step.noise_multiplier;
+      const double ratio = sensitivity / noise_of(step, end);
       sum += static_cast<double>(count) * ratio * ratio;
     }
     return sum;
   }
 
-  std::vector<saddle_point::SampledSteps> sampled_steps() const {
+  std::vector<saddle_point::SampledSteps> sampled_steps(End end) const {
     std::vector<saddle_point::SampledSteps> steps;
     for (const auto& [step, count] : spent_.steps) {
       if (step.q == 1.0) continue;
-      if (!(step.noise_multiplier >= kLeastSampledNoise &&
-            step.noise_multiplier <= kMostSampledNoise)) {
+      const double noise = noise_of(step, end);
+      if (!(noise >= kLeastSampledNoise && noise <= kMostSampledNoise)) {
         throw privgrad::NumericError(
-            "saddle_point: the noise multiplier of a sampled gaussian is " +
-            format_number(step.noise_multiplier) + ", which is integrated between " +
-            format_number(kLeastSampledNoise) + " and " + format_number(kMostSampledNoise) +
-            " only; use rdp");
+            "saddle_point: the noise multiplier of a sampled gaussian is " + format_number(noise) +
+            ", which is integrated between " + format_number(kLeastSampledNoise) + " and " +
+            format_number(kMostSampledNoise) + " only");
       }
-      steps.push_back({step.q, step.noise_multiplier, static_cast<double>(count)});
+      steps.push_back({step.q, noise, static_cast<double>(count)});
     }
     return steps;
   }
@@ -228,7 +229,7 @@ class SaddlePoint final : public privgrad::Accountant {
   /// The larger of what `compute` finds for each direction. `most` is what no noise leads to.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
-    const double square = gaussian_square();
+    const double square = gaussian_square(End::low);
     if (spent_.no_noise || !std::isfinite(square)) {
       return {.value = most,
               .bound = spent_.no_noise ? BoundKind::exact : BoundKind::upper,
@@ -239,16 +240,28 @@ class SaddlePoint final : public privgrad::Accountant {
     if (spent_.steps.empty()) {
       return {.value = 0.0, .bound = BoundKind::exact, .lower = 0.0, .note = ""};
     }
-    const auto steps = sampled_steps();
+    Bounds worst = worst_of(End::low, compute);
+    // Several Gaussians on one batch are one, whose noise has been rounded: down for the upper
+    // bound, up for the lower one.
+    const bool rounded = std::any_of(spent_.steps.begin(), spent_.steps.end(), [](const auto& one) {
+      return one.first.noise.low < one.first.noise.high;
+    });
+    if (rounded) worst.lower = std::min(worst.lower, worst_of(End::high, compute).lower);
+    return describe(worst);
+  }
+
+  template <class Compute>
+  Bounds worst_of(End end, const Compute& compute) const {
+    const auto steps = sampled_steps(end);
     Bounds worst;
     for (const Pair pair : pairs(!steps.empty())) {
-      saddle_point::PrivacyLoss loss(pair, square, steps);
+      saddle_point::PrivacyLoss loss(pair, gaussian_square(end), steps);
       const Bounds found = compute(loss);
       const double lower = std::max(worst.lower, found.lower);
       if (found.upper >= worst.upper) worst = found;
       worst.lower = lower;
     }
-    return describe(worst);
+    return worst;
   }
 
   PrivacyAnswer describe(const Bounds& bounds) const {

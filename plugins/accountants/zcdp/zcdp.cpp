@@ -20,7 +20,7 @@ using privgrad::Overloaded;
 constexpr const char* kSubsampled =
     "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "
     "divergences grow faster than linearly beyond some order); set `amplification: false` on the "
-    "sampler, or, for sampled Gaussians, use rdp or pld";
+    "sampler";
 
 /// Concentrated differential privacy (Bun and Steinke 2016): every event costs a rho, and rhos add.
 ///

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
 
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
@@ -13,6 +16,7 @@ using namespace privgrad;
 using core::LinearMechanism;
 using core::squared_sensitivity;
 using core::worst_squared_sensitivity;
+using core::worst_squared_sensitivity_of_decreasing;
 using Json = nlohmann::json;
 
 namespace {
@@ -58,6 +62,38 @@ double epsilon(const char* accountant, const Value::Object& params, double squar
   made->start(Adjacency::zero_out);
   made->compose(Event::gaussian(sigma / std::sqrt(squared)), 1);
   return made->epsilon(delta).value;
+}
+
+double exactly_worst(const LinearMechanism& mechanism, std::uint64_t max_participations,
+                     std::uint64_t min_separation) {
+  const auto worst = worst_squared_sensitivity(mechanism, max_participations, min_separation);
+  CHECK(worst.is_exact);
+  return worst.squared;
+}
+
+/// Over every subset of at most 26 steps, by what each row of a dense matrix adds up to.
+double by_brute_force(const LinearMechanism& mechanism, std::uint64_t most,
+                      std::uint64_t separation) {
+  const std::uint64_t n = mechanism.steps();
+  REQUIRE(n <= 26);
+  std::vector<std::vector<double>> dense(n, std::vector<double>(mechanism.rows(), 0.0));
+  for (std::uint64_t t = 0; t < n; ++t) {
+    for (const auto& entry : mechanism.column(t)) dense[t][entry.row] = std::fabs(entry.value);
+  }
+  double worst = 0.0;
+  std::vector<double> change(mechanism.rows(), 0.0);
+  const std::function<void(std::uint64_t, std::uint64_t)> extend = [&](std::uint64_t from,
+                                                                       std::uint64_t left) {
+    worst = std::max(worst, std::inner_product(change.begin(), change.end(), change.begin(), 0.0));
+    if (left == 0) return;
+    for (std::uint64_t t = from; t < n; ++t) {
+      for (std::size_t r = 0; r < change.size(); ++r) change[r] += dense[t][r];
+      extend(t + separation + 1, left - 1);
+      for (std::size_t r = 0; r < change.size(); ++r) change[r] -= dense[t][r];
+    }
+  };
+  extend(0, most);
+  return worst;
 }
 
 void check_close(double got, double expected, double relative) {
@@ -119,12 +155,106 @@ TEST_CASE("sensitivity: no choice of contributions moves the release further", "
 TEST_CASE("the worst way to take part keeps the distance, and uses all that is allowed",
           "[linear]") {
   const auto tree = LinearMechanism::tree(4);
-  CHECK(worst_squared_sensitivity(tree, 0, 0) == 0.0);
-  CHECK(worst_squared_sensitivity(tree, 1, 0) == 3.0);
-  CHECK(worst_squared_sensitivity(tree, 2, 0) == 10.0);
-  CHECK(worst_squared_sensitivity(tree, 2, 1) == 8.0);
-  CHECK(worst_squared_sensitivity(tree, 9, 0) == 28.0);
-  CHECK_THROWS_AS(worst_squared_sensitivity(LinearMechanism::tree(64), 64, 0), ConfigError);
+  CHECK(exactly_worst(tree, 0, 0) == 0.0);
+  CHECK(exactly_worst(tree, 1, 0) == 3.0);
+  CHECK(exactly_worst(tree, 2, 0) == 10.0);
+  CHECK(exactly_worst(tree, 2, 1) == 8.0);
+  CHECK(exactly_worst(tree, 9, 0) == 28.0);
+  constexpr std::uint64_t kEndless = ~std::uint64_t{0};
+  CHECK(exactly_worst(tree, kEndless, kEndless) == 3.0);
+  CHECK(exactly_worst(LinearMechanism::tree(0), 3, 0) == 0.0);
+}
+
+TEST_CASE("a decreasing Toeplitz matrix: the first steps that are allowed are the worst",
+          "[linear]") {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 60; ++trial) {
+    std::vector<double> column{1.0};
+    while (column.size() < 4 + random() % 9) {
+      column.push_back(column.back() *
+                       (random() % 4 == 0 ? 1.0 : 0.25 * static_cast<double>(random() % 5)));
+    }
+    const auto mechanism = LinearMechanism::toeplitz(column);
+    for (const std::uint64_t most : {1, 2, 3, 20}) {
+      for (const std::uint64_t separation : {0, 1, 3}) {
+        INFO(column.size() << " steps, " << most << " times, " << separation << " apart");
+        check_close(worst_squared_sensitivity_of_decreasing(column, most, separation),
+                    by_brute_force(mechanism, most, separation), 1e-14);
+        check_close(exactly_worst(mechanism, most, separation),
+                    by_brute_force(mechanism, most, separation), 1e-14);
+      }
+    }
+  }
+  for (const std::vector<double>& column :
+       {std::vector{1.0, 2.0}, std::vector{1.0, -0.5}, std::vector{1.0, std::nan("")}}) {
+    CHECK_THROWS_AS(worst_squared_sensitivity_of_decreasing(column, 1, 0), ConfigError);
+  }
+}
+
+TEST_CASE("a decreasing Toeplitz matrix of many steps needs no matrix and no search", "[linear]") {
+  // Every row r adds up r + 1 ones: the sum of squares up to n is n (n + 1) (2n + 1) / 6.
+  const std::vector<double> ones(100'000, 1.0);
+  const double n = 1e5;
+  check_close(worst_squared_sensitivity_of_decreasing(std::span(ones).first(1000), 1000, 0),
+              1000.0 * 1001.0 * 2001.0 / 6.0, 1e-14);
+  // Ten times, 10^4 apart: blocks of 10^4 rows with the change 1, 2, ..., 10.
+  check_close(worst_squared_sensitivity_of_decreasing(ones, 10, 9999), 0.1 * n * 385.0, 1e-14);
+}
+
+TEST_CASE("columns that share no row: the dynamic programme is exact", "[linear]") {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 40; ++trial) {
+    // Three bands of any signs and sizes, so not decreasing.
+    std::vector<double> column(5 + random() % 9, 0.0);
+    for (std::size_t i = 0; i < 3; ++i) column[i] = 0.5 * (static_cast<double>(random() % 9) - 4.0);
+    const LinearMechanism mechanism =
+        LinearMechanism::in_sequence({LinearMechanism::toeplitz(column), LinearMechanism::tree(1)});
+    for (const std::uint64_t most : {1, 2, 4}) {
+      check_close(exactly_worst(mechanism, most, 2), by_brute_force(mechanism, most, 2), 1e-14);
+    }
+  }
+  // Of so many steps no search would come back: 1000 columns of squared norm 1 + 1/4, the last 1.
+  std::vector<double> banded(4000, 0.0);
+  banded[0] = -1.0;
+  banded[1] = 0.5;
+  check_close(exactly_worst(LinearMechanism::toeplitz(banded), 1000, 3), 1250.0, 1e-14);
+}
+
+TEST_CASE("too many ways to take part: a bound that is above them all, and says so", "[linear]") {
+  // Too large to try every set, small enough to try them here in another way: 0/1 masks.
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 3; ++trial) {
+    std::vector<double> column;
+    for (int i = 0; i < 18; ++i) column.push_back(static_cast<double>(random() % 7) - 3.0);
+    const auto mechanism = LinearMechanism::toeplitz(column);
+    const auto bound = worst_squared_sensitivity(mechanism, 18, 0);
+    CHECK_FALSE(bound.is_exact);
+    const double truth = by_brute_force(mechanism, 18, 0);
+    CHECK(bound.squared >= truth * (1.0 - 1e-14));
+    // Everywhere at once is the worst here, and every column is charged for all of the others.
+    check_close(bound.squared, truth, 1e-14);
+    const auto apart = worst_squared_sensitivity(LinearMechanism::tree(64), 9, 3);
+    CHECK_FALSE(apart.is_exact);
+    Steps nine;
+    for (int i = 0; i < 9; ++i) nine.push_back(4 * static_cast<std::uint64_t>(i));
+    CHECK(apart.squared >= of_steps(LinearMechanism::tree(64), nine));
+    CHECK(apart.squared <= 9.0 * 9.0 * 7.0);  // the Cauchy-Schwarz inequality
+  }
+  const std::vector<double> rising{1.0, 2.0};
+  CHECK(worst_squared_sensitivity(LinearMechanism::toeplitz(rising), 2, 0).is_exact);
+}
+
+TEST_CASE("the bound for many sets holds for every single one of small cases", "[linear]") {
+  std::mt19937 random(8);
+  for (int trial = 0; trial < 6; ++trial) {
+    // 20 steps, at most 4 apart by 1: more than 10^3 sets; 26 steps: more than 10^5 with any number.
+    std::vector<double> column;
+    for (int i = 0; i < 26; ++i) column.push_back(static_cast<double>(random() % 7) - 3.0);
+    const auto mechanism = LinearMechanism::toeplitz(column);
+    const auto bound = worst_squared_sensitivity(mechanism, 13, 1);
+    CHECK_FALSE(bound.is_exact);
+    CHECK(bound.squared >= by_brute_force(mechanism, 13, 1) * (1.0 - 1e-14));
+  }
 }
 
 // Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which holds
@@ -199,8 +329,7 @@ TEST_CASE("linear mechanisms: every golden value", "[linear][golden]") {
     const Json& expected = entry.at("expected");
     INFO(entry.at("id").get<std::string>());
     if (kind == "tree_single_epoch") {
-      check_epsilons(entry,
-                     worst_squared_sensitivity(LinearMechanism::tree(given.at("steps")), 1, 0));
+      check_epsilons(entry, exactly_worst(LinearMechanism::tree(given.at("steps")), 1, 0));
     } else if (kind == "tree_restart_every_epoch") {
       std::vector<LinearMechanism> trees;
       Steps first_of_each;
@@ -222,17 +351,15 @@ TEST_CASE("linear mechanisms: every golden value", "[linear][golden]") {
       }
       check_epsilons(entry, in_fixed_order(LinearMechanism::in_sequence(trees), batches));
     } else if (kind == "tree_no_restart_minsep") {
-      CHECK(worst_squared_sensitivity(LinearMechanism::tree(given.at("steps")),
-                                      given.at("max_participation"),
-                                      given.at("min_separation")) == expected.at("sens_sq"));
+      CHECK(exactly_worst(LinearMechanism::tree(given.at("steps")), given.at("max_participation"),
+                          given.at("min_separation")) == expected.at("sens_sq"));
     } else if (kind == "tree_matrix_sensitivity") {
       const std::uint64_t n = given.at("n");
       const auto tree = LinearMechanism::tree(n);
       CHECK(tree.rows() == expected.at("nodes"));
-      CHECK(worst_squared_sensitivity(tree, 1, 0) == expected.at("sens_sq"));
+      CHECK(exactly_worst(tree, 1, 0) == expected.at("sens_sq"));
       const auto padded = LinearMechanism::tree(n, next_power_of_two(n));
-      check_close(std::sqrt(worst_squared_sensitivity(padded, 1, 0)), expected.at("sens_full_tree"),
-                  1e-14);
+      check_close(std::sqrt(exactly_worst(padded, 1, 0)), expected.at("sens_full_tree"), 1e-14);
     } else if (kind == "toeplitz_sqrt_sensitivity") {
       const auto mechanism = square_root_of_prefix_sums(given.at("n"));
       Steps steps;

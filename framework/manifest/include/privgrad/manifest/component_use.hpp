@@ -27,6 +27,7 @@ struct ComponentUse {
   const Component* component = nullptr;
   Params params;
   const Component* certifier = nullptr;  ///< Of an accountant that needs one.
+  const Catalog* catalog = nullptr;      ///< Where the component was found.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
   Mark mark;             ///< The same place, for who reads the manifest.

@@ -25,6 +25,8 @@ Event event_from_json(std::string_view text, std::string_view source);
 ///     import dp_accounting as dp
 ///     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
 ///     1000)
+///
+/// \throws ConfigError for a discrete Gaussian: release 0.6.0 has no event for it.
 std::string to_dp_accounting(const Event& event);
 
 /// A double as JSON: the number, or null for infinity (JSON has none).
