@@ -101,7 +101,7 @@ int do_run(const Arguments& arguments) {
   if (arguments.has("json")) {
     print_json(result.summary);
   } else {
-    print(run_report(plan, result));
+    print_run_report(plan, result);
   }
   return conclude(plan, result);
 }

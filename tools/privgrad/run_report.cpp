@@ -1,7 +1,5 @@
 #include "run_report.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 
 #include "output.hpp"
@@ -14,17 +12,13 @@ std::string metric_text(const std::optional<double>& value) {
   return value ? short_number(*value, 4) : "-";
 }
 
-std::string coloured(const std::string& text, const char* code) {
-  return use_colour(STDOUT_FILENO) ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
-}
-
-std::string headline(const core::Plan& plan, const core::RunResult& result) {
+void print_headline(const core::Plan& plan, const core::RunResult& result) {
   const bool completed = result.status == core::RunStatus::completed;
   const bool timed = plan.manifest->mode == core::Mode::research;  // time depends on private sizes
-  return plan.manifest->name + ": " +
-         coloured(std::string(core::to_text(result.status)), completed ? "32" : "33") + ", " +
-         std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps" +
-         (timed ? " in " + short_number(result.seconds, 3) + " s\n" : "\n");
+  print(plan.manifest->name + ": ");
+  print_coloured(core::to_text(result.status), completed ? "32" : "33");
+  print(", " + std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps" +
+        (timed ? " in " + short_number(result.seconds, 3) + " s\n" : "\n"));
 }
 
 std::string metrics_table(const core::Metrics& metrics) {
@@ -67,7 +61,7 @@ std::string epsilon_text(const core::AccountantReport& report) {
   return short_bound(report.epsilon.value) + " (" + std::string(bound) + " by " + report.name + ")";
 }
 
-std::string run_report(const core::Plan& plan, const core::RunResult& result) {
+void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   const core::Manifest& manifest = *plan.manifest;
   Table facts({Align::left, Align::left});
   facts.add({"epsilon", epsilon_text({plan.accountants.front().name, result.epsilon}) +
@@ -103,7 +97,8 @@ std::string run_report(const core::Plan& plan, const core::RunResult& result) {
   facts.add({"unaccounted", unaccounted_text(plan)});
   facts.add({"reproducible", reproducible_text(manifest)});
   facts.add({"run directory", result.summary.at("run_dir").get<std::string>()});
-  return headline(plan, result) + "\n" + metrics_table(result.metrics) + "\n" + facts.text();
+  print_headline(plan, result);
+  print("\n" + metrics_table(result.metrics) + "\n" + facts.text());
 }
 
 }  // namespace privgrad::tool

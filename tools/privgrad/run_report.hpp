@@ -7,7 +7,8 @@
 namespace privgrad::tool {
 
 /// What a run prints at its end, for people.
-std::string run_report(const core::Plan& plan, const core::RunResult& result);
+/// \throws IoError
+void print_run_report(const core::Plan& plan, const core::RunResult& result);
 
 /// The things computed from private rows and charged nowhere, as one line; "nothing" for none.
 std::string unaccounted_text(const core::Plan& plan);

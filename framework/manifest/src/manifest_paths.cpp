@@ -45,6 +45,8 @@ class Resolver {
       const fs::file_status status = fs::status(candidate, error);
       if (fs::is_directory(status))
         return refuse(given, mark, where, candidate.string() + " is a directory");
+      if (fs::exists(status) && !fs::is_regular_file(status))
+        return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
       if (fs::exists(status)) {
         // Absolute paths go into the resolved manifest, which is UTF-8 text.
         if (!find_bad_character(candidate.string())) return candidate.string();

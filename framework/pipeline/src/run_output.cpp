@@ -25,13 +25,15 @@ std::string version() {
 void RunOutput::open() {
   const Manifest& manifest = *plan_.manifest;
   make_run_directory(options_.directory);
+  // First of all files: whoever creates it has the directory, and who comes too late has written
+  // nothing.
+  metrics_file_.emplace(options_.directory / "metrics.jsonl");
   write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
   const Outcome so_far = outcome_of_all(plan_);
   write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
-  metrics_file_.emplace(options_.directory / "metrics.jsonl");
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace privgrad::core {
+
+/// The first character of a text.
+struct Decoded {
+  std::uint32_t code = 0;
+  std::size_t length = 0;  ///< In bytes; 0: the text does not begin with UTF-8.
+};
+
+/// RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF.
+Decoded decode_utf8(std::string_view text);
+
+/// Whether a character does something instead of being shown: C0 but for tab and line breaks, C1,
+/// the separators and marks that some programs take for line breaks and others do not.
+bool is_control(std::uint32_t code);
+
+}  // namespace privgrad::core
