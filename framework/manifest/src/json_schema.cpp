@@ -60,7 +60,8 @@ class Builder {
       schema["properties"][part->key] = section(*part);
       schema["required"].push_back(part->key);
     }
-    schema["properties"][federated_section().key] = section(federated_section());
+    for (const Section* part : {&federated_section(), &allow_section()})
+      schema["properties"][part->key] = section(*part);
     schema["$defs"] = std::move(definitions_);
     return schema;
   }

@@ -355,6 +355,24 @@ const Section& federated_section() {
   return section;
 }
 
+const Section& allow_section() {
+  static const Section section{
+      "allow",
+      "What is accepted although it is refused by default; every output says so.",
+      {
+          param::list("plugins",
+                      "SHA-256 of plugins that release mode accepts without a record of having "
+                      "passed privgrad plugins test.",
+                      param::text("sha256", "64 lower-case hexadecimal digits."))
+              .optional(),
+          param::boolean("large_delta",
+                         "Accept a privacy.target_delta that is large for the number of examples.")
+              .defaults_to(false),
+      },
+      {}};
+  return section;
+}
+
 const Slot& client_aggregator_slot() {
   static const Slot made = with_default(
       slot<Aggregator>("client_aggregator", "How clients that make no noise add up."), "gaussian");

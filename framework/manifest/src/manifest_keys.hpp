@@ -36,6 +36,7 @@ const Section& aggregator_section();  ///< Besides the parameters of the aggrega
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();  ///< May be missing.
+const Section& allow_section();      ///< May be missing.
 /// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
 const Slot& client_aggregator_slot();
 

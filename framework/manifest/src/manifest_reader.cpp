@@ -31,7 +31,8 @@ Manifest ManifestReader::load() {
   read_schedules(manifest);
   read_privacy(manifest);
   read_federated(manifest);
-  check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated"});
+  read_allow(manifest);
+  check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated", "allow"});
   check_release(manifest);
   finish(manifest);
   return manifest;

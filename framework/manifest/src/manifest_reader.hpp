@@ -57,11 +57,12 @@ class ManifestReader {
   void add_positions(const Value& node, const std::string& path,
                      std::map<std::string, std::string, std::less<>>& positions) const;
 
-  // schedules and privacy: manifest_sections.cpp.
+  // schedules, privacy and allow: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
   /// Without a target there is nothing that a default could be scaled to.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
+  void read_allow(Manifest& manifest);
   bool is_given(std::string_view section, std::string_view key) const;
   bool is_off() const;
 

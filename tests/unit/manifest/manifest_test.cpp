@@ -337,6 +337,35 @@ TEST_CASE("release mode refuses what the manifest alone shows", "[manifest]") {
   CHECK(load("seed: 9223372036854775807\n" + kGood).seed == 9223372036854775807u);
 }
 
+TEST_CASE("what is allowed by exception is read from its section", "[manifest]") {
+  const std::string hash(64, 'a');
+  const Manifest none = load(kGood);
+  CHECK(none.allowed_plugins.empty());
+  CHECK_FALSE(none.allow_large_delta);
+  CHECK(none.resolved.find("allow") == nullptr);
+
+  const Manifest all = load(kGood + "allow: {plugins: [" + hash + "], large_delta: true}\n");
+  CHECK(all.allowed_plugins == std::vector{hash});
+  CHECK(all.allow_large_delta);
+  CHECK(same(load(to_yaml(all.resolved)).resolved, all.resolved));
+  CHECK_FALSE(load(kGood + "allow: {plugins: []}\n").allow_large_delta);
+}
+
+TEST_CASE("what could allow nothing is refused with its place", "[manifest]") {
+  const auto error = [](const std::string& allow) {
+    return errors_of(kGood + "allow: " + allow + "\n").at(0);
+  };
+  const std::string short_of(63, 'a');
+  CHECK(error("{plugins: [" + std::string(64, 'a') + ", " + short_of + "]}") ==
+        "m.yaml:22:85: error: allow.plugins.1: is '" + short_of +
+            "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal digits, as "
+            "privgrad plugins list --json tells");
+  CHECK_THAT(error("{plugins: [" + std::string(64, 'A') + "]}"), ContainsSubstring("lower-case"));
+  CHECK_THAT(error("{plugin: []}"), ContainsSubstring("did you mean 'plugins'?"));
+  CHECK_THAT(error("{large_delta: 1}"), ContainsSubstring("allow.large_delta"));
+  CHECK_THAT(error("heuristic"), ContainsSubstring("expected an object"));
+}
+
 TEST_CASE("a manifest that cannot be read is an IoError", "[manifest]") {
   const TempDir folder;
   CHECK_THROWS_AS(load_manifest(folder.path() / "absent.yaml", {}, fakes()), IoError);

@@ -87,6 +87,9 @@ struct Manifest {
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
+  std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.
+  bool allow_large_delta = false;            ///< allow.large_delta.
+
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 
   /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
