@@ -93,6 +93,7 @@ int do_run(const Arguments& arguments) {
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   const core::Plan plan = core::make_plan(manifest);
+  warn_of(plan);
   options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);

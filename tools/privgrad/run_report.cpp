@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "output.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
@@ -43,6 +44,11 @@ std::string reproducible_text(const core::Manifest& manifest) {
 }
 
 }  // namespace
+
+void warn_of(const core::Plan& plan) {
+  for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
+    complain("warning", remark);
+}
 
 std::string unaccounted_text(const core::Plan& plan) {
   std::string text;
@@ -95,6 +101,8 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   }
   facts.add({"mode", manifest.mode == core::Mode::release ? "release" : "research"});
   facts.add({"unaccounted", unaccounted_text(plan)});
+  for (const std::string& remark : core::remarks(plan, result.epsilon.value))
+    facts.add({"remark", remark});
   facts.add({"reproducible", reproducible_text(manifest)});
   facts.add({"run directory", result.summary.at("run_dir").get<std::string>()});
   print_headline(plan, result);

@@ -2,29 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 #include "privgrad/manifest/utf8.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-/// Characters that order what is around them from right to left or back (Unicode, UAX #9), and
-/// those that take no room: with them, a line shows something else than it says.
-bool misleads(std::uint32_t code) {
-  constexpr struct {
-    std::uint32_t first, last;
-  } kRanges[] = {{0x00ad, 0x00ad}, {0x061c, 0x061c}, {0x180e, 0x180e},
-                 {0x200b, 0x200b}, {0x200e, 0x200f}, {0x202a, 0x202e},
-                 {0x2060, 0x206f}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-  for (const auto& range : kRanges) {
-    if (code >= range.first && code <= range.last) return true;
-  }
-  return false;
-}
-
 bool is_harmless(std::uint32_t code) {
-  return code != '\r' && !core::is_control(code) && !misleads(code);
+  return code == '\n' || code == '\t' || core::is_shown(code);
 }
 
 /// Calls `harmless` with the bytes of each harmless character, and `harmful` with the code of each
@@ -60,13 +45,7 @@ std::string terminal_text(std::string_view text) {
   return out;
 }
 
-std::string terminal_line(std::string_view text) {
-  std::string line = terminal_text(text);
-  for (char& c : line) {
-    if (c == '\n' || c == '\t') c = ' ';
-  }
-  return line;
-}
+std::string terminal_line(std::string_view text) { return core::shown_line(text); }
 
 std::string terminal_json(std::string_view json) {
   std::string out;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cfenv>
+#include <clocale>
+#include <locale>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -32,6 +35,26 @@ class FloatingPointGuard {
 
  private:
   std::fenv_t before_;
+};
+
+/// Puts the locale back, for C and for C++. What the framework writes does not depend on it; what
+/// other plugins read and write may.
+class LocaleGuard {
+ public:
+  LocaleGuard() {
+    if (const char* name = std::setlocale(LC_ALL, nullptr)) before_c_ = name;
+  }
+  ~LocaleGuard() {
+    // In this order: a global locale with a name sets that of C as well.
+    std::locale::global(before_);
+    std::setlocale(LC_ALL, before_c_.c_str());
+  }
+  LocaleGuard(const LocaleGuard&) = delete;
+  LocaleGuard& operator=(const LocaleGuard&) = delete;
+
+ private:
+  std::locale before_;
+  std::string before_c_ = "C";
 };
 
 /// The code of one plugin in this process.
@@ -156,7 +179,8 @@ const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   Registrar registrar;
   std::shared_ptr<const Library> library;
   {
-    const FloatingPointGuard guard;
+    const FloatingPointGuard floating_point;
+    const LocaleGuard locale;
     check_unchanged();
     library = map_forever(path, opened, sha256);
     check_unchanged();

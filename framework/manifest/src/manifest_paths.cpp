@@ -37,9 +37,18 @@ class Resolver {
     }
   }
 
+  static fs::path here() {
+    std::error_code failure;
+    const fs::path folder = fs::current_path(failure);
+    return failure ? fs::path(".") : folder;
+  }
+
   std::string find(const std::string& given, Mark mark, const std::string& where) {
     std::string tried;
-    for (const fs::path& folder : folders_) {
+    std::vector<fs::path> folders = folders_;
+    // Whoever types a path means it from where they are, as with every other word of the call.
+    if (problems_.position(mark).starts_with("--set ")) folders.insert(folders.begin(), here());
+    for (const fs::path& folder : folders) {
       const fs::path candidate = (folder / given).lexically_normal();
       std::error_code error;
       const fs::file_status status = fs::status(candidate, error);

@@ -1,6 +1,23 @@
 #include "privgrad/manifest/utf8.hpp"
 
 namespace privgrad::core {
+namespace {
+
+/// Characters that order what is around them from right to left or back (Unicode, UAX #9), and
+/// those that take no room: with them, a line shows something else than it says.
+bool misleads(std::uint32_t code) {
+  constexpr struct {
+    std::uint32_t first, last;
+  } kRanges[] = {{0x00ad, 0x00ad}, {0x061c, 0x061c}, {0x180e, 0x180e},
+                 {0x200b, 0x200b}, {0x200e, 0x200f}, {0x202a, 0x202e},
+                 {0x2060, 0x206f}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+  for (const auto& range : kRanges) {
+    if (code >= range.first && code <= range.last) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 Decoded decode_utf8(std::string_view text) {
   const auto byte = [&](std::size_t i) {
@@ -25,6 +42,25 @@ bool is_control(std::uint32_t code) {
   if (code == '\t' || code == '\n' || code == '\r') return false;
   return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 ||
          code == 0xfeff || code == 0xfffe || code == 0xffff;
+}
+
+bool is_shown(std::uint32_t code) {
+  return code != '\t' && code != '\n' && code != '\r' && !is_control(code) && !misleads(code);
+}
+
+std::string shown_line(std::string_view text) {
+  std::string line;
+  line.reserve(text.size());
+  while (!text.empty()) {
+    const auto [code, length] = decode_utf8(text);
+    if (length != 0 && is_shown(code)) {
+      line += text.substr(0, length);
+    } else {
+      line += length != 0 && (code == '\n' || code == '\t') ? ' ' : '?';
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return line;
 }
 
 }  // namespace privgrad::core
