@@ -1,6 +1,8 @@
 // Files that have no end, or that nobody writes to.
 #include <sys/stat.h>
 
+#include <sstream>
+
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -19,6 +21,15 @@ Outcome with_little_memory(const Cli& cli, const std::string& words) {
 std::string make_fifo(const Cli& cli, const std::string& name) {
   REQUIRE(::mkfifo(cli.out(name).c_str(), 0600) == 0);
   return name;
+}
+
+/// Beside the warnings about plugins for which there was no room.
+std::size_t lines_of_errors(const std::string& text) {
+  std::size_t count = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    count += line.starts_with("privgrad: warning: ") ? 0u : 1u;
+  return count;
 }
 
 }  // namespace
@@ -103,7 +114,7 @@ TEST_CASE("short of memory, a run ends with one line or not at all") {
     CHECK(outcome.signal == 0);
     CHECK(outcome.exit_code != 124);  // timeout ended it
     if (outcome.exit_code == 0) continue;
-    CHECK(line_count(outcome.err) == 1);
+    CHECK(lines_of_errors(outcome.err) == 1);
     CHECK(outcome.out == "");
   }
 }

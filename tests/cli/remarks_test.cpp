@@ -25,7 +25,7 @@ TEST_CASE("a delta of 1/N and above is remarked on wherever the guarantee is sta
   const Outcome plan = cli.on_manifest("plan", large);
   CHECK(plan.exit_code == 0);
   CHECK(warns(plan, "delta is 0.02 for 60 examples"));
-  CHECK_THAT(plan.out, ContainsSubstring("remark         delta is 0.02 for 60 examples"));
+  CHECK_THAT(plan.out, ContainsSubstring("remark        delta is 0.02 for 60 examples"));
 
   Words words = large;
   words.insert(words.end(), {"--out", "out", "--quiet"});
