@@ -221,7 +221,7 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
 
 TEST_CASE("of a run that somebody stopped, the statement says what that is no part of") {
   const Cli cli;
-  stop_long_run(cli, SIGINT, "metrics.jsonl");
+  stop_long_run(cli, SIGINT, "ledger.jsonl");
   const Json statement = statement_of(cli);
   REQUIRE(statement.at("status") == "interrupted");
   CHECK(statement.at("accounted_steps") == statement.at("charged_steps"));
@@ -230,7 +230,7 @@ TEST_CASE("of a run that somebody stopped, the statement says what that is no pa
 
 TEST_CASE("a run without noise that goes on was charged for nothing either") {
   const Cli cli;
-  stop_long_run(cli, SIGKILL, "metrics.jsonl", {"--set", "privacy.noise=off"});
+  stop_long_run(cli, SIGKILL, "statement.json", {"--set", "privacy.noise=off"});
   const Json statement = statement_of(cli);
   CHECK(statement.at("status") == "unfinished");
   CHECK(statement.at("charged_steps") == 0);

@@ -1,7 +1,4 @@
 #include <cmath>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "account_file.hpp"
@@ -11,16 +8,14 @@
 #include "plugins.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {
 
 std::string read_event_text(const std::string& file) {
-  if (file == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw IoError(file + ": cannot be read");
-  return text;
+  if (file == "-") return core::read_standard_input(core::kMostEventBytes);
+  return core::read_whole(file, core::kMostEventBytes);
 }
 
 /// Epsilon and delta, one of which was asked for and the other given.

@@ -1,7 +1,6 @@
 #include <stdlib.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -12,6 +11,7 @@
 #include "plugins.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/trust/files.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
@@ -43,11 +43,7 @@ bool is_there(const fs::path& path) {
 
 std::string first_bytes(const fs::path& file) {
   constexpr std::size_t kLongestMagic = 6;
-  std::string bytes(kLongestMagic, '\0');
-  std::ifstream in(file, std::ios::binary);
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  return bytes;
+  return core::read_beginning(file, kLongestMagic);
 }
 
 bool is_table_name(const std::string& name) {

@@ -7,6 +7,7 @@
 #include "plugins.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "run_report.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -16,6 +17,7 @@ int do_plan(const Arguments& arguments) {
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   const core::Plan plan = core::make_plan(manifest);
+  warn_of(plan);
   if (arguments.has("json")) {
     print_json(core::to_json(plan));
   } else {

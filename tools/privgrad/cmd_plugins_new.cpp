@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <system_error>
 
@@ -87,10 +85,8 @@ std::string filled_in(std::string text, const Tokens& tokens) {
 }
 
 std::string content_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(file.string() + ": could not be read");
-  return text;
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  return core::read_whole(file, kMostBytes);
 }
 
 /// \returns the new files, by path relative to the new folder.

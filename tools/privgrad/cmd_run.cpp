@@ -95,6 +95,7 @@ int do_run(const Arguments& arguments) {
   for (const std::string& hash : core::allowed_for_nothing(manifest))
     complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
   const core::Plan plan = core::make_plan(manifest);
+  warn_of(plan);
   options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
@@ -103,7 +104,7 @@ int do_run(const Arguments& arguments) {
   if (arguments.has("json")) {
     print_json(result.summary);
   } else {
-    print(run_report(plan, result));
+    print_run_report(plan, result);
   }
   return conclude(plan, result);
 }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -182,9 +181,9 @@ class Reader {
 };
 
 std::string content_of(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in || text.empty()) throw IoError(file + ": PRIVGRAD_DATASETS cannot be read or is empty");
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  std::string text = core::read_whole(file, kMostBytes);
+  if (text.empty()) throw IoError(file + ": is empty; PRIVGRAD_DATASETS names it");
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include "privgrad/abi.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/params.hpp"
+#include "standard_streams.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -137,6 +138,7 @@ const std::vector<Command>& commands() {
 }  // namespace privgrad::tool
 
 int main(int argc, char** argv) {
+  privgrad::tool::open_standard_streams();
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   privgrad::tool::watch_for_the_end();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -11,19 +12,10 @@
 #include <vector>
 
 #include "privgrad/error.hpp"
+#include "terminal_text.hpp"
 
 namespace privgrad::tool {
 namespace {
-
-/// One line, whatever file names and messages of libraries bring along.
-std::string printable(std::string_view text) {
-  std::string line(text);
-  for (char& c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = c == '\n' ? ' ' : '?';
-  }
-  return line;
-}
 
 bool is_positioned(std::string_view line) {
   return line.find(": error: ") != std::string_view::npos;
@@ -43,6 +35,13 @@ void write_error(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);  // if this fails there is nobody to tell
 }
 
+void write_out(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw IoError("standard output: could not be written");
+  }
+}
+
 /// Bold: red for errors, yellow for warnings.
 std::string sgr_of(std::string_view kind) {
   return kind == "error" ? "\033[1;31m" : kind == "warning" ? "\033[1;33m" : "\033[1m";
@@ -55,22 +54,24 @@ const char* environment(const char* name) {
 
 }  // namespace
 
-void print(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (!written || std::fflush(stdout) != 0) {
-    throw IoError("standard output: could not be written");
-  }
+void print(std::string_view text) { write_out(terminal_text(text)); }
+
+void print_coloured(std::string_view text, std::string_view colour) {
+  const std::string shown = terminal_text(text);
+  write_out(use_colour(STDOUT_FILENO) ? "\033[" + std::string(colour) + "m" + shown + "\033[0m"
+                                      : shown);
 }
 
 void print_json(const nlohmann::json& document) {
   // replace: file names need not be UTF-8.
-  print(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_out(terminal_json(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) +
+            "\n");
 }
 
 void complain(std::string_view kind, std::string_view text) {
   std::string head = "privgrad: " + std::string(kind) + ":";
   if (use_colour(STDERR_FILENO)) head = sgr_of(kind) + head + "\033[0m";
-  write_error(head + " " + printable(text) + "\n");
+  write_error(head + " " + terminal_line(text) + "\n");
 }
 
 void report_failure(std::string_view text) {
@@ -78,7 +79,7 @@ void report_failure(std::string_view text) {
   for (const std::string_view line : lines) {
     if (!is_positioned(line)) return complain("error", text);
   }
-  for (const std::string_view line : lines) write_error(printable(line) + "\n");
+  for (const std::string_view line : lines) write_error(terminal_line(line) + "\n");
 }
 
 bool is_terminal(int descriptor) {
@@ -99,9 +100,7 @@ bool speaks_utf8() {
 }
 
 std::string fixed_text(double value, int decimals) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
+  return core::number_text(value, std::chars_format::fixed, decimals);
 }
 
 std::string duration_text(double seconds) {
@@ -120,10 +119,7 @@ std::string size_text(double bytes) {
   constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
   std::size_t unit = 0;
   for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1000.0;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.1f %s", bytes,
-                kUnits[unit]);
-  return text;
+  return fixed_text(bytes, unit == 0 || bytes >= 99.95 ? 0 : 1) + " " + kUnits[unit];
 }
 
 }  // namespace privgrad::tool

@@ -9,8 +9,13 @@
 namespace privgrad::tool {
 
 /// Writes to standard output and makes sure that it got there: what a script reads must be whole.
+/// Characters that would steer a terminal become '?' (terminal_text()).
 /// \throws IoError
 void print(std::string_view text);
+
+/// The same, in colour where that is wanted.
+/// \param colour  the number of the ECMA-48 sequence: "32" is green.
+void print_coloured(std::string_view text, std::string_view colour);
 
 /// As indented JSON and a line break.
 void print_json(const nlohmann::json& document);

@@ -9,6 +9,7 @@
 #include "output.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_words.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
@@ -175,6 +176,8 @@ std::string privacy_section(const core::Plan& plan) {
   table.add({"accounted as", core::describe(plan.event)});
   if (plan.correlated && !manifest.noise_off) table.add({"per example", participation_text(plan)});
   table.add({"unaccounted", unaccounted_text(plan)});
+  for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
+    table.add({"remark", remark});
   return section("privacy", table);
 }
 

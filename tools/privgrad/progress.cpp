@@ -79,7 +79,7 @@ void ProgressDisplay::show(const core::Progress& progress) {
     text = line(progress, detail) + left;
     if (text.size() <= status_.room()) break;
   }
-  status_.rewrite(std::move(text));
+  status_.rewrite(text);
 }
 
 }  // namespace privgrad::tool

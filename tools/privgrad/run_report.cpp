@@ -1,10 +1,9 @@
 #include "run_report.hpp"
 
-#include <unistd.h>
-
 #include <cmath>
 
 #include "output.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
@@ -14,17 +13,13 @@ std::string metric_text(const std::optional<double>& value) {
   return value ? short_number(*value, 4) : "-";
 }
 
-std::string coloured(const std::string& text, const char* code) {
-  return use_colour(STDOUT_FILENO) ? std::string("\033[") + code + "m" + text + "\033[0m" : text;
-}
-
-std::string headline(const core::Plan& plan, const core::RunResult& result) {
+void print_headline(const core::Plan& plan, const core::RunResult& result) {
   const bool completed = result.status == core::RunStatus::completed;
   const bool timed = plan.manifest->mode == core::Mode::research;  // time depends on private sizes
-  return plan.manifest->name + ": " +
-         coloured(std::string(core::to_text(result.status)), completed ? "32" : "33") + ", " +
-         std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps" +
-         (timed ? " in " + short_number(result.seconds, 3) + " s\n" : "\n");
+  print(plan.manifest->name + ": ");
+  print_coloured(core::to_text(result.status), completed ? "32" : "33");
+  print(", " + std::to_string(result.steps) + " of " + std::to_string(plan.steps()) + " steps" +
+        (timed ? " in " + short_number(result.seconds, 3) + " s\n" : "\n"));
 }
 
 std::string metrics_table(const core::Metrics& metrics) {
@@ -50,6 +45,11 @@ std::string reproducible_text(const core::Manifest& manifest) {
 
 }  // namespace
 
+void warn_of(const core::Plan& plan) {
+  for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
+    complain("warning", remark);
+}
+
 std::string unaccounted_text(const core::Plan& plan) {
   std::string text;
   for (const core::Unaccounted& item : plan.unaccounted) {
@@ -67,7 +67,7 @@ std::string epsilon_text(const core::AccountantReport& report) {
   return short_bound(report.epsilon.value) + " (" + std::string(bound) + " by " + report.name + ")";
 }
 
-std::string run_report(const core::Plan& plan, const core::RunResult& result) {
+void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   const core::Manifest& manifest = *plan.manifest;
   Table facts({Align::left, Align::left});
   facts.add({"epsilon", epsilon_text({plan.accountants.front().name, result.epsilon}) +
@@ -101,9 +101,12 @@ std::string run_report(const core::Plan& plan, const core::RunResult& result) {
   }
   facts.add({"mode", manifest.mode == core::Mode::release ? "release" : "research"});
   facts.add({"unaccounted", unaccounted_text(plan)});
+  for (const std::string& remark : core::remarks(plan, result.epsilon.value))
+    facts.add({"remark", remark});
   facts.add({"reproducible", reproducible_text(manifest)});
   facts.add({"run directory", result.summary.at("run_dir").get<std::string>()});
-  return headline(plan, result) + "\n" + metrics_table(result.metrics) + "\n" + facts.text();
+  print_headline(plan, result);
+  print("\n" + metrics_table(result.metrics) + "\n" + facts.text());
 }
 
 }  // namespace privgrad::tool

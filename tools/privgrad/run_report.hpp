@@ -7,7 +7,11 @@
 namespace privgrad::tool {
 
 /// What a run prints at its end, for people.
-std::string run_report(const core::Plan& plan, const core::RunResult& result);
+/// \throws IoError
+void print_run_report(const core::Plan& plan, const core::RunResult& result);
+
+/// Warns of a guarantee that promises little, on standard error.
+void warn_of(const core::Plan& plan);
 
 /// The things computed from private rows and charged nowhere, as one line; "nothing" for none.
 std::string unaccounted_text(const core::Plan& plan);

@@ -7,6 +7,7 @@
 
 #include "output.hpp"
 #include "table.hpp"
+#include "terminal_text.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -45,8 +46,8 @@ std::size_t StatusLine::room() const { return terminal_width() - 1; }
 
 bool StatusLine::is_due() const { return !drawn_ || Clock::now() - drawn_at_ >= kRedrawInterval; }
 
-void StatusLine::rewrite(std::string text) {
-  write("\r" + cut(text, room()) + "\033[K");
+void StatusLine::rewrite(const std::string& text) {
+  write("\r" + cut(terminal_line(text), room()) + "\033[K");
   drawn_ = true;
   drawn_at_ = Clock::now();
 }
@@ -54,7 +55,7 @@ void StatusLine::rewrite(std::string text) {
 void StatusLine::print(const std::string& text) {
   if (quiet_) return;
   clear();
-  write(text + "\n");
+  write(terminal_line(text) + "\n");
 }
 
 void StatusLine::clear() {

@@ -27,7 +27,7 @@ class StatusLine {
   bool is_due() const;
   /// Replaces the line, cut to what fits.
   /// \pre rewrites()
-  void rewrite(std::string text);
+  void rewrite(const std::string& text);
   /// A line of its own that stays.
   void print(const std::string& text);
   /// Takes the rewritten line away.

@@ -1,8 +1,6 @@
 #include "study_state.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -21,8 +19,8 @@ constexpr const char* kElsewhere =
     "; runs of both cannot be compared: give another --out, or remove this directory";
 
 std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  return core::read_whole(file, kMostBytes);
 }
 
 void make_directory(const fs::path& directory) {

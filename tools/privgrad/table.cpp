@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "terminal_text.hpp"
+
 namespace privgrad::tool {
 
 std::size_t character_count(const std::string& text) {
@@ -9,6 +11,11 @@ std::size_t character_count(const std::string& text) {
     return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   };
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+void Table::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = terminal_line(cell);
+  rows_.push_back(std::move(cells));
 }
 
 std::string Table::text(std::size_t indent) const {

@@ -14,7 +14,8 @@ class Table {
   /// \param columns  how each is aligned; rows may have fewer cells, never more.
   explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  /// Cells are one line each: what a terminal would not only show becomes '?' (terminal_line()).
+  void add(std::vector<std::string> cells);
   bool empty() const noexcept { return rows_.empty(); }
 
   /// The rows, each behind `indent` spaces and without blanks at its end.

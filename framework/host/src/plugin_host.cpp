@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cfenv>
+#include <clocale>
+#include <locale>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -51,6 +54,26 @@ class Loading {
   ~Loading() { loading[0] = '\0'; }
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
+};
+
+/// Puts the locale back, for C and for C++. What the framework writes does not depend on it; what
+/// other plugins read and write may.
+class LocaleGuard {
+ public:
+  LocaleGuard() {
+    if (const char* name = std::setlocale(LC_ALL, nullptr)) before_c_ = name;
+  }
+  ~LocaleGuard() {
+    // In this order: a global locale with a name sets that of C as well.
+    std::locale::global(before_);
+    std::setlocale(LC_ALL, before_c_.c_str());
+  }
+  LocaleGuard(const LocaleGuard&) = delete;
+  LocaleGuard& operator=(const LocaleGuard&) = delete;
+
+ private:
+  std::locale before_;
+  std::string before_c_ = "C";
 };
 
 /// The code of one plugin in this process.
@@ -177,7 +200,8 @@ const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   Registrar registrar;
   std::shared_ptr<const Library> library;
   {
-    const FloatingPointGuard guard;
+    const FloatingPointGuard floating_point;
+    const LocaleGuard locale;
     const Loading now(path);
     check_unchanged();
     library = map_forever(path, opened, sha256);

@@ -1,7 +1,5 @@
 #include "privgrad/manifest/manifest.hpp"
 
-#include <fstream>
-#include <system_error>
 #include <utility>
 
 #include "manifest_overrides.hpp"
@@ -9,6 +7,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -80,16 +79,8 @@ PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
 }
 
 std::string read_yaml_file(const fs::path& file) {
-  std::error_code error;
-  if (fs::is_directory(file, error)) throw IoError(file.string() + ": is a directory, not a file");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw IoError(file.string() + ": cannot be opened for reading");
   // One byte over the limit is enough to know that it is exceeded, however long the file is.
-  std::string text(kMaxYamlBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) throw IoError(file.string() + ": cannot be read");
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+  return read_beginning(file, kMaxYamlBytes + 1);
 }
 
 Manifest load_manifest(const fs::path& file, const std::vector<std::string>& overrides,

@@ -82,7 +82,7 @@ const Section& root_section() {
                          "each client. auto: the number with the least utility bound, "
                          "by utility, or without it what the theorem of the aggregator says.")
               .at_least(1)
-              .at_most(1e8)
+              .at_most(static_cast<double>(kMostSteps))
               .or_auto(),
           param::object(
               "utility",
@@ -260,7 +260,7 @@ const Section& federated_section() {
                          "Exchanges of models: the budget of communication. The run ends when they "
                          "are made, or when the clients' privacy budgets are spent.")
               .at_least(1)
-              .at_most(1e7),
+              .at_most(static_cast<double>(kMostSteps)),
           param::text("aggregation",
                       "fed_avg: the server averages the clients' models, each of which is private "
                       "for the examples of its client. dp_fed_avg: the server clips each client's "

@@ -38,6 +38,19 @@ Value ManifestReader::section_node(const Section& section) {
   return empty_object(given->mark);
 }
 
+namespace {
+
+/// Why there is a limit, where that is not plain from what the key means.
+std::string reason(const Section& section, const Value& given, const Problem& problem) {
+  if (!section.key.empty() || problem.where != "steps") return "";
+  const Value* steps = given.find("steps");
+  const auto* count = steps != nullptr ? std::get_if<std::int64_t>(&steps->data()) : nullptr;
+  if (count == nullptr || *count < 1) return "";
+  return ", because a plan keeps some 300 bytes for each step";
+}
+
+}  // namespace
+
 Params ManifestReader::own_params(const Section& section, const Value& node) {
   const auto& members = std::get<Value::Object>(node.data());
   Value::Object own;
@@ -51,7 +64,8 @@ Params ManifestReader::own_params(const Section& section, const Value& node) {
   const Params params = Params::check(section.params, given, found);
   if (found.empty()) return params;
   for (const Problem& problem : found) {
-    problems_.add(problem.mark, dotted(section.key, problem.where), problem.what);
+    problems_.add(problem.mark, dotted(section.key, problem.where),
+                  problem.what + reason(section, given, problem));
   }
   return Params::make("stand-ins", section.params, stand_ins(section, given, found));
 }

@@ -37,14 +37,25 @@ class Resolver {
     }
   }
 
+  static fs::path here() {
+    std::error_code failure;
+    const fs::path folder = fs::current_path(failure);
+    return failure ? fs::path(".") : folder;
+  }
+
   std::string find(const std::string& given, Mark mark, const std::string& where) {
     std::string tried;
-    for (const fs::path& folder : folders_) {
+    std::vector<fs::path> folders = folders_;
+    // Whoever types a path means it from where they are, as with every other word of the call.
+    if (problems_.position(mark).starts_with("--set ")) folders.insert(folders.begin(), here());
+    for (const fs::path& folder : folders) {
       const fs::path candidate = (folder / given).lexically_normal();
       std::error_code error;
       const fs::file_status status = fs::status(candidate, error);
       if (fs::is_directory(status))
         return refuse(given, mark, where, candidate.string() + " is a directory");
+      if (fs::exists(status) && !fs::is_regular_file(status))
+        return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
       if (fs::exists(status)) {
         // Absolute paths go into the resolved manifest, which is UTF-8 text.
         if (!find_bad_character(candidate.string())) return candidate.string();

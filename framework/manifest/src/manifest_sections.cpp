@@ -145,6 +145,28 @@ void ManifestReader::read_allow(Manifest& manifest) {
   manifest.resolved.set(section.key, std::move(resolved));
 }
 
+void ManifestReader::read_allow(Manifest& manifest) {
+  const Section& section = allow_section();
+  if (root_.find(section.key) == nullptr) return;
+  const Value node = section_node(section);
+  check_unknown(section, node, {});
+  const Params params = own_params(section, node);
+  manifest.allow_large_delta = params.boolean("large_delta");
+  if (params.has("plugins")) manifest.allowed_plugins = params.texts("plugins");
+  for (std::size_t i = 0; i < manifest.allowed_plugins.size(); ++i) {
+    const std::string& given = manifest.allowed_plugins[i];
+    if (is_sha256(given)) continue;
+    const auto& items = std::get<Value::List>(node.find("plugins")->data());
+    problems_.add(items[i].mark, "allow.plugins." + std::to_string(i),
+                  "is '" + one_line(given, 80) +
+                      "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal "
+                      "digits, as privgrad plugins list --json tells");
+  }
+  Value resolved = empty_object(node.mark);
+  keep(resolved, params, {"plugins", "large_delta"});
+  manifest.resolved.set(section.key, std::move(resolved));
+}
+
 bool ManifestReader::is_given(std::string_view section, std::string_view key) const {
   const Value* node = root_.find(section);
   return node != nullptr && node->find(key) != nullptr;

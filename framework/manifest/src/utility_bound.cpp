@@ -9,8 +9,6 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::uint64_t kMostSteps = 100'000'000;  // of a manifest
-
 /// (gamma^(exponent)) for gamma in [0, 1).
 double power(double gamma, double exponent) {
   return exponent == 0.0 ? 1.0 : std::pow(gamma, exponent);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/manifest/utf8.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -33,38 +34,6 @@ std::string hex(std::uint32_t value, int digits) {
   for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4)
     text += kDigits[(value >> shift) & 15u];
   return text;
-}
-
-struct Decoded {
-  std::uint32_t code = 0;
-  std::size_t length = 0;  ///< 0: not UTF-8.
-};
-
-/// RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF.
-Decoded decode(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  const std::uint32_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4) return {};
-  std::uint32_t code = first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0u) != 0x80u) return {};
-    code = (code << 6) | (byte(i) & 0x3fu);
-  }
-  constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kSmallest[length] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return {};
-  return {code, length};
-}
-
-/// Also the characters that some programs take for line breaks and others do not, because then no
-/// two agree on what line an error is in.
-bool is_control(std::uint32_t code) {
-  if (code == '\t' || code == '\n' || code == '\r') return false;
-  return code < 0x20 || (code >= 0x7f && code <= 0x9f) || code == 0x2028 || code == 0x2029 ||
-         code == 0xfeff || code == 0xfffe || code == 0xffff;
 }
 
 // ---- plain scalars
@@ -335,7 +304,7 @@ class Reader {
 std::optional<BadCharacter> find_bad_character(std::string_view text) {
   Mark mark{1, 1};
   for (std::size_t at = 0; at < text.size();) {
-    const auto [code, length] = decode(text.substr(at, 4));
+    const auto [code, length] = decode_utf8(text.substr(at, 4));
     if (length == 0) {
       return BadCharacter{
           mark, "is not UTF-8 (byte 0x" + hex(static_cast<unsigned char>(text[at]), 2) + ")"};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "guard.hpp"
@@ -53,6 +55,7 @@ class ClientPlanner {
         federated_(federated) {}
 
   PlansBySize plans() {
+    check_size();
     PlansBySize plans = plans_with({});
     refuse_correlated(manifest_, *plans.begin()->second);
     const LocalIterationsRule chooser = start_local_iterations(wish_);
@@ -61,6 +64,18 @@ class ClientPlanner {
   }
 
  private:
+  /// Before anything is planned: each size of a shard has a plan with values for all steps.
+  void check_size() const {
+    const std::set<std::uint64_t> sizes(sizes_.begin(), sizes_.end());
+    if (most_steps_ <= kMostSteps / sizes.size()) return;
+    throw error_at(manifest_, "steps",
+                   "is " + std::to_string(most_steps_) + " for each of " +
+                       std::to_string(sizes.size()) +
+                       " sizes of shards, which are planned one by one; allowed are " +
+                       std::to_string(kMostSteps / sizes.size()) +
+                       ", because a plan keeps some 300 bytes for each step");
+  }
+
   /// \param estimate_noise  0: there are no estimates to pay for.
   PlansBySize plans_with(double estimate_noise) const {
     PlansBySize plans;

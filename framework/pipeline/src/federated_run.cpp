@@ -287,7 +287,7 @@ class FederatedRun {
       server_->open_ledger(options_.directory / "ledger.jsonl", facts);
       return;
     }
-    std::filesystem::create_directory(options_.directory / "ledgers");
+    make_directories(options_.directory / "ledgers");
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       facts["client"] = i;
       facts["dataset_size"] = federated_.clients[i].plan->dataset_size;

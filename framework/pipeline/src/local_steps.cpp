@@ -33,9 +33,9 @@ LocalSteps plan_local_steps(const Manifest& manifest) {
     if (values.is_shape) throw ConfigError("gives a shape without a scale; give whole numbers");
     for (std::size_t round = 0; round < values.at.size(); ++round) {
       const double value = values.at[round];
-      if (value != std::floor(value) || value > 1e8) {
+      if (value != std::floor(value) || value > static_cast<double>(kMostSteps)) {
         throw ConfigError("is " + format_number(value) + " in round " + std::to_string(round) +
-                          ", expected a whole number from 1 to 100000000");
+                          ", expected a whole number from 1 to " + std::to_string(kMostSteps));
       }
       steps.of_round.push_back(static_cast<std::uint64_t>(value));
       steps.in_all += steps.of_round.back();

@@ -8,6 +8,7 @@
 
 #include "privgrad/influence.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -95,6 +96,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"arithmetic", to_text(plan.arithmetic)},
             {"floating_point", floating_point_json(plan)},
             {"unaccounted", unaccounted_names(plan)},
+            {"remarks", remarks(plan, plan.epsilon().value)},
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};

@@ -1,6 +1,7 @@
 #include "run_output.hpp"
 
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "privgrad/pipeline/plan_json.hpp"
@@ -25,13 +26,23 @@ std::string version() {
 void RunOutput::open() {
   const Manifest& manifest = *plan_.manifest;
   make_run_directory(options_.directory);
-  write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
+  // First of all files: whoever creates it has the directory, and who comes too late has written
+  // nothing.
+  metrics_file_.emplace(options_.directory / "metrics.jsonl");
+  try {
+    write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
+  } catch (...) {
+    // Nothing of this run is there yet, so the directory is given back as it was.
+    metrics_file_.reset();
+    std::error_code ignored;
+    std::filesystem::remove(options_.directory / "metrics.jsonl", ignored);
+    throw;
+  }
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
   const Outcome so_far = outcome_of_all(plan_);
   write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
-  metrics_file_.emplace(options_.directory / "metrics.jsonl");
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {

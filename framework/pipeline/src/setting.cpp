@@ -4,6 +4,7 @@
 
 #include "apply_transform.hpp"
 #include "breach.hpp"
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/pipeline/executor.hpp"
 
@@ -59,6 +60,8 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
   auto setting = std::make_shared<Setting>();
   setting->data = manifest.data.make<DataSource>();
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
+  // These go into statements, pages and terminals; a source may have taken them from a file.
+  for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
   if (setting->info.train_rows == 0)
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   const ExampleShape shape = plan_transforms(manifest, *setting);

@@ -9,6 +9,7 @@
 
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/event_words.hpp"
 #include "privgrad/trust/short_numbers.hpp"
@@ -264,6 +265,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["tuning"] = "not_included";
   if (manifest.account) json["account"] = account(*manifest.account);
   json["unaccounted"] = unaccounted(plan);
+  json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
                       : manifest.test_is_public         ? "declared_public"
                                                         : "private";

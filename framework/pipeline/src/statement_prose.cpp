@@ -471,6 +471,8 @@ std::vector<std::string> statement_prose(const Json& statement) {
   };
   add(statement_stain(statement));
   add(claim(statement) + other_accountants(statement));
+  for (const Json& remark : statement.at("remarks"))
+    add("Note that " + remark.get<std::string>() + ".");
   add(unit(statement));
   add(procedure(statement));
   if (noise) {

@@ -12,7 +12,6 @@ namespace {
 
 PlannedAuto chosen_steps(const Manifest& manifest, const RunFacts& facts,
                          const Aggregator& aggregator) {
-  constexpr double kMost = 1e8;
   try {
     const auto* chooser = dynamic_cast<const AutoSteps*>(&aggregator);
     if (chooser == nullptr) {
@@ -22,9 +21,9 @@ PlannedAuto chosen_steps(const Manifest& manifest, const RunFacts& facts,
                         "bound --help)");
     }
     const AutoValue chosen = chooser->auto_steps(facts);
-    if (!(chosen.value >= 1.0 && chosen.value <= kMost)) {
+    if (!(chosen.value >= 1.0 && chosen.value <= static_cast<double>(kMostSteps))) {
       throw ConfigError("is auto, which is " + format_number(chosen.value) + " (" + chosen.reason +
-                        "), allowed is [1, 1e+08]; give a number");
+                        "), allowed is [1, " + std::to_string(kMostSteps) + "]; give a number");
     }
     return {"steps", chosen.value, chosen.reason};
   } catch (const ConfigError& problem) {

@@ -10,6 +10,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/normals.hpp"
 
 namespace privgrad::core {
@@ -209,9 +210,16 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
          remedy(manifest, item) + "use mode: research";
 }
 
-void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list) {
+void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
+  const Manifest& manifest = *plan.manifest;
   std::string text;
   for (const Unaccounted& item : list) text += (text.empty() ? "" : "\n") + refusal(manifest, item);
+  if (const auto why = large_delta(plan); why && !manifest.allow_large_delta) {
+    text +=
+        (text.empty() ? "" : "\n") + error_text(manifest, "privacy.target_delta",
+                                                "release mode refuses it: " + *why +
+                                                    ", or accept it by allow: {large_delta: true}");
+  }
   if (!text.empty()) throw PrivacyError(text);
 }
 
@@ -220,7 +228,7 @@ void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list) {
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more) {
   std::vector<Unaccounted> list = Lister(plan).list();
   for (Unaccounted& item : more) list.push_back(std::move(item));
-  if (plan.manifest->mode == Mode::release) refuse(*plan.manifest, list);
+  if (plan.manifest->mode == Mode::release) refuse(plan, list);
   return list;
 }
 

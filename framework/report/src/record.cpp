@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <system_error>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
@@ -193,14 +192,9 @@ void read_client_spending(const fs::path& folder, RunRecord& record) {
 }  // namespace
 
 std::string read_text(const fs::path& file, std::size_t most_bytes) {
-  std::error_code failure;
-  if (!fs::is_regular_file(file, failure)) fail(file.string(), "is missing, or is no file");
-  if (size_of(file) > most_bytes) {
-    fail(file.string(), "is larger than any that PrivGrad writes");
-  }
-  std::ifstream in(file, std::ios::binary);
-  std::string content{std::istreambuf_iterator<char>(in), {}};
-  if (!in) fail(file.string(), "cannot be read");
+  if (!is_there(file)) fail(file.string(), "is missing");
+  std::string content = core::read_beginning(file, most_bytes + 1);
+  if (content.size() > most_bytes) fail(file.string(), "is larger than any that PrivGrad writes");
   return content;
 }
 

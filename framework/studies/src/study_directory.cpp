@@ -6,12 +6,12 @@
 
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr const char* kHolder = "ablate.lock";
+constexpr std::size_t kMostSummaryBytes = std::size_t{16} << 20;
 
 std::string last_error() { return std::generic_category().message(errno); }
 
@@ -95,10 +96,13 @@ fs::path StudyDirectory::run(const std::string& arm, std::uint64_t seed) const {
 
 std::optional<RunRecord> StudyDirectory::finished(const std::string& arm,
                                                   std::uint64_t seed) const {
-  std::ifstream in(run(arm, seed) / "summary.json");
-  if (!in) return std::nullopt;
+  const fs::path file = run(arm, seed) / "summary.json";
+  std::error_code failure;
+  if (!fs::exists(file, failure)) return std::nullopt;
   try {
-    return record_of(Json::parse(in));
+    return record_of(Json::parse(read_whole(file, kMostSummaryBytes)));
+  } catch (const IoError&) {
+    return std::nullopt;
   } catch (const Json::exception&) {
     return std::nullopt;  // Not what a run writes: made again.
   }

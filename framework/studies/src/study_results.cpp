@@ -1,6 +1,7 @@
 #include "privgrad/studies/study_results.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -147,19 +149,13 @@ Json comparison_json(const Family& family, std::size_t arm) {
 
 // ---- in words
 
-std::string short_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+std::string short_text(double value) { return short_number(value, 3); }
 
 /// A p is never said to be smaller than it is.
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "none";
   if (*p < 0.0001) return "below 0.0001";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4f", std::ceil(*p * 1e4) / 1e4);
-  return text;
+  return number_text(std::ceil(*p * 1e4) / 1e4, std::chars_format::fixed, 4);
 }
 
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
@@ -214,10 +210,8 @@ bool score_is_public(const StudyPlan& plan, const StudyMetric& metric) {
 
 std::string epsilon_text(const ChoiceCost& cost) {
   if (!cost.epsilon) return "no finite epsilon is proved (" + cost.why + ")";
-  char text[32];
-  const double rounded = std::ceil(cost.epsilon->value * 1e4) / 1e4;
-  std::snprintf(text, sizeof text, "%.4f", rounded);
-  return std::string("epsilon ") + text;
+  return "epsilon " +
+         number_text(std::ceil(cost.epsilon->value * 1e4) / 1e4, std::chars_format::fixed, 4);
 }
 
 Json random_json(const char* name, double expected, double delta, const ChoiceCost& cost,

@@ -17,7 +17,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLargestText = std::size_t{64} << 20;
 constexpr int kDeepest = 64;
 
 const std::vector<std::string> kEvents{"gaussian",          "laplace",
@@ -185,7 +184,7 @@ class Reader {
 /// Builds the document, and stops at the first sign of an attack on the stack or the memory:
 /// nlohmann's own parser is iterative, but what it builds is walked recursively.
 Json parse(std::string_view text, std::string_view source) {
-  if (text.size() > kLargestText) {
+  if (text.size() > kMostEventBytes) {
     throw ConfigError(std::string(source) +
                       ": is longer than 64 MiB, the most that an event may have");
   }

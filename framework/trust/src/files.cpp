@@ -5,12 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "privgrad/error.hpp"
 
@@ -46,6 +50,58 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+/// \param name  in errors.
+/// \returns at most `most_bytes`; fewer only at the end.
+std::string read_up_to(int descriptor, std::size_t most_bytes, const std::string& name) {
+  std::string text;
+  std::array<char, 1 << 16> buffer;
+  while (text.size() < most_bytes) {
+    const std::size_t wanted = std::min(buffer.size(), most_bytes - text.size());
+    const ssize_t got = ::read(descriptor, buffer.data(), wanted);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw IoError(name + ": cannot be read: " + last_error());
+    if (got == 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+/// A file that has an end.
+class RegularFile {
+ public:
+  explicit RegularFile(const fs::path& file)
+      : name_(file.string()),
+        // Nonblocking, because opening a pipe that nobody writes to would wait for ever; it means
+        // nothing to a regular file.
+        in_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+    struct stat status {};
+    if (in_.get() < 0 || ::fstat(in_.get(), &status) != 0)
+      throw IoError(name_ + ": cannot be read: " + last_error());
+    if (S_ISDIR(status.st_mode)) throw IoError(name_ + ": is a directory, expected a file");
+    if (!S_ISREG(status.st_mode)) throw IoError(name_ + ": is a device or a pipe, expected a file");
+    size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  /// In bytes, when it was opened.
+  std::uint64_t size() const { return size_; }
+  std::string read(std::size_t most_bytes) const {
+    return read_up_to(in_.get(), most_bytes, name_);
+  }
+
+ private:
+  std::string name_;
+  Descriptor in_;
+  std::uint64_t size_ = 0;
+};
+
+void check_length(std::uint64_t length, std::size_t most_bytes, const std::string& name) {
+  if (length <= most_bytes) return;
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  const std::string most = most_bytes % kMiB == 0 ? std::to_string(most_bytes / kMiB) + " MiB"
+                                                  : std::to_string(most_bytes) + " bytes";
+  throw IoError(name + ": is longer than " + most + ", the most that is read of it");
+}
+
 void flush_directory_of(const fs::path& file) {
   const fs::path parent = file.parent_path().empty() ? fs::path(".") : file.parent_path();
   const Descriptor directory(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -56,6 +112,25 @@ void flush_directory_of(const fs::path& file) {
 }
 
 }  // namespace
+
+std::string read_beginning(const fs::path& file, std::size_t most_bytes) {
+  return RegularFile(file).read(most_bytes);
+}
+
+std::string read_whole(const fs::path& file, std::size_t most_bytes) {
+  const RegularFile in(file);
+  check_length(in.size(), most_bytes, file.string());
+  std::string text = in.read(most_bytes + 1);
+  check_length(text.size(), most_bytes, file.string());  // it may have grown
+  return text;
+}
+
+std::string read_standard_input(std::size_t most_bytes) {
+  const std::string name = "standard input";
+  std::string text = read_up_to(STDIN_FILENO, most_bytes + 1, name);
+  check_length(text.size(), most_bytes, name);
+  return text;
+}
 
 void write_atomically(const fs::path& file, std::string_view content) {
   std::string temporary = file.string() + ".XXXXXX";
@@ -75,6 +150,21 @@ void write_atomically(const fs::path& file, std::string_view content) {
   flush_directory_of(file);
 }
 
+void make_directories(const fs::path& directory) {
+  std::vector<fs::path> missing;
+  std::error_code failure;
+  for (fs::path path = directory; !path.empty(); path = path.parent_path()) {
+    const bool is_there = fs::exists(path, failure);
+    if (failure) throw IoError(path.string() + ": cannot be inspected: " + failure.message());
+    if (is_there) break;
+    // "a/" has an empty last part, and its parent is "a".
+    if (path.has_filename()) missing.push_back(path);
+  }
+  fs::create_directories(directory, failure);
+  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
+  for (const fs::path& made : missing) flush_directory_of(made);
+}
+
 void make_run_directory(const fs::path& directory) {
   std::error_code failure;
   if (fs::exists(directory, failure)) {
@@ -92,12 +182,15 @@ void make_run_directory(const fs::path& directory) {
     return;
   }
   if (failure) throw IoError(directory.string() + ": cannot be inspected: " + failure.message());
-  fs::create_directories(directory, failure);
-  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
+  make_directories(directory);
 }
 
 AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
   descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 && errno == EEXIST) {
+    throw IoError(file_.string() +
+                  ": is there already; another run has just begun here, choose another --out");
+  }
   if (descriptor_ < 0) fail("created");
   // For is_being_written(); not every file system has locks, and nothing else rests on this one.
   [[maybe_unused]] const int ignored = ::flock(descriptor_, LOCK_EX | LOCK_NB);

@@ -3,14 +3,13 @@
 #include <sodium.h>
 
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
@@ -20,6 +19,7 @@ namespace {
 
 constexpr std::size_t kHashLength = 64;
 constexpr int kDeepestLine = 256;  // the JSON of an event is at most 192 deep
+constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // some 500 for each release
 constexpr std::string_view kHashKey = ",\"hash\":\"";
 
 std::string sha256(std::string_view text) {
@@ -118,9 +118,7 @@ void Ledger::close(const std::string& status, std::uint64_t steps_done) {
 }
 
 LedgerContents read_ledger(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw IoError(file.string() + ": cannot be read");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::string text = read_whole(file, kMostBytes);
   LedgerContents contents;
   std::string previous;
   std::uint64_t number = 0;

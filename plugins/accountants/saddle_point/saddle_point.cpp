@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -71,8 +72,9 @@ std::string no_proof(const Event& event) {
 
 std::string one_digit(double x) {
   std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%.0e", x);
-  return text.data();
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), x, std::chars_format::scientific, 0);
+  return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
 }
 
 /// Why a sampled event is refused: something inside is no Gaussian.

@@ -47,9 +47,21 @@ InfluenceEstimate row_of(std::string_view line, const std::string& place) {
                 "a finite number, and a finite one that is not negative");
 }
 
+/// Lines are as long as their file at most, and pipes and devices have no end.
+void check_size(const std::filesystem::path& file) {
+  constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
+  std::error_code failure;
+  if (std::filesystem::is_directory(file, failure) || std::filesystem::is_other(file, failure))
+    throw IoError(file.string() + ": is a directory, a device or a pipe, expected a file");
+  const std::uintmax_t size = std::filesystem::file_size(file, failure);
+  if (failure) throw IoError(file.string() + ": cannot be read: " + failure.message());
+  if (size > kMostBytes) throw IoError(file.string() + ": is longer than 64 MiB, the most allowed");
+}
+
 }  // namespace
 
 InfluenceFile read_influence_file(const std::filesystem::path& file) {
+  check_size(file);
   std::ifstream in(file);
   if (!in) throw IoError(file.string() + ": cannot be read");
   InfluenceFile found;

@@ -9,6 +9,7 @@
 #include "../exit_code.hpp"
 #include "../output.hpp"
 #include "../plugins_test_usage.hpp"
+#include "../standard_streams.hpp"
 #include "../table.hpp"
 #include "examination.hpp"
 #include "privgrad/error.hpp"
@@ -134,6 +135,7 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace privgrad::tool;
+  open_standard_streams();
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   return with_exit_code([&] { return run(parse(plugins_test_usage(), {argv + 1, argv + argc})); });

@@ -5,6 +5,7 @@
 #include "../data_fetch_usage.hpp"
 #include "../exit_code.hpp"
 #include "../output.hpp"
+#include "../standard_streams.hpp"
 #include "../stop_signals.hpp"
 #include "fetch.hpp"
 #include "fetch_display.hpp"
@@ -60,6 +61,7 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace privgrad::tool;
+  open_standard_streams();
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);

@@ -16,6 +16,10 @@
 
 namespace privgrad::core {
 
+/// The most steps that are planned, of all owners of data with plans of their own together: a plan
+/// keeps some 300 bytes for each, 1.5 GB at the most.
+inline constexpr std::uint64_t kMostSteps = 5'000'000;
+
 enum class Mode { research = 1, release };
 
 /// Who adds the noise of a federated run: each client, or the server.
@@ -128,8 +132,8 @@ struct ManifestChange {
 ///
 /// KEY is dotted, with indices into lists ("data.transforms.0.to"); what is missing on the way is
 /// created. VALUE is YAML and replaces the whole node: `optimizer=adam` drops the parameters of the
-/// optimizer that stood there. `null` removes the key. Relative paths are looked up beside the
-/// manifest, then in the folder that the environment variable PRIVGRAD_DATA_DIR names.
+/// optimizer that stood there. `null` removes the key. Relative paths of
+/// overrides are looked up in the working directory first; all are looked up beside the manifest, then in the folder that the environment variable PRIVGRAD_DATA_DIR names.
 ///
 /// All problems are found in one go; what is thrown depends on the worst of them, and its text has
 /// one line "POSITION: error: ..." for each.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -7,6 +8,9 @@
 #include "privgrad/event.hpp"
 
 namespace privgrad::core {
+
+/// The longest text that an event is read from: 64 MiB.
+inline constexpr std::size_t kMostEventBytes = std::size_t{64} << 20;
 
 /// The event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.
 nlohmann::json to_json(const Event& event);

@@ -1,16 +1,38 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace privgrad::core {
+
+/// The beginning of a file: never more than `most_bytes`, however long it is, so that the memory is
+/// bounded before anything is known of the content.
+/// \throws IoError if it cannot be read, or is a directory, a device or a pipe: those may have no
+///   end, or make the reader wait for ever.
+std::string read_beginning(const std::filesystem::path& file, std::size_t most_bytes);
+
+/// All of a file.
+/// \throws IoError as above, and if it is longer than `most_bytes`.
+std::string read_whole(const std::filesystem::path& file, std::size_t most_bytes);
+
+/// All of standard input, which may be a pipe or a device.
+/// \throws IoError if it cannot be read, or is longer than `most_bytes`.
+std::string read_standard_input(std::size_t most_bytes);
 
 /// Replaces `file` by `content` so that readers, also after a crash, see either the old file or the
 /// whole new one: written beside it, flushed, renamed, directory flushed.
 /// \throws IoError naming the file; nothing is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
-/// Makes a new directory (and its parents) for a run.
+/// Makes a directory and those above it that are missing, and returns once their names are on the
+/// disk.
+/// \throws IoError
+void make_directories(const std::filesystem::path& directory);
+
+/// Makes a new directory (and its parents) for a run. Of runs that begin in it at once, all may get
+/// this far: it belongs to the one that then creates its first AppendOnlyFile.
 /// \throws IoError if it cannot be made, or exists and is not empty.
 void make_run_directory(const std::filesystem::path& directory);
 
@@ -18,7 +40,7 @@ void make_run_directory(const std::filesystem::path& directory);
 /// it is open, so that others can see that more may come.
 class AppendOnlyFile {
  public:
-  /// Creates `file`, which must not exist.
+  /// Creates `file`, which must not exist. Of all who try at once, one succeeds.
   /// \throws IoError
   explicit AppendOnlyFile(std::filesystem::path file);
   ~AppendOnlyFile();

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <charconv>
 #include <string>
 
 namespace privgrad::core {
+
+/// A number as std::printf writes it in the C locale, whatever locale the process has: plugins can
+/// set one, and a decimal comma would make another number of an epsilon.
+std::string number_text(double value, std::chars_format format, int precision);
 
 /// \returns `value` with `digits` significant digits; "inf" for infinity.
 std::string short_number(double value, int digits = 4);

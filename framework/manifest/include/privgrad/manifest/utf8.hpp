@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace privgrad::core {
+
+/// The first character of a text.
+struct Decoded {
+  std::uint32_t code = 0;
+  std::size_t length = 0;  ///< In bytes; 0: the text does not begin with UTF-8.
+};
+
+/// RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF.
+Decoded decode_utf8(std::string_view text);
+
+/// Whether a character does something instead of being shown: C0 but for tab and line breaks, C1,
+/// the separators and marks that some programs take for line breaks and others do not.
+bool is_control(std::uint32_t code);
+
+/// Whether a character is shown, and no more: no control character (a line break or a tab moves
+/// what follows, and is none of these), no mark of direction and no invisible one, with which a line
+/// would show something else than it says.
+bool is_shown(std::uint32_t code);
+
+/// A text on one line that is only shown, wherever it goes: line breaks and tabs become blanks, and
+/// '?' stands for every other character that is not shown and every byte that is no UTF-8.
+std::string shown_line(std::string_view text);
+
+}  // namespace privgrad::core

@@ -1,0 +1,120 @@
+// Files that have no end, or that nobody writes to.
+#include <sys/stat.h>
+
+#include <sstream>
+
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The call has this much address space: whoever reads all of a device runs out of it, which is
+/// another failure than the one that is expected.
+Outcome with_little_memory(const Cli& cli, const std::string& words) {
+  Call call = cli.prepare({});
+  call.words = {"/bin/sh", "-c",
+                std::string("ulimit -v 1000000; exec ") + PRIVGRAD_TEST_PROGRAM + " " + words};
+  return ::call(call);
+}
+
+std::string make_fifo(const Cli& cli, const std::string& name) {
+  REQUIRE(::mkfifo(cli.out(name).c_str(), 0600) == 0);
+  return name;
+}
+
+/// Beside the warnings about plugins for which there was no room.
+std::size_t lines_of_errors(const std::string& text) {
+  std::size_t count = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    count += line.starts_with("privgrad: warning: ") ? 0u : 1u;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("a device or a pipe is no input, and nothing is read of it") {
+  const Cli cli;
+  make_fifo(cli, "pipe");
+  const std::string account = "account --accountant zcdp --delta 1e-5 --event ";
+  for (const std::string file : {"/dev/zero", "pipe"}) {
+    for (const std::string& words :
+         {account + file, "run " + file, "plan " + file, "validate " + file, "ablate " + file,
+          "run small.yaml --locked=" + file, "report " + file, "plugins test " + file}) {
+      const Outcome outcome = with_little_memory(cli, words);
+      INFO(words);
+      CHECK((outcome.exit_code == 2 || outcome.exit_code == 4));
+      check_one_error_line(outcome, outcome.exit_code);
+    }
+    for (const std::string& words :
+         {"plan small.yaml --set \"data={kind: csv, train: '" + file + "', label: y}\"",
+          "plan small.yaml --set \"schedules.noise_multiplier={kind: dynamic, influence: '" + file +
+              "'}\"",
+          "data describe " + file}) {
+      const Outcome outcome = with_little_memory(cli, words);
+      INFO(words << "\n" << outcome.err);
+      CHECK((outcome.exit_code == 2 || outcome.exit_code == 4));
+      CHECK(line_count(outcome.err) >= 1);
+    }
+  }
+}
+
+TEST_CASE("the files of a run directory are files") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--out", "out", "--quiet"}).exit_code == 0);
+  for (const char* name : {"manifest.yaml", "metrics.jsonl", "ledger.jsonl", "summary.json",
+                           "statement.json", "schedules.json"}) {
+    for (const bool zeros : {false, true}) {
+      fs::rename(cli.out("out") / name, cli.out("kept"));
+      if (zeros) {
+        fs::create_symlink("/dev/zero", cli.out("out") / name);
+      } else {
+        make_fifo(cli, std::string("out/") + name);
+      }
+      const Outcome outcome = with_little_memory(cli, "report out");
+      INFO(name);
+      check_one_error_line(outcome, 4);
+      fs::remove(cli.out("out") / name);
+      fs::rename(cli.out("kept"), cli.out("out") / name);
+    }
+  }
+}
+
+TEST_CASE("an event of standard input has its limit while it is read") {
+  const Cli cli;
+  const Outcome outcome =
+      with_little_memory(cli, "account --accountant zcdp --delta 1e-5 --event - < /dev/zero");
+  check_one_error_line(outcome, 4);
+  CHECK_THAT(outcome.err, ContainsSubstring("standard input: is longer than 64 MiB"));
+}
+
+TEST_CASE("an event may come through a pipe") {
+  const Cli cli;
+  Call call = cli.prepare({});
+  call.words = {"/bin/sh", "-c",
+                std::string("echo '{\"event\": \"gaussian\", \"noise_multiplier\": 2}' | ") +
+                    PRIVGRAD_TEST_PROGRAM +
+                    " account --accountant zcdp --delta 1e-5 --event - --json"};
+  const Outcome outcome = ::call(call);
+  CHECK(outcome.exit_code == 0);
+  CHECK(Json::parse(outcome.out).at("epsilon") > 0.0);
+}
+
+TEST_CASE("short of memory, a run ends with one line or not at all") {
+  const Cli cli;
+  for (const char* kilobytes : {"20000", "40000", "60000", "80000", "120000", "240000"}) {
+    Call call = cli.prepare({});
+    const std::string out = std::string("out-") + kilobytes;
+    call.words = {"/bin/sh", "-c",
+                  std::string("ulimit -v ") + kilobytes + "; exec timeout 60 " +
+                      PRIVGRAD_TEST_PROGRAM + " run small.yaml --quiet --threads 2 --out " + out};
+    const Outcome outcome = ::call(call);
+    INFO(kilobytes << " kB: " << outcome.exit_code << " " << outcome.signal << "\n" << outcome.err);
+    CHECK(outcome.signal == 0);
+    CHECK(outcome.exit_code != 124);  // timeout ended it
+    if (outcome.exit_code == 0) continue;
+    CHECK(lines_of_errors(outcome.err) == 1);
+    CHECK(outcome.out == "");
+  }
+}

@@ -1,0 +1,65 @@
+// A plugin that sets a locale with decimal commas changes no number.
+#include <regex>
+
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder with the locale de_DE.UTF-8 and the plugin that sets it, or nothing where the system
+/// has no localedef to make one.
+bool make_locale(const Cli& cli) {
+  Call call = cli.prepare({});
+  call.words = {"/bin/sh", "-c",
+                "mkdir locales && localedef -i de_DE -f UTF-8 ./locales/de_DE.UTF-8 || test -e "
+                "locales/de_DE.UTF-8/LC_NUMERIC"};
+  return ::call(call).exit_code == 0;
+}
+
+Outcome in_german(const Cli& cli, Words words) {
+  words.insert(words.end(), {"--plugin-dir", "plugins"});
+  Call call = cli.prepare(words);
+  call.environment["LOCPATH"] = cli.out("locales").string();
+  return ::call(call);
+}
+
+}  // namespace
+
+TEST_CASE("a plugin that sets a locale changes no number in any output") {
+  const Cli cli;
+  if (!make_locale(cli)) {
+    WARN("not tested: localedef cannot make the locale de_DE.UTF-8 on this system");
+    return;
+  }
+  const std::string file = "test_sets_locale.privgrad.so";
+  fs::create_directories(cli.out("plugins"));
+  fs::copy_file(PRIVGRAD_TEST_FIXTURES "/" + file, cli.out("plugins/" + file));
+  fs::permissions(cli.out("plugins/" + file), fs::perms(0644));
+  const auto with = [](const char* rate, const char* out) {
+    return Words{"run",    "small.yaml", "--set",
+                 "seed=7", "--set",      std::string("schedules.learning_rate=") + rate,
+                 "--out",  out};
+  };
+  const Outcome german = in_german(cli, with("german", "german"));
+  INFO(german.out << german.err);
+  REQUIRE(german.exit_code == 0);
+  const Outcome plain = cli(with("0.5", "plain"));
+  REQUIRE(plain.exit_code == 0);
+
+  const std::regex comma("[0-9],[0-9]");
+  CHECK(german.err == plain.err);
+  CHECK_FALSE(std::regex_search(german.out, comma));
+  for (const char* name : {"metrics.jsonl", "ledger.jsonl", "schedules.json", "model.safetensors"})
+    CHECK(read_file(cli.out("german") / name) == read_file(cli.out("plain") / name));
+  const auto statement = [&](const char* run) {
+    return Json::parse(read_file(cli.out(run) / "statement.json"));
+  };
+  CHECK(statement("german").at("short") == statement("plain").at("short"));
+  const Json prose = statement("german").at("prose");
+  for (std::size_t i = 0; i + 1 < prose.size(); ++i)  // the last one names the plugins
+    CHECK(prose.at(i) == statement("plain").at("prose").at(i));
+  const Outcome plan =
+      in_german(cli, {"plan", "small.yaml", "--set", "schedules.learning_rate=german"});
+  CHECK_FALSE(std::regex_search(plan.out, comma));
+}

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace privgrad::tool {
+
+/// A text that a terminal can only show: line breaks and tabs stay, and '?' stands for every
+/// character that steers a terminal (C0, DEL, C1: escape sequences begin with one of them), that
+/// reorders or hides what is around it (marks of direction, invisible characters), and for every
+/// byte that is no UTF-8.
+std::string terminal_text(std::string_view text);
+
+/// The same on one line: a line break or tab becomes a blank.
+std::string terminal_line(std::string_view text);
+
+/// A JSON document with the same value, in which those characters are written as \uXXXX.
+/// \pre `json` is UTF-8.
+std::string terminal_json(std::string_view json);
+
+}  // namespace privgrad::tool
