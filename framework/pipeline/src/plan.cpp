@@ -11,13 +11,22 @@
 
 namespace privgrad::core {
 
-Plan make_plan(const Manifest& manifest) {
-  const std::shared_ptr<const Setting> setting = make_setting(manifest);
+namespace {
+
+Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   if (manifest.federated) return make_federated_plan(manifest, setting);
   Plan plan = plan_owner(manifest, setting,
                          {.dataset_size = setting->dataset_size, .steps = manifest.steps});
   plan.unaccounted = list_unaccounted(plan);
   return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const Manifest& manifest) { return plan_for(manifest, make_setting(manifest)); }
+
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
+  return plan_for(manifest, make_setting(manifest, recorded));
 }
 
 RandomKey run_key(const Manifest& manifest) {

@@ -258,6 +258,8 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["reproducible"] = manifest.seed.has_value();
   json["arithmetic"] = arithmetic(stated);
   json["floating_point"] = floating_point_json(plan);
+  json["data_commitment"] = outcome.data.value ? Json(*outcome.data.value) : Json(nullptr);
+  if (!outcome.data.why_not.empty()) json["no_data_commitment"] = outcome.data.why_not;
   json["mode"] = manifest.mode == Mode::release ? "release" : "research";
   json["versions"] = {
       {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(

@@ -127,6 +127,7 @@ struct Plan : PlanNumbers {
   std::shared_ptr<const CorrelatedPlan> correlated;
   std::shared_ptr<const FederatedPlan> federated;  ///< Null: of one owner of data.
   std::vector<Unaccounted> unaccounted;
+  std::optional<std::string> order_key{};  ///< As in PublicFacts.
 
   /// Whether what is proved is about the very bits that are released; without noise nothing is.
   bool covers_bits() const;
@@ -150,5 +151,10 @@ RandomKey run_key(const Manifest& manifest);
 ///   the budget cannot pay a single step of, and what release mode refuses, each with its place in
 ///   the manifest; IoError if the data's headers cannot be read.
 Plan make_plan(const Manifest& manifest);
+
+/// The plan that a run had, made again from what it recorded: equal in all that it costs and
+/// states, and not to be run, since it has no data.
+/// \throws as the other, but for IoError.
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded);
 
 }  // namespace privgrad::core
