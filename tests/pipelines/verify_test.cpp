@@ -22,7 +22,7 @@ const std::vector<Kind> kKinds{
     {kCentral, {"seed=null"}},
     {kCentral, {"privacy.adjacency=zero_out", "privacy.accountant=pld"}},
     {kCentral, {"sampler={kind: fixed_size, batch_size: 20}", "privacy.adjacency=replace_one"}},
-    {kCentral, {"schedules.noise_multiplier=1", "privacy.target_epsilon=1.5", "steps=200"}},
+    {kCentral, {"schedules.noise_multiplier=1", "steps=200"}},
     {kCentral, {"clipping={kind: adaptive}"}},
     {kCentral, {"privacy.target_epsilon=null", "schedules.noise_multiplier=2"}},
     {kCentral, {"data.size=150", "aggregator={kind: gaussian, arithmetic: float}"}},
@@ -31,7 +31,8 @@ const std::vector<Kind> kKinds{
     {kCorrelated, {"seed=7"}},
     {kCorrelated,
      {"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
-      "optimizer={kind: normalized_sgd}", "sampler.fresh=false"}},
+      "optimizer={kind: normalized_sgd}", "sampler.fresh=false",
+      "schedules={clip_norm: 1.0, learning_rate: 0.02}", "steps=80"}},
     {kAdaptive, {}},
     {kAdaptive,
      {"schedules.noise_multiplier={kind: validation, initial: 20, every: 5, threshold: 0.01, "

@@ -11,6 +11,18 @@ namespace privgrad::core {
 
 using Json = nlohmann::json;
 
+namespace {
+
+/// Nobody's examples are larger, and a plan for such would fill the memory of who checks it.
+void check_sizes(const PublicFacts& facts) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  const bool fits = element_count(facts.shape.features) <= kMost && facts.shape.classes <= kMost &&
+                    facts.dataset_size <= kMost;
+  if (!fits) throw ConfigError("has a shape or a size above 4294967296");
+}
+
+}  // namespace
+
 PublicFacts facts_of(const Plan& plan) {
   const Setting& setting = *plan.setting;
   PublicFacts facts{.shape = setting.info.shape,
@@ -60,6 +72,7 @@ PublicFacts facts_from_json(std::string_view text) {
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     // What is written back is what was read: no number was taken for one of another type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
+    check_sizes(facts);
     return facts;
   } catch (const Json::exception& problem) {
     throw ConfigError(problem.what());
