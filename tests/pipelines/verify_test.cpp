@@ -43,7 +43,7 @@ const std::vector<Kind> kKinds{
     {kFederated,
      {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
       "privacy.target_epsilon=200"}},
-    {kFederated, {"federated.partition={kind: dirichlet, concentration: 1}"}},
+    {kFederated, {"federated.partition={kind: dirichlet, alpha: 1}"}},
 };
 
 /// The numbers of a text: where each begins.
