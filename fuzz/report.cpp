@@ -11,14 +11,20 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <iterator>
 
 #include "harness/fuzz.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/evidence.hpp"
+#include "privgrad/trust/signature.hpp"
 
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 16> kFiles{"manifest.yaml",
+constexpr std::array<std::string_view, 18> kFiles{"manifest.yaml",
+                                                  "facts.json",
+                                                  "signature.json",
                                                   "privgrad.lock",
                                                   "summary.json",
                                                   "statement.json",
@@ -68,6 +74,12 @@ fs::path record_of(std::string_view input) {
 
 void read_input(std::string_view input) {
   const fs::path directory = record_of(input);
+  const auto evidence = privgrad::core::read_evidence(privgrad::core::RecordDirectory(directory));
+  if (fs::exists(directory / "signature.json")) {
+    std::ifstream signature(directory / "signature.json", std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(signature), {}};
+    fuzz::require(!privgrad::core::signer_of(evidence.seals(), text), "nobody signed an input");
+  }
   fuzz::require(!privgrad::report::page(directory).empty(), "a record that is read has a page");
   if (fs::exists(directory / "statement.json")) privgrad::report::statement(directory);
 }

@@ -15,11 +15,15 @@ class Cli {
 
   std::filesystem::path dir() const { return dir_.path(); }
   std::filesystem::path manifest() const { return dir() / "small.yaml"; }
+  /// What the program finds as the user's place for its state.
+  std::filesystem::path state() const { return state_.path() / "privgrad"; }
   std::filesystem::path out(const std::string& name) const { return dir() / name; }
 
   /// The call `privgrad WORDS...`, for changing before it is made.
   Call prepare(const Words& words) const {
-    Call what{.words = {PRIVGRAD_TEST_PROGRAM}, .directory = dir()};
+    Call what{.words = {PRIVGRAD_TEST_PROGRAM},
+              .environment = {{"XDG_STATE_HOME", (state_.path()).string()}},
+              .directory = dir()};
     what.words.insert(what.words.end(), words.begin(), words.end());
     return what;
   }
@@ -47,7 +51,7 @@ evaluate_every: 3
 )";
 
  private:
-  TempDir dir_;
+  TempDir dir_, state_;
 };
 
 inline std::size_t line_count(const std::string& text) {

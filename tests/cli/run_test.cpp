@@ -77,9 +77,10 @@ TEST_CASE("a run leaves its record, and nothing else") {
     names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
-  CHECK(names == std::vector<std::string>{"ledger.jsonl", "manifest.yaml", "metrics.jsonl",
-                                          "model.safetensors", "privgrad.lock", "report.html",
-                                          "schedules.json", "statement.json", "summary.json"});
+  CHECK(names == std::vector<std::string>{"facts.json", "ledger.jsonl", "manifest.yaml",
+                                          "metrics.jsonl", "model.safetensors", "privgrad.lock",
+                                          "report.html", "schedules.json", "statement.json",
+                                          "summary.json"});
 }
 
 TEST_CASE("the resolved manifest of a run is one that runs") {
@@ -342,7 +343,7 @@ TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written
       CHECK(file != "summary.json");
       CHECK((file == "manifest.yaml" || file == "privgrad.lock" || file == "ledger.jsonl" ||
              file == "metrics.jsonl" || file == "model.safetensors" || file == "schedules.json" ||
-             file == "statement.json"));
+             file == "statement.json" || file == "facts.json"));
     }
   }
 }

@@ -173,6 +173,7 @@ def run(script, scratch, build, tests):
         "PATH": f"{build}/bin:{os.environ['PATH']}",
         "BUILD": str(build),
         "XDG_CACHE_HOME": str(scratch / "cache"),
+        "XDG_STATE_HOME": str(scratch / "state"),
     }
     for name in ("PRIVGRAD_PLUGIN_PATH", "PRIVGRAD_DATA_DIR", "PRIVGRAD_CACHE_DIR", "XDG_DATA_HOME"):
         environment.pop(name, None)

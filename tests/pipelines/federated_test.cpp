@@ -38,9 +38,10 @@ TEST_CASE("a federated run leaves its whole record", "[federated]") {
   std::set<std::string> files;
   for (const auto& entry : fs::directory_iterator(experiment.run_dir()))
     files.insert(entry.path().filename());
-  CHECK(files == std::set<std::string>{"clients.json", "ledgers", "manifest.yaml", "metrics.jsonl",
-                                       "model.safetensors", "privgrad.lock", "rounds.jsonl",
-                                       "schedules.json", "statement.json", "summary.json"});
+  CHECK(files == std::set<std::string>{"clients.json", "facts.json", "ledgers", "manifest.yaml",
+                                       "metrics.jsonl", "model.safetensors", "privgrad.lock",
+                                       "rounds.jsonl", "schedules.json", "statement.json",
+                                       "summary.json"});
   const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
   REQUIRE(rounds.size() == 10);
   // A linear model of 10 features and 2 classes; 4 bytes a parameter and 8 for the number of steps.

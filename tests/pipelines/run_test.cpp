@@ -39,9 +39,9 @@ TEST_CASE("a run leaves its whole record", "[run]") {
   std::set<std::string> files;
   for (const auto& entry : fs::directory_iterator(experiment.run_dir()))
     files.insert(entry.path().filename());
-  CHECK(files == std::set<std::string>{"ledger.jsonl", "manifest.yaml", "metrics.jsonl",
-                                       "model.safetensors", "privgrad.lock", "schedules.json",
-                                       "statement.json", "summary.json"});
+  CHECK(files == std::set<std::string>{"facts.json", "ledger.jsonl", "manifest.yaml",
+                                       "metrics.jsonl", "model.safetensors", "privgrad.lock",
+                                       "schedules.json", "statement.json", "summary.json"});
 
   const auto summary = nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json"));
   for (const char* key : {"status", "steps", "epsilon", "delta", "accountant", "metrics",

@@ -139,5 +139,6 @@ TEST_CASE("a hostile statement cannot steer the terminal") {
   write_file(cli.out("run/statement.json"), Json{{"prose", {"clean \x1b[2J\r and more"}}}.dump());
   const Outcome outcome = cli({"report", "run", "--statement"});
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.out == "clean ?[2J? and more\n");
+  // In front stands that the statement is not the one that the ledger binds.
+  CHECK(outcome.out.ends_with("\n\nclean ?[2J? and more\n"));
 }

@@ -1,4 +1,5 @@
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
@@ -35,6 +36,27 @@ void check_utf8(const std::string& directory) {
   } catch (const nlohmann::json::exception&) {
     throw UsageError("--out: the name of the run directory is not UTF-8 text");
   }
+}
+
+/// Where what must not lie in run directories goes: --state, or the user's own place for such
+/// files (XDG Base Directory Specification); nowhere if there is none.
+fs::path state_directory(const Arguments& arguments) {
+  if (arguments.has("state")) return fs::absolute(arguments.text("state"));
+  const auto of_environment = [](const char* name) {
+    const char* value = std::getenv(name);
+    // The specification: a path that is not absolute is to be ignored.
+    return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
+  };
+  if (const fs::path state = of_environment("XDG_STATE_HOME"); !state.empty())
+    return state / "privgrad";
+  const fs::path home = of_environment("HOME");
+  return home.empty() ? home : home / ".local" / "state" / "privgrad";
+}
+
+/// What no ledger holds is not left out silently.
+void complain_about_data(const core::RunResult& result) {
+  if (!result.data.why_not.empty())
+    complain("note", "the run is bound to no data: " + result.data.why_not);
 }
 
 core::RunResult train(const core::Plan& plan, core::RunOptions options, bool quiet) {
@@ -89,6 +111,7 @@ int do_run(const Arguments& arguments) {
   options.threads = arguments.has("threads")
                         ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
                         : core::available_threads();
+  options.state = state_directory(arguments);
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -100,6 +123,7 @@ int do_run(const Arguments& arguments) {
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
   const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
+  complain_about_data(result);
   write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
   if (arguments.has("json")) {
     print_json(result.summary);
@@ -127,6 +151,11 @@ Command run_command() {
                         .value = "N",
                         .doc = "Threads to compute with; default all. The result does not depend "
                                "on it."},
+                       {.name = "state",
+                        .value = "DIR",
+                        .doc = "Keep what opens the run's commitment to its data here, outside the "
+                               "run directory; default $XDG_STATE_HOME/privgrad, else "
+                               "~/.local/state/privgrad. Runs with a seed keep nothing."},
                        {.name = "json",
                         .value = "",
                         .doc = "Print the summary as JSON and nothing else on standard output."},

@@ -29,6 +29,7 @@ Command plugins_new_command();
 Command plugins_docs_command();
 Command plugins_test_command();
 Command report_command();
+Command verify_command();
 Command schema_command();
 Command data_list_command();
 Command data_fetch_command();

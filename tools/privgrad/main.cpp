@@ -127,6 +127,7 @@ const std::vector<Command>& commands() {
                                         plugins_test_command(),
                                         plugins_docs_command(),
                                         report_command(),
+                                        verify_command(),
                                         schema_command(),
                                         data_list_command(),
                                         data_fetch_command(),

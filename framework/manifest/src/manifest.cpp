@@ -16,23 +16,26 @@ namespace fs = std::filesystem;
 
 Manifest changed_manifest(Value root, const fs::path& file,
                           const std::vector<std::string>& overrides, const Catalog& catalog,
-                          const std::vector<ManifestChange>& changes, ManifestProblems& problems) {
+                          const std::vector<ManifestChange>& changes, ManifestProblems& problems,
+                          DataFiles data_files = DataFiles::are_there) {
   apply_overrides(overrides, root, problems);
   apply_changes(changes, root, problems);
-  Manifest manifest = ManifestReader(root, file, catalog, problems).load();
+  Manifest manifest = ManifestReader(root, file, catalog, problems, data_files).load();
   problems.throw_if_any();
   return manifest;
 }
 
 Manifest make_manifest(std::string_view text, const fs::path& file,
                        const std::vector<std::string>& overrides, const Catalog& catalog,
-                       const std::vector<ManifestChange>& changes) {
+                       const std::vector<ManifestChange>& changes,
+                       DataFiles data_files = DataFiles::are_there) {
   ManifestProblems problems(one_line(file.string(), 4096));
   std::vector<Problem> found;
   std::optional<Value> root = parse_yaml(text, found);
   problems.add_yaml(found);
   if (!root) problems.throw_if_any();
-  return changed_manifest(std::move(*root), file, overrides, catalog, changes, problems);
+  return changed_manifest(std::move(*root), file, overrides, catalog, changes, problems,
+                          data_files);
 }
 
 }  // namespace
@@ -89,8 +92,9 @@ Manifest load_manifest(const fs::path& file, const std::vector<std::string>& ove
 }
 
 Manifest parse_manifest(std::string_view text, const fs::path& file,
-                        const std::vector<std::string>& overrides, const Catalog& catalog) {
-  return make_manifest(text, file, overrides, catalog, {});
+                        const std::vector<std::string>& overrides, const Catalog& catalog,
+                        DataFiles data_files) {
+  return make_manifest(text, file, overrides, catalog, {}, data_files);
 }
 
 Manifest check_manifest(Value root, const fs::path& file, const std::vector<std::string>& overrides,

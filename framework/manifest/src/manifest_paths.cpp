@@ -97,6 +97,7 @@ std::vector<fs::path> data_folders(const fs::path& manifest) {
 
 void resolve_paths(const std::vector<ParamSpec>& specs, Value& value, const std::string& where,
                    const std::vector<fs::path>& folders, ManifestProblems& problems) {
+  if (folders.empty()) return;
   Resolver(folders, problems).object(specs, value, where);
 }
 

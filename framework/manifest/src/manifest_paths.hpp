@@ -16,6 +16,7 @@ std::vector<std::filesystem::path> data_folders(const std::filesystem::path& man
 /// Replaces every parameter of type path, nested ones included, by the absolute path of the file it
 /// names; reports those that name none.
 /// \param where  dotted key of `value`.
+/// \param folders  none: paths stay as they are.
 void resolve_paths(const std::vector<ParamSpec>& specs, Value& value, const std::string& where,
                    const std::vector<std::filesystem::path>& folders, ManifestProblems& problems);
 

@@ -26,10 +26,11 @@ namespace privgrad::core {
 class ManifestReader {
  public:
   ManifestReader(const Value& root, const std::filesystem::path& file, const Catalog& catalog,
-                 ManifestProblems& problems)
+                 ManifestProblems& problems, DataFiles data_files)
       : root_(root),
         file_(file),
-        folders_(data_folders(file)),
+        folders_(data_files == DataFiles::are_there ? data_folders(file)
+                                                    : std::vector<std::filesystem::path>{}),
         catalog_(catalog),
         problems_(problems) {}
 
@@ -104,7 +105,7 @@ class ManifestReader {
 
   const Value& root_;
   const std::filesystem::path& file_;
-  std::vector<std::filesystem::path> folders_;
+  std::vector<std::filesystem::path> folders_;  // none: paths stay as they are written
   const Catalog& catalog_;
   ManifestProblems& problems_;
 };

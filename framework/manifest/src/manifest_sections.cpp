@@ -87,6 +87,7 @@ void ManifestReader::read_privacy(Manifest& manifest) {
 
 Value ManifestReader::read_account(Manifest& manifest, const Section& section, const Value& node) {
   constexpr const char* kWhere = "privacy.account";
+  if (folders_.empty()) return *node.find("account");  // nobody runs it, and nothing is charged
   const auto spec = std::find_if(section.params.begin(), section.params.end(),
                                  [](const ParamSpec& one) { return one.name == "account"; });
   Value file = Value(Value::Object{});
@@ -121,28 +122,6 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
     problems_.add(file.mark, kWhere, problem.what(), Fault::missing_file);
   }
   return file;
-}
-
-void ManifestReader::read_allow(Manifest& manifest) {
-  const Section& section = allow_section();
-  if (root_.find(section.key) == nullptr) return;
-  const Value node = section_node(section);
-  check_unknown(section, node, {});
-  const Params params = own_params(section, node);
-  manifest.allow_large_delta = params.boolean("large_delta");
-  if (params.has("plugins")) manifest.allowed_plugins = params.texts("plugins");
-  for (std::size_t i = 0; i < manifest.allowed_plugins.size(); ++i) {
-    const std::string& given = manifest.allowed_plugins[i];
-    if (is_sha256(given)) continue;
-    const auto& items = std::get<Value::List>(node.find("plugins")->data());
-    problems_.add(items[i].mark, "allow.plugins." + std::to_string(i),
-                  "is '" + one_line(given, 80) +
-                      "', expected the SHA-256 of a plugin's file: 64 lower-case hexadecimal "
-                      "digits, as privgrad plugins list --json tells");
-  }
-  Value resolved = empty_object(node.mark);
-  keep(resolved, params, {"plugins", "large_delta"});
-  manifest.resolved.set(section.key, std::move(resolved));
 }
 
 void ManifestReader::read_allow(Manifest& manifest) {

@@ -73,6 +73,16 @@ void check_account(const Plan& plan) {
   }
 }
 
+std::optional<AccountFacts> account_facts(const Manifest& manifest) {
+  if (!manifest.account) return std::nullopt;
+  const AccountUse& use = *manifest.account;
+  return AccountFacts{.name = use.terms.name,
+                      .opened = use.opened,
+                      .accountant = use.filter.component->full_name(),
+                      .target_epsilon = use.terms.target_epsilon,
+                      .target_delta = use.terms.target_delta};
+}
+
 Reservation::Reservation(const Plan& plan, const std::filesystem::path& directory)
     : use_(*plan.manifest->account),
       account_(use_.file),

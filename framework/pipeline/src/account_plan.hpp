@@ -7,6 +7,7 @@
 
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/trust/data_account.hpp"
 
 namespace privgrad::core {
@@ -15,6 +16,9 @@ namespace privgrad::core {
 /// \throws PrivacyError, at privacy.account, for another adjacency or unit, a plan without noise, and
 ///   events that the account's filter has no proof for.
 void check_account(const Plan& plan);
+
+/// What statements say of the account that the manifest names, if it names one.
+std::optional<AccountFacts> account_facts(const Manifest& manifest);
 
 /// What a run has reserved in the account that its manifest names.
 class Reservation {

@@ -59,8 +59,8 @@ void Client::open_ledger(const std::filesystem::path& file, const nlohmann::json
   trainer_.open_ledger(file, facts);
 }
 
-void Client::close_ledger(const std::string& status) {
-  if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_);
+void Client::close_ledger(const std::string& status, const nlohmann::json& files) {
+  if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_, files);
 }
 
 void Client::begin_at(std::uint64_t step) {

@@ -60,7 +60,7 @@ class FederatedRun {
   RunResult run() {
     // A run that fails keeps its reservation: what each client has spent is in a ledger of its own.
     if (manifest_.account) reservation_.emplace(plan_, options_.directory);
-    data_ = read_data(manifest_, *plan_.setting);
+    const DataCommitment data = read_committed_data(plan_, options_, data_);
     bench_ = make_workbench(plan_, *executor_);
     model_ = initial_parameters(plan_, key_);
     bench_.load(model_);
@@ -69,7 +69,7 @@ class FederatedRun {
           std::make_unique<Client>(i, federated_, wish_, data_.train, key_, *executor_));
     }
     if (federated_.at_server) start_server();
-    output_.open();
+    output_.open(data);
     rounds_file_.emplace(options_.directory / "rounds.jsonl");
     write_clients();
     open_ledgers();
@@ -281,23 +281,24 @@ class FederatedRun {
   void open_ledgers() {
     if (manifest_.noise_off) return;
     Json facts = output_.ledger_facts();
-    facts["rounds"] = wish_.rounds;
     if (reservation_) facts["account"] = reservation_->facts();
+    std::vector<std::pair<std::string, std::string>> opened;
     if (federated_.at_server) {
       server_->open_ledger(options_.directory / "ledger.jsonl", facts);
-      return;
+      opened.emplace_back("ledger.jsonl", server_->ledger()->first_hash());
+    } else {
+      make_directories(options_.directory / "ledgers");
+      for (std::size_t i = 0; i < clients_.size(); ++i) {
+        facts.update(ledger_facts(plan_, i));
+        clients_[i]->open_ledger(options_.directory / ledger_name(i), facts);
+        opened.emplace_back(ledger_name(i), clients_[i]->ledger()->first_hash());
+      }
     }
-    make_directories(options_.directory / "ledgers");
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
-      facts["client"] = i;
-      facts["dataset_size"] = federated_.clients[i].plan->dataset_size;
-      facts["planned_steps"] = federated_.clients[i].plan->steps();
-      clients_[i]->open_ledger(ledger_file(i), facts);
-    }
+    output_.ledgers_are_open(opened);
   }
 
-  std::filesystem::path ledger_file(std::size_t client) const {
-    return options_.directory / "ledgers" / ("client-" + std::to_string(client) + ".jsonl");
+  static std::string ledger_name(std::size_t client) {
+    return "ledgers/client-" + std::to_string(client) + ".jsonl";
   }
 
   /// The ledger whose total is the largest, or null.
@@ -422,8 +423,6 @@ class FederatedRun {
     }
     if (!server_ && fullest != nullptr && !is_accounted_in_full())
       result_.client = client_of(fullest);
-    if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_);
-    for (const auto& client : clients_) client->close_ledger(status);
     write_clients();
     const double spent = charged().value;
     result_.epsilon = proved();
@@ -439,7 +438,12 @@ class FederatedRun {
     }
     output_.close(
         result_, model_,
-        {{"clip_norm", result_.stated(plan_).clip_norm.front()}, {"federated", std::move(facts)}});
+        {{"clip_norm", result_.stated(plan_).clip_norm.front()}, {"federated", std::move(facts)}},
+        [&](const Json& files) {
+          if (server_ && server_->ledger() != nullptr)
+            server_->ledger()->close(status, rounds_, files);
+          for (const auto& client : clients_) client->close_ledger(status, files);
+        });
   }
 
   const Plan& plan_;

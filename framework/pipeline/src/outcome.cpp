@@ -57,7 +57,8 @@ Outcome outcome_of_all(const Plan& plan) {
           .paid = {.charged = steps, .accounted = steps},
           .epsilon = plan.epsilon(),
           .noise = {},
-          .client = {}};
+          .client = {},
+          .data = {}};
 }
 
 }  // namespace privgrad::core

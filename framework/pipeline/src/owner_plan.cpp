@@ -49,11 +49,18 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
   return std::vector<double>(steps, count.auto_values.back().value);
 }
 
+/// What a public order of examples is drawn with.
+RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
+  if (!manifest.seed && setting.recorded && setting.recorded->order_key)
+    return RandomKey::from_public_hex(*setting.recorded->order_key);
+  return owner.key ? *owner.key : run_key(manifest);
+}
+
 }  // namespace
 
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner) {
-  const RandomKey key = owner.key ? *owner.key : run_key(manifest);
+  const RandomKey key = order_key(manifest, *setting, owner);
   const Components made = make_components(manifest, setting->groups);
 
   // ---- how many steps, and by which schedules
@@ -119,12 +126,15 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   if (!manifest.noise_off && numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact)
     check_exact_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
+  // Without a seed each plan has a key of its own, which draws this order and nothing else.
+  const bool shows_key = step_plan.correlated && !manifest.noise_off && !manifest.seed;
   return {std::move(numbers),
           &manifest,
           std::move(setting),
           std::move(step_plan.correlated),
           nullptr,
-          {}};
+          {},
+          shows_key ? std::optional(key.public_hex()) : std::nullopt};
 }
 
 }  // namespace privgrad::core

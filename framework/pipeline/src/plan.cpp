@@ -12,15 +12,25 @@
 
 namespace privgrad::core {
 
-Plan make_plan(const Manifest& manifest) {
-  const std::shared_ptr<const Setting> setting = make_setting(manifest);
+namespace {
+
+Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   Plan plan = manifest.federated
                   ? make_federated_plan(manifest, setting)
                   : plan_owner(manifest, setting,
                                {.dataset_size = setting->dataset_size, .steps = manifest.steps});
   if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
   check_account(plan);
+  plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
   return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const Manifest& manifest) { return plan_for(manifest, make_setting(manifest)); }
+
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
+  return plan_for(manifest, make_setting(manifest, recorded));
 }
 
 RandomKey run_key(const Manifest& manifest) {

@@ -43,14 +43,15 @@ class Training {
 
  private:
   void train_and_report() {
-    data_ = read_data(manifest_, *plan_.setting);
+    const DataCommitment data = read_committed_data(plan_, options_, data_);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, key_));
-    output_.open();
+    output_.open(data);
     if (!manifest_.noise_off) {
       Json facts = output_.ledger_facts();
       if (reservation_) facts["account"] = reservation_->facts();
       trainer_.open_ledger(options_.directory / "ledger.jsonl", facts);
+      output_.ledgers_are_open({{"ledger.jsonl", ledger()->first_hash()}});
     }
     const auto begin = std::chrono::steady_clock::now();
     train();
@@ -149,7 +150,6 @@ class Training {
   }
 
   void close() {
-    if (ledger() != nullptr) ledger()->close(std::string(to_text(result_.status)), result_.steps);
     Json more{{"clip_norm", trainer_.clip_norm()},
               {"output", has_random_iterate_ ? "random_iterate" : "last"}};
     ChargedSteps& paid = result_.paid;
@@ -163,7 +163,10 @@ class Training {
       paid.accounted = plan_.affordable_steps;
       result_.epsilon = of_all_steps(plan_);
     }
-    output_.close(result_, bench_.parameters, more);
+    output_.close(result_, bench_.parameters, more, [&](const Json& files) {
+      if (ledger() == nullptr) return;
+      ledger()->close(std::string(to_text(result_.status)), result_.steps, files);
+    });
   }
 
   /// Of noise that adapts: the guarantee is the budget, whatever was spent within it.

@@ -4,12 +4,17 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/evidence.hpp"
+#include "privgrad/trust/record_directory.hpp"
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -21,10 +26,13 @@ std::string version() {
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
 }
 
+std::string facts_text(const Plan& plan) { return to_json(facts_of(plan)).dump() + "\n"; }
+
 }  // namespace
 
-void RunOutput::open() {
+void RunOutput::open(const DataCommitment& data) {
   const Manifest& manifest = *plan_.manifest;
+  data_ = data;
   make_run_directory(options_.directory);
   // First of all files: whoever creates it has the directory, and who comes too late has written
   // nothing.
@@ -39,7 +47,9 @@ void RunOutput::open() {
     throw;
   }
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
-  const Outcome so_far = outcome_of_all(plan_);
+  write_atomically(options_.directory / "facts.json", facts_text(plan_));
+  Outcome so_far = outcome_of_all(plan_);
+  so_far.data = data;
   write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
@@ -51,17 +61,17 @@ void RunOutput::write_schedules(const Outcome& outcome) const {
 }
 
 Json RunOutput::ledger_facts() const {
-  const Manifest& manifest = *plan_.manifest;
-  return {{"privgrad", version()},
-          {"name", manifest.name},
-          {"mode", mode_name(manifest)},
-          {"reproducible", manifest.seed.has_value()},
-          {"adjacency", to_text(manifest.adjacency)},
-          {"unit", to_text(plan_.unit)},
-          {"sampler", manifest.sampler.component->full_name()},
-          {"clipping", manifest.clipping.component->full_name()},
-          {"aggregator", manifest.aggregator.component->full_name()},
-          {"planned_steps", plan_.steps()}};
+  Json facts = core::ledger_facts(plan_, std::nullopt);
+  facts["binds"] = {{"manifest.yaml", sha256_hex(to_yaml(plan_.manifest->resolved))},
+                    {"privgrad.lock", sha256_hex(options_.lock)},
+                    {"facts.json", sha256_hex(facts_text(plan_))}};
+  facts["data_commitment"] = data_.value ? Json(*data_.value) : Json(nullptr);
+  if (!data_.value) facts["no_data_commitment"] = data_.why_not;
+  return facts;
+}
+
+void RunOutput::ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes) {
+  ledger_opening_ = joint_hash(hashes);
 }
 
 void RunOutput::write_statement(const Json& statement) const {
@@ -105,65 +115,128 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
   if (plan_.setting->network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
 }
 
-void RunOutput::close(RunResult& result, const std::vector<float>& parameters, const Json& more) {
+void RunOutput::close(RunResult& result, const std::vector<float>& parameters, const Json& more,
+                      const std::function<void(const Json&)>& close_ledgers) {
   result.metrics = last_metrics_;
+  result.data = data_;
   result.statement = privacy_statement(plan_, result);
   write_statement(result.statement);
   if (plan_.noise_adapts) write_schedules(result);
-  write_atomically(options_.directory / "model.safetensors",
-                   to_safetensors(plan_.setting->network, parameters, model_metadata(result)));
+  write_atomically(
+      options_.directory / "model.safetensors",
+      to_safetensors(plan_.setting->network, parameters,
+                     model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
-  write_atomically(options_.directory / "summary.json", result.summary.dump(2) + "\n");
+  const std::string text = result.summary.dump(2) + "\n";
+  close_ledgers(left_files(text));
+  write_atomically(options_.directory / "summary.json", text);
 }
 
-/// A model travels without its directory, so it carries its own privacy statement.
-std::map<std::string, std::string> RunOutput::model_metadata(const RunResult& result) const {
-  const Manifest& manifest = *plan_.manifest;
-  return {{"format", "privgrad"},
-          {"privgrad", version()},
-          {"name", manifest.name},
-          {"mode", std::string(mode_name(manifest))},
-          {"reproducible", manifest.seed ? "true: not for release" : "false"},
-          {"epsilon", format_number(result.epsilon.value)},
-          {"delta", format_number(manifest.target_delta)},
-          {"bound", std::string(to_text(result.epsilon.bound))},
-          {"accountant", manifest.accountant.component->full_name()},
-          {"unit", std::string(to_text(plan_.unit))},
-          {"adjacency", std::string(to_text(manifest.adjacency))},
-          {"unaccounted", Json(unaccounted_names(plan_)).dump()},
-          {"statement", result.statement.at("short").get<std::string>()}};
+/// All but the summary, which is still to be written, are on the disk.
+Json RunOutput::left_files(const std::string& summary) const {
+  const RecordDirectory directory(options_.directory);
+  Json files = Json::object();
+  for (const std::string& name : files_bound_at_end(plan_.federated != nullptr)) {
+    if (name == "summary.json") {
+      files[name] = sha256_hex(summary);
+      continue;
+    }
+    const std::optional<std::string> hash = directory.sha256(name);
+    if (!hash) throw IoError((options_.directory / name).string() + ": has vanished");
+    files[name] = *hash;
+  }
+  return files;
 }
 
 Json RunOutput::summary(const RunResult& result) const {
   const Manifest& manifest = *plan_.manifest;
-  return {{"status", to_text(result.status)},
+  Json json = summary_of(plan_, result, result.statement);
+  json["output"] = "last";
+  json["metrics"] = to_json(result.metrics);
+  json["threads"] = options_.threads;
+  // How long steps take depends on how many examples they hold.
+  json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
+  json["run_dir"] = options_.directory.string();
+  return json;
+}
+
+DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data) {
+  const Manifest& manifest = *plan.manifest;
+  data = read_rows(manifest, *plan.setting);
+  DataCommitment made;
+  if (!manifest.noise_off) made = commit(manifest, data.train, options.state);
+  apply_transforms(manifest, data);
+  return made;
+}
+
+Json ledger_facts(const Plan& plan, std::optional<std::size_t> client) {
+  const Manifest& manifest = *plan.manifest;
+  Json facts{{"privgrad", version()},
+             {"name", manifest.name},
+             {"mode", mode_name(manifest)},
+             {"reproducible", manifest.seed.has_value()},
+             {"adjacency", to_text(manifest.adjacency)},
+             {"unit", to_text(plan.unit)},
+             {"sampler", manifest.sampler.component->full_name()},
+             {"clipping", manifest.clipping.component->full_name()},
+             {"aggregator", manifest.aggregator.component->full_name()},
+             {"planned_steps", plan.steps()}};
+  if (plan.federated) facts["rounds"] = manifest.federated->rounds;
+  if (client) {
+    const Plan& own = *plan.federated->clients.at(*client).plan;
+    facts["client"] = *client;
+    facts["dataset_size"] = own.dataset_size;
+    facts["planned_steps"] = own.steps();
+  }
+  return facts;
+}
+
+std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
+                                                  const Json& statement,
+                                                  const std::string& ledger_opening) {
+  const Manifest& manifest = *plan.manifest;
+  std::map<std::string, std::string> metadata{
+      {"format", "privgrad"},
+      {"privgrad", version()},
+      {"name", manifest.name},
+      {"mode", std::string(mode_name(manifest))},
+      {"reproducible", manifest.seed ? "true: not for release" : "false"},
+      {"epsilon", format_number(outcome.epsilon.value)},
+      {"delta", format_number(manifest.target_delta)},
+      {"bound", std::string(to_text(outcome.epsilon.bound))},
+      {"accountant", manifest.accountant.component->full_name()},
+      {"unit", std::string(to_text(plan.unit))},
+      {"adjacency", std::string(to_text(manifest.adjacency))},
+      {"unaccounted", Json(unaccounted_names(plan)).dump()},
+      {"statement", statement.at("short").get<std::string>()}};
+  if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
+  return metadata;
+}
+
+Json summary_of(const Plan& plan, const Outcome& outcome, const Json& statement) {
+  const Manifest& manifest = *plan.manifest;
+  return {{"status", to_text(outcome.status)},
           {"name", manifest.name},
-          {"steps", result.steps},
-          {"planned_steps", plan_.steps()},
-          {"epsilon", json_number(result.epsilon.value)},
+          {"steps", outcome.steps},
+          {"planned_steps", plan.steps()},
+          {"epsilon", json_number(outcome.epsilon.value)},
           {"delta", manifest.target_delta},
-          {"bound", to_text(result.epsilon.bound)},
-          {"note", result.epsilon.note},
-          {"accountant", plan_.accountants.front().name},
+          {"bound", to_text(outcome.epsilon.bound)},
+          {"note", outcome.epsilon.note},
+          {"accountant", plan.accountants.front().name},
           {"adjacency", to_text(manifest.adjacency)},
-          {"unit", to_text(plan_.unit)},
+          {"unit", to_text(plan.unit)},
           {"sampler", manifest.sampler.name()},
           {"clipping", manifest.clipping.name()},
-          {"output", "last"},
           {"aggregator", manifest.aggregator.name()},
-          {"parameters", plan_.parameters},
-          {"metrics", to_json(result.metrics)},
-          {"floating_point", floating_point_json(plan_)},
-          {"unaccounted", unaccounted_names(plan_)},
+          {"parameters", plan.parameters},
+          {"floating_point", floating_point_json(plan)},
+          {"unaccounted", unaccounted_names(plan)},
           {"mode", mode_name(manifest)},
           {"reproducible", manifest.seed.has_value()},
-          {"threads", options_.threads},
-          // How long steps take depends on how many examples they hold.
-          {"seconds", manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds)},
           {"privgrad", version()},
-          {"statement", result.statement},
-          {"run_dir", options_.directory.string()}};
+          {"statement", statement}};
 }
 
 }  // namespace privgrad::core

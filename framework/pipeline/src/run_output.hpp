@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "privgrad/pipeline/run.hpp"
@@ -22,10 +24,15 @@ class RunOutput {
   RunOutput(const Plan& plan, const RunOptions& options) : plan_(plan), options_(options) {}
 
   /// Makes the directory, and writes what is known before the first step.
-  void open();
+  /// \param data  what the ledgers will say of it.
+  void open(const DataCommitment& data);
 
-  /// What the first line of a ledger says besides the budget.
+  /// What the first line of a ledger says besides the budget, with the hashes of what open() wrote.
   nlohmann::json ledger_facts() const;
+
+  /// What becomes a part of the model.
+  /// \param hashes  of the first lines of the ledgers, by name.
+  void ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes);
 
   /// Measures the model, and adds a line to metrics.jsonl.
   /// \param progress  without metrics.
@@ -37,7 +44,10 @@ class RunOutput {
 
   /// Writes statement, model and summary, and puts them into the result.
   /// \param more  members of the summary.
-  void close(RunResult& result, const std::vector<float>& parameters, const nlohmann::json& more);
+  /// \param close_ledgers  is given the hashes of all that the ledgers' last lines bind. The summary
+  ///   is written after it, so that whoever finds one finds a ledger that is closed.
+  void close(RunResult& result, const std::vector<float>& parameters, const nlohmann::json& more,
+             const std::function<void(const nlohmann::json& files)>& close_ledgers);
 
  private:
   void write_statement(const nlohmann::json& statement) const;
@@ -45,13 +55,34 @@ class RunOutput {
   Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
   void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
-  std::map<std::string, std::string> model_metadata(const RunResult& result) const;
   nlohmann::json summary(const RunResult& result) const;
+  nlohmann::json left_files(const std::string& summary) const;
 
   const Plan& plan_;
   const RunOptions& options_;
   std::optional<AppendOnlyFile> metrics_file_;
   Metrics last_metrics_;
+  DataCommitment data_;
+  std::string ledger_opening_;  // joint_hash() of the ledgers' first lines; "" without noise
 };
+
+/// Reads the data, and commits to the training examples as they were read.
+/// \param data  out.
+/// \returns nothing of either without noise, where there is no ledger to hold it.
+DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
+
+/// What the first line of each ledger says of the plan, besides the budget.
+/// \param client  of fed_avg; nothing: the ledger is the run's only one.
+nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
+
+/// A model travels without its directory, so it carries its own privacy statement, and the hash of
+/// what its run was bound to before the first step.
+std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
+                                                  const nlohmann::json& statement,
+                                                  const std::string& ledger_opening);
+
+/// What a summary says that follows from the plan and from what came of it.
+nlohmann::json summary_of(const Plan& plan, const Outcome& outcome,
+                          const nlohmann::json& statement);
 
 }  // namespace privgrad::core

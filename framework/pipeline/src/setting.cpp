@@ -56,24 +56,52 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 
 }  // namespace
 
+namespace {
+
+/// All that follows from the data's headers and counts.
+void complete(const Manifest& manifest, Setting& setting) {
+  if (setting.info.train_rows == 0)
+    throw IoError(error_text(manifest, "data", "there are no training examples"));
+  const ExampleShape shape = plan_transforms(manifest, setting);
+  setting.dataset_size = public_size(manifest, setting.info);
+  setting.model = manifest.model.make<Model>();
+  manifest.model.with_position([&] {
+    setting.network = setting.model->network(shape);
+    check_network(setting.network);
+  });
+  setting.parameters = parameter_count(setting.network);
+  setting.groups = parameter_groups(setting.network);
+  setting.program = program_abilities(manifest, setting);
+}
+
+}  // namespace
+
 std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
   auto setting = std::make_shared<Setting>();
   setting->data = manifest.data.make<DataSource>();
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   // These go into statements, pages and terminals; a source may have taken them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
-  if (setting->info.train_rows == 0)
-    throw IoError(error_text(manifest, "data", "there are no training examples"));
-  const ExampleShape shape = plan_transforms(manifest, *setting);
-  setting->dataset_size = public_size(manifest, setting->info);
-  setting->model = manifest.model.make<Model>();
-  manifest.model.with_position([&] {
-    setting->network = setting->model->network(shape);
-    check_network(setting->network);
-  });
-  setting->parameters = parameter_count(setting->network);
-  setting->groups = parameter_groups(setting->network);
-  setting->program = program_abilities(manifest, *setting);
+  complete(manifest, *setting);
+  return setting;
+}
+
+std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
+  auto setting = std::make_shared<Setting>();
+  // How many examples there really were, of either split, is nobody's to know.
+  setting->info = {.shape = recorded.shape,
+                   .train_rows = recorded.dataset_size,
+                   .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},
+                   .unaccounted = recorded.unaccounted,
+                   .first_rows_only = recorded.first_rows_only,
+                   .rows_chosen_by_value = recorded.rows_chosen_by_value};
+  setting->recorded = recorded;
+  complete(manifest, *setting);
+  if (setting->dataset_size != recorded.dataset_size) {
+    throw error_at(manifest, "data.size",
+                   "is " + std::to_string(setting->dataset_size) + ", but the run recorded " +
+                       std::to_string(recorded.dataset_size));
+  }
   return setting;
 }
 
@@ -96,7 +124,7 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
   return program;
 }
 
-RunData read_data(const Manifest& manifest, const Setting& setting) {
+RunData read_rows(const Manifest& manifest, const Setting& setting) {
   RunData data;
   data.train = manifest.data.with_position([&] { return setting.data->read(Split::train); });
   if (setting.info.test_rows > 0)
@@ -106,7 +134,16 @@ RunData read_data(const Manifest& manifest, const Setting& setting) {
                   std::to_string(data.train.rows()) + " examples, planned " +
                   std::to_string(setting.info.train_rows));
   }
+  return data;
+}
+
+void apply_transforms(const Manifest& manifest, RunData& data) {
   for (const ComponentUse& use : manifest.transforms) apply_transform(use, data);
+}
+
+RunData read_data(const Manifest& manifest, const Setting& setting) {
+  RunData data = read_rows(manifest, setting);
+  apply_transforms(manifest, data);
   return data;
 }
 

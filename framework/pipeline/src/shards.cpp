@@ -57,6 +57,18 @@ void assign_rows(Shards& shards, const Manifest& manifest, const Setting& settin
   fill_clients(shards, owners, train, wish.clients);
 }
 
+/// As the run counted and declared them: nobody's rows are named.
+void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFacts& recorded) {
+  const Federated& wish = *manifest.federated;
+  if (recorded.shard_sizes.size() != wish.clients) {
+    throw ConfigError("has " + std::to_string(wish.clients) + " clients, but the run recorded " +
+                      std::to_string(recorded.shard_sizes.size()));
+  }
+  shards.clients.resize(wish.clients);
+  shards.has_histograms =
+      wish.label_histograms && recorded.shape.classes > 0 && manifest.mode == Mode::research;
+}
+
 /// The sizes that sampling rates, divisors and weights follow from: public ones where there are
 /// some.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
@@ -73,7 +85,9 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
   }
   shards.looks_at_examples = partition.looks_at_examples();
   const bool are_counted = shards.sizes.empty();
-  if (are_counted) {
+  if (setting.recorded) {
+    shards.sizes = setting.recorded->shard_sizes;
+  } else if (are_counted) {
     shards.sizes.reserve(shards.clients.size());
     for (const ClientPlan& client : shards.clients) shards.sizes.push_back(client.rows.size());
   }
@@ -117,7 +131,11 @@ Shards share_out(const Manifest& manifest, const Setting& setting) {
     }
     refuse_drawn_shards(manifest, *partition);
     const auto random = make_random_source(run_key(manifest).derive("partition"));
-    assign_rows(shards, manifest, setting, *partition, *random);
+    if (setting.recorded) {
+      recorded_clients(shards, manifest, *setting.recorded);
+    } else {
+      assign_rows(shards, manifest, setting, *partition, *random);
+    }
     declare_sizes(shards, manifest, setting, *partition, *random);
   });
   shards.weights = weights_of(shards.sizes, manifest.federated->equal_weights);

@@ -199,15 +199,6 @@ std::string_view arithmetic(const PlanNumbers& stated) {
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
-/// What all runs on the data may spend together.
-Json account(const AccountUse& use) {
-  return {{"name", use.terms.name},
-          {"opened", use.opened},
-          {"accountant", use.filter.component->full_name()},
-          {"target_epsilon", use.terms.target_epsilon},
-          {"target_delta", use.terms.target_delta}};
-}
-
 /// Whether it is on record that the very file of a plugin passed its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest, plugin)) return "allowed";
@@ -263,7 +254,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
-  if (manifest.account) json["account"] = account(*manifest.account);
+  if (plan.account) json["account"] = to_json(*plan.account);
   json["unaccounted"] = unaccounted(plan);
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
@@ -273,6 +264,8 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["reproducible"] = manifest.seed.has_value();
   json["arithmetic"] = arithmetic(stated);
   json["floating_point"] = floating_point_json(plan);
+  json["data_commitment"] = outcome.data.value ? Json(*outcome.data.value) : Json(nullptr);
+  if (!outcome.data.why_not.empty()) json["no_data_commitment"] = outcome.data.why_not;
   json["mode"] = manifest.mode == Mode::release ? "release" : "research";
   json["versions"] = {
       {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(

@@ -137,4 +137,14 @@ std::string facts(const std::vector<std::pair<std::string, std::string>>& rows) 
   return out + "</dl>\n";
 }
 
+std::string unverified_banner(const std::vector<std::string>& problems) {
+  if (problems.empty()) return "";
+  std::string text = "This record does not verify. " + problems.front() + ".";
+  if (problems.size() > 1)
+    text += " There are " + std::to_string(problems.size() - 1) + " problems more.";
+  return "<p class=\"warning\" role=\"alert\"><strong>" + escaped(text) +
+         "</strong> What this page says of privacy is not to be relied on: see privgrad "
+         "verify.</p>\n";
+}
+
 }  // namespace privgrad::report

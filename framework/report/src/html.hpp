@@ -45,4 +45,8 @@ class HtmlTable {
 /// Two columns: what, and its value.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
 
+/// What stands above all else on the page of a record that is not what its ledgers bind; "" if
+/// there are no problems.
+std::string unverified_banner(const std::vector<std::string>& problems);
+
 }  // namespace privgrad::report

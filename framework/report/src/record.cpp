@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
@@ -189,6 +190,15 @@ void read_client_spending(const fs::path& folder, RunRecord& record) {
   }
 }
 
+std::uintmax_t size_of_ledgers(const fs::path& directory) {
+  std::uintmax_t bytes = 0;
+  std::error_code failure;
+  if (is_there(directory / "ledger.jsonl")) bytes += size_of(directory / "ledger.jsonl");
+  for (const auto& entry : fs::directory_iterator(directory / "ledgers", failure))
+    bytes += size_of(entry.path());
+  return bytes;
+}
+
 }  // namespace
 
 std::string read_text(const fs::path& file, std::size_t most_bytes) {
@@ -266,7 +276,23 @@ RunRecord read_run(const fs::path& directory) {
     record.has_ledger = true;
     read_client_spending(directory / "ledgers", record);
   }
+  read_bindings(record);
   return record;
+}
+
+void read_bindings(RunRecord& record) {
+  if (size_of_ledgers(record.directory) > kMostLedgerBytes) {
+    record.notes.push_back(
+        "The ledgers are longer than 64 MiB: whether the files are those that they bind was not "
+        "checked here; privgrad verify does.");
+    return;
+  }
+  core::Evidence evidence = core::read_evidence(core::RecordDirectory(record.directory));
+  record.problems = std::move(evidence.problems);
+  record.last_lines = evidence.seals();
+  const bool claims_privacy = record.statement && record.statement->value("noise", Json()) == true;
+  if (evidence.ledgers.empty() && record.problems.empty() && claims_privacy)
+    record.problems.emplace_back("ledger.jsonl: is missing");
 }
 
 }  // namespace privgrad::report

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chart.hpp"
@@ -51,7 +52,16 @@ struct RunRecord {
   std::uint64_t charged_steps = 0;
   std::optional<double> last_epsilon;  ///< Of the ledger's last charge; nothing: infinite or none.
   std::vector<std::string> notes;      ///< What a reader should know about the record itself.
+
+  /// Why this is not the record that its ledgers bind ("FILE: what is wrong"); none: it is, as far
+  /// as can be seen without the plugins.
+  std::vector<std::string> problems;
+  std::vector<std::pair<std::string, std::string>> last_lines;  ///< Of each ledger: the hash.
 };
+
+/// Finds out whether the files of a run are those that its ledgers bind, and by which last lines.
+/// \param record  with directory and statement; problems, last_lines and notes are filled in.
+void read_bindings(RunRecord& record);
 
 /// Whether the directory holds a run, or the beginning of one.
 bool is_run(const std::filesystem::path& directory);

@@ -42,6 +42,16 @@ std::string statement(const fs::path& directory) {
   const nlohmann::json statement = read_object(file);
   std::vector<std::string> paragraphs = texts(statement, "prose", file.string());
   if (paragraphs.empty()) throw IoError(file.string() + ": holds no 'prose'");
+  RunRecord record;
+  record.directory = directory;
+  record.statement = statement;
+  read_bindings(record);
+  if (!record.problems.empty()) {
+    paragraphs.insert(
+        paragraphs.begin(),
+        "This record does not verify. " + record.problems.front() +
+            ". What this statement says is not to be relied on: see privgrad verify.");
+  }
   return wrapped_paragraphs(paragraphs);
 }
 

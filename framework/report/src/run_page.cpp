@@ -113,8 +113,8 @@ class RunPage {
   }
 
   std::string head() const {
-    std::string html =
-        "<h1>" + escaped(name()) + "</h1>\n<p class=\"lead\">A training run by PrivGrad";
+    std::string html = unverified_banner(record_.problems) + "<h1>" + escaped(name()) +
+                       "</h1>\n<p class=\"lead\">A training run by PrivGrad";
     if (const auto mode = text(summary_, "mode", summary_file_))
       html += ", " + escaped(*mode) + " mode";
     html += "</p>\n";
@@ -557,7 +557,17 @@ class RunPage {
     }
     if (!table.empty()) html += table.html();
     if (!record_.lock.empty()) html += folded_text("privgrad.lock", record_.lock);
+    html += last_lines();
     return section("versions", "Versions", html);
+  }
+
+  /// Whoever wrote these hashes down can see later whether the record is still the same.
+  std::string last_lines() const {
+    if (record_.last_lines.empty()) return "";
+    HtmlTable table("What this page was made from: the last line of each ledger binds all files.",
+                    {"ledger", "SHA-256 of its last line"});
+    for (const auto& [name, hash] : record_.last_lines) table.add({name, hash});
+    return table.html();
   }
 
   const RunRecord& record_;

@@ -102,6 +102,8 @@ class StudyPage {
         if (!is_run(run)) continue;
         if (!fs::exists(run / "summary.json")) continue;  // half-written: it will be made again
         arm.runs.push_back(read_run(run));
+        for (const std::string& what : arm.runs.back().problems)
+          problems_.push_back(arm.name + ", seed " + seed.dump() + ": " + what);
         ++done_runs_;
       }
       arms_.push_back(std::move(arm));
@@ -128,9 +130,10 @@ class StudyPage {
 
   std::string head() const {
     const std::size_t seeds = list(study_, "seeds", study_file_).size();
-    std::string html = "<h1>" + escaped(name()) + "</h1>\n<p class=\"lead\">A study by PrivGrad: " +
-                       std::to_string(arms_.size()) + " arms, " + std::to_string(seeds) +
-                       (seeds == 1 ? " seed" : " seeds") + " each</p>\n";
+    std::string html =
+        unverified_banner(problems_) + "<h1>" + escaped(name()) +
+        "</h1>\n<p class=\"lead\">A study by PrivGrad: " + std::to_string(arms_.size()) +
+        " arms, " + std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") + " each</p>\n";
     const std::string done = std::to_string(done_runs_) + " of " + std::to_string(planned_runs_);
     if (done_runs_ < planned_runs_ || !has_results_) {
       html += warning("This study is not finished: " + done +
@@ -574,6 +577,7 @@ class StudyPage {
     return section("unaccounted", "What was not accounted for", html);
   }
 
+  std::vector<std::string> problems_;  // of the runs' records
   const std::string study_file_, results_file_;
   const Json study_, results_;
   const bool has_results_;

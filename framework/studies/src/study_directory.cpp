@@ -51,6 +51,8 @@ std::optional<double> number_at(const Json& object, const char* key) {
   return found->get<double>();
 }
 
+}  // namespace
+
 std::optional<RunRecord> record_of(const Json& summary) {
   RunRecord record;
   record.status = summary.at("status").get<std::string>();
@@ -69,8 +71,6 @@ std::optional<RunRecord> record_of(const Json& summary) {
     record.metrics["gradient_norm"] = number_at(summary.at("metrics"), "gradient_norm");
   return record;
 }
-
-}  // namespace
 
 StudyDirectory::StudyDirectory(fs::path path) : path_(std::move(path)) {
   check_is_study(path_);

@@ -204,32 +204,6 @@ void check_metrics(const Plan& plan, const Study& study) {
   }
 }
 
-std::vector<std::string> stains_of(const StudyPlan& plan) {
-  std::vector<std::string> stains;
-  const Plan& first = plan.arms.front().plan;
-  const auto any = [&](auto differs) {
-    return std::any_of(plan.arms.begin(), plan.arms.end(),
-                       [&](const PlannedArm& arm) { return differs(arm.plan); });
-  };
-  if (plan.study->equal_privacy) return stains;
-  stains.push_back("equal_privacy is off: arms were not calibrated to one guarantee");
-  if (any([](const Plan& p) { return p.manifest->noise_off; })) {
-    stains.push_back("some arms are without privacy");
-  }
-  if (any([&](const Plan& p) { return p.epsilon().value != first.epsilon().value; })) {
-    stains.push_back("arms spend different epsilons");
-  }
-  if (any([&](const Plan& p) {
-        return p.manifest->target_delta != first.manifest->target_delta;
-      })) {
-    stains.push_back("arms have different deltas");
-  }
-  if (any([&](const Plan& p) { return p.manifest->adjacency != first.manifest->adjacency; })) {
-    stains.push_back("arms have different adjacencies: their epsilons mean different things");
-  }
-  return stains;
-}
-
 // ---- study.json
 
 Json arm_json(const PlannedArm& planned) {
@@ -268,6 +242,32 @@ Json common(const StudyPlan& plan, Get get) {
 }
 
 }  // namespace
+
+std::vector<std::string> stains_of(const StudyPlan& plan) {
+  std::vector<std::string> stains;
+  const Plan& first = plan.arms.front().plan;
+  const auto any = [&](auto differs) {
+    return std::any_of(plan.arms.begin(), plan.arms.end(),
+                       [&](const PlannedArm& arm) { return differs(arm.plan); });
+  };
+  if (plan.study->equal_privacy) return stains;
+  stains.push_back("equal_privacy is off: arms were not calibrated to one guarantee");
+  if (any([](const Plan& p) { return p.manifest->noise_off; })) {
+    stains.push_back("some arms are without privacy");
+  }
+  if (any([&](const Plan& p) { return p.epsilon().value != first.epsilon().value; })) {
+    stains.push_back("arms spend different epsilons");
+  }
+  if (any([&](const Plan& p) {
+        return p.manifest->target_delta != first.manifest->target_delta;
+      })) {
+    stains.push_back("arms have different deltas");
+  }
+  if (any([&](const Plan& p) { return p.manifest->adjacency != first.manifest->adjacency; })) {
+    stains.push_back("arms have different adjacencies: their epsilons mean different things");
+  }
+  return stains;
+}
 
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog) {

@@ -15,11 +15,11 @@
 #include <thread>
 #include <utility>
 
-#include "hash_chain.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
+#include "privgrad/trust/hash_chain.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kLargestAccount = std::uint64_t{1} << 30;
 /// Whoever holds the lock reads, asks the filter and writes a line; more than this is a fault.
 constexpr auto kLongestWait = std::chrono::seconds(120);
 
@@ -93,8 +93,8 @@ class DataAccount::Lock {
       struct stat status {};
       if (::fstat(descriptor_, &status) != 0) fail("cannot be inspected");
       if (!S_ISREG(status.st_mode)) throw IoError(file.string() + ": is no plain file");
-      if (static_cast<std::uint64_t>(status.st_size) > kMostBytes) {
-        throw IoError(file.string() + ": is longer than " + std::to_string(kMostBytes) +
+      if (static_cast<std::uint64_t>(status.st_size) > kLargestAccount) {
+        throw IoError(file.string() + ": is longer than " + std::to_string(kLargestAccount) +
                       " bytes; open a new account for what is left");
       }
       wait();

@@ -1,14 +1,12 @@
-#include "hash_chain.hpp"
+#include "privgrad/trust/hash_chain.hpp"
 
-#include <sodium.h>
-
-#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -16,14 +14,6 @@ namespace {
 constexpr std::size_t kHashDigits = 64;
 constexpr int kMostNested = 256;  // the JSON of an event is at most 192 deep
 constexpr std::string_view kKeyOfHash = ",\"hash\":\"";
-
-std::string hash_of(std::string_view text) {
-  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()),
-                     text.size());
-  std::array<char, kHashDigits + 1> hex{};
-  return sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
-}
 
 /// The line without its own hash, and the hash, if it ends as every line of a chain does.
 std::optional<std::pair<std::string, std::string>> without_hash(std::string_view line) {
@@ -34,11 +24,13 @@ std::optional<std::pair<std::string, std::string>> without_hash(std::string_view
                    std::string(line.substr(line.size() - kHashDigits - 2, kHashDigits))};
 }
 
-/// \throws IoError without a place for a line that does not follow.
-ChainedLine parse_line(std::string_view line, std::uint64_t number, std::string_view previous) {
+}  // namespace
+
+ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
+                               std::string_view previous) {
   auto parts = without_hash(line);
   if (!parts) throw IoError("the line does not end in its hash");
-  if (hash_of(parts->first) != parts->second)
+  if (sha256_hex(parts->first) != parts->second)
     throw IoError("the line was changed, its hash does not fit");
   if (nested_deeper_than(kMostNested, parts->first))
     throw IoError("the line is nested deeper than " + std::to_string(kMostNested));
@@ -51,13 +43,11 @@ ChainedLine parse_line(std::string_view line, std::uint64_t number, std::string_
   return {std::move(json), std::move(parts->second)};
 }
 
-}  // namespace
-
 std::string HashChain::next(nlohmann::json line) {
   line["line"] = ++lines_;
   line["previous"] = last_hash_;
   std::string text = line.dump();
-  last_hash_ = hash_of(text);
+  last_hash_ = sha256_hex(text);
   text.pop_back();
   return text.append(kKeyOfHash).append(last_hash_).append("\"}\n");
 }
@@ -70,8 +60,8 @@ ChainedLines read_chain(std::string_view text, const std::string& name) {
     const std::uint64_t number = read.lines.size() + 1;
     const std::string previous = read.lines.empty() ? "" : read.lines.back().hash;
     try {
-      read.lines.push_back(
-          parse_line(text.substr(read.whole_bytes, end - read.whole_bytes), number, previous));
+      read.lines.push_back(parse_chained_line(text.substr(read.whole_bytes, end - read.whole_bytes),
+                                              number, previous));
     } catch (const IoError& problem) {
       throw IoError(name + ":" + std::to_string(number) + ": is broken here: " + problem.what());
     }

@@ -1,8 +1,5 @@
 #include "privgrad/trust/ledger.hpp"
 
-#include <sodium.h>
-
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -10,35 +7,13 @@
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kHashLength = 64;
-constexpr int kDeepestLine = 256;  // the JSON of an event is at most 192 deep
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // some 500 for each release
-constexpr std::string_view kHashKey = ",\"hash\":\"";
-
-std::string sha256(std::string_view text) {
-  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256(digest.data(), reinterpret_cast<const unsigned char*>(text.data()),
-                     text.size());
-  std::array<char, kHashLength + 1> hex{};
-  return sodium_bin2hex(hex.data(), hex.size(), digest.data(), digest.size());
-}
-
-/// The line without its own hash, if it ends as every line of a ledger does.
-std::optional<std::pair<std::string, std::string>> split_hash(std::string_view line) {
-  const std::size_t tail = kHashKey.size() + kHashLength + 2;  // ,"hash":"..."}
-  if (line.size() <= tail || !line.ends_with("\"}")) return std::nullopt;
-  const std::string_view key = line.substr(line.size() - tail, kHashKey.size());
-  if (key != kHashKey) return std::nullopt;
-  return std::pair{std::string(line.substr(0, line.size() - tail)) + "}",
-                   std::string(line.substr(line.size() - kHashLength - 2, kHashLength))};
-}
 
 }  // namespace
 
@@ -54,17 +29,9 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   line["accountant"] = accountant_name_;
   line["target_epsilon"] = budget.target_epsilon ? nlohmann::json(*budget.target_epsilon) : nullptr;
   line["target_delta"] = budget.target_delta;
-  file_.append(next_line(std::move(line)));
+  file_.append(chain_.next(std::move(line)));
   file_.flush_to_disk();
-}
-
-std::string Ledger::next_line(nlohmann::json line) {
-  line["line"] = ++lines_;
-  line["previous"] = last_hash_;
-  std::string text = line.dump();
-  last_hash_ = sha256(text);
-  text.pop_back();
-  return text.append(kHashKey).append(last_hash_).append("\"}\n");
+  first_hash_ = chain_.last_hash();
 }
 
 /// Without a target the answer is a statement all the same, and an estimate makes none.
@@ -96,7 +63,7 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
                         {"delta", budget_.target_delta},
                         {"bound", to_text(spent.bound)}};
     if (!charge.what.empty()) line["what"] = charge.what;
-    lines += next_line(std::move(line));
+    lines += chain_.next(std::move(line));
     receipts.push_back(Receipt(charge.step, charge.release));
   }
   file_.append(lines);
@@ -107,69 +74,100 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   return receipts;
 }
 
-void Ledger::close(const std::string& status, std::uint64_t steps_done) {
-  file_.append(next_line({{"type", "close"},
-                          {"status", status},
-                          {"steps_done", steps_done},
-                          {"releases_charged", releases_},
-                          {"epsilon", json_number(spent_.value)},
-                          {"delta", budget_.target_delta}}));
+void Ledger::close(const std::string& status, std::uint64_t steps_done,
+                   const nlohmann::json& files) {
+  file_.append(chain_.next({{"type", "close"},
+                            {"status", status},
+                            {"steps_done", steps_done},
+                            {"releases_charged", releases_},
+                            {"files", files},
+                            {"epsilon", json_number(spent_.value)},
+                            {"delta", budget_.target_delta}}));
   file_.flush_to_disk();
 }
 
-LedgerContents read_ledger(const std::filesystem::path& file) {
-  const std::string text = read_whole(file, kMostBytes);
-  LedgerContents contents;
-  std::string previous;
-  std::uint64_t number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == text.npos) {  // no line end: the write was cut off before the flush, so nothing was
-                             // released
-      contents.torn_tail = true;
-      break;
-    }
-    ++number;
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    const auto broken = [&](const std::string& what) -> IoError {
-      return IoError(file.string() + ":" + std::to_string(number) +
-                     ": the ledger is broken here: " + what);
-    };
-    const auto parts = split_hash(line);
-    if (!parts) throw broken("the line does not end in its hash");
-    if (sha256(parts->first) != parts->second)
-      throw broken("the line was changed, its hash does not fit");
-    if (nested_deeper_than(kDeepestLine, parts->first))
-      throw broken("the line is nested deeper than " + std::to_string(kDeepestLine));
-    const nlohmann::json json = nlohmann::json::parse(parts->first, nullptr, false);
-    if (json.is_discarded()) throw broken("the line is no JSON");
+void Ledger::close(const std::string& status, std::uint64_t steps_done) {
+  close(status, steps_done, nlohmann::json::object());
+}
+
+namespace {
+
+/// Takes lines in, one by one, and checks what each says of the one before it.
+class LedgerParser {
+ public:
+  explicit LedgerParser(const std::string& name) : name_(name) {}
+
+  void add(std::string_view line) {
+    ++number_;
     try {
-      if (json.at("previous") != previous)
-        throw broken("a line before it was dropped, inserted or moved");
-      if (json.at("line") != number) throw broken("its number is not " + std::to_string(number));
-      const auto& type = json.at("type").get_ref<const std::string&>();
-      if ((number == 1) != (type == "open") || contents.status)
-        throw broken("a line of type '" + type + "' out of place");
-      if (type == "open") {
-        contents.facts = json;
-      } else if (type == "release") {
-        const auto& epsilon = json.at("epsilon");
-        contents.releases.push_back(
-            {json.at("step").get<std::uint64_t>(), json.at("event"),
-             epsilon.is_null() ? std::numeric_limits<double>::infinity() : epsilon.get<double>(),
-             json.value("what", std::string())});
-      } else if (type == "close") {
-        contents.status = json.at("status").get<std::string>();
-      } else {
-        throw broken("no such type '" + type + "'");
-      }
+      ChainedLine parsed = parse_chained_line(line, number_, contents.last_hash);
+      take(std::move(parsed.json));
+      if (number_ == 1) contents.first_hash = parsed.hash;
+      contents.last_hash = std::move(parsed.hash);
     } catch (const nlohmann::json::exception& problem) {
       throw broken(problem.what());
+    } catch (const IoError& problem) {
+      throw broken(problem.what());
     }
-    previous = parts->second;
   }
-  return contents;
+
+  LedgerContents contents;
+
+ private:
+  IoError broken(const std::string& what) const {
+    return IoError(name_ + ":" + std::to_string(number_) + ": the ledger is broken here: " + what);
+  }
+
+  void take(nlohmann::json json) {
+    const auto type = json.at("type").get<std::string>();
+    if ((number_ == 1) != (type == "open") || contents.status)
+      throw IoError("a line of type '" + type + "' out of place");
+    if (type == "open") {
+      contents.facts = std::move(json);
+    } else if (type == "release") {
+      contents.releases.push_back(release_of(json));
+    } else if (type == "close") {
+      contents.status = json.at("status").get<std::string>();
+      contents.close = std::move(json);
+    } else {
+      throw IoError("no such type '" + type + "'");
+    }
+  }
+
+  static LedgerContents::Release release_of(const nlohmann::json& json) {
+    const auto& epsilon = json.at("epsilon");
+    return {json.at("step").get<std::uint64_t>(),
+            json.at("event"),
+            epsilon.is_null() ? std::numeric_limits<double>::infinity() : epsilon.get<double>(),
+            json.value("what", std::string()),
+            json.value("release", nlohmann::json()),
+            json.value("delta", nlohmann::json()),
+            json.value("bound", nlohmann::json())};
+  }
+
+  std::string name_;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace
+
+LedgerContents parse_ledger(std::string_view text, const std::string& name) {
+  LedgerParser parser(name);
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) {  // no line end: the write was cut off before the flush, so nothing was
+                             // released
+      parser.contents.torn_tail = true;
+      break;
+    }
+    parser.add(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return std::move(parser.contents);
+}
+
+LedgerContents read_ledger(const std::filesystem::path& file) {
+  return parse_ledger(read_whole(file, kMostBytes), file.string());
 }
 
 }  // namespace privgrad::core

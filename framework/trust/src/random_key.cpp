@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -113,6 +114,24 @@ RandomKey RandomKey::from_seed(std::uint64_t seed) {
   std::array<std::uint8_t, 32> bytes{};
   store_little_endian(seed, bytes.data());
   return RandomKey(bytes).derive("privgrad research seed");
+}
+
+RandomKey RandomKey::from_public_hex(std::string_view hex) {
+  require_sodium();
+  std::array<std::uint8_t, 32> bytes{};
+  std::size_t length = 0;
+  if (!is_sha256_hex(hex) ||
+      sodium_hex2bin(bytes.data(), bytes.size(), hex.data(), hex.size(), nullptr, &length,
+                     nullptr) != 0 ||
+      length != bytes.size()) {
+    throw ConfigError("a key is 64 lower-case hex digits");
+  }
+  return RandomKey(bytes);
+}
+
+std::string RandomKey::public_hex() const {
+  std::array<char, 2 * sizeof bytes_ + 1> text{};
+  return sodium_bin2hex(text.data(), text.size(), bytes_.data(), bytes_.size());
 }
 
 RandomKey RandomKey::derive(std::string_view purpose) const {

@@ -144,10 +144,17 @@ struct ManifestChange {
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, const std::vector<ManifestChange>& changes = {});
 
+/// Whether the files that a manifest names are looked for.
+enum class DataFiles {
+  are_there = 1,
+  may_be_missing,  ///< Paths stay as they are written: for a plan that nobody runs.
+};
+
 /// The same for a text that is already in memory; `file` is its name in errors, and where relative
 /// paths are looked up.
 Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
-                        const std::vector<std::string>& overrides, const Catalog& catalog);
+                        const std::vector<std::string>& overrides, const Catalog& catalog,
+                        DataFiles data_files = DataFiles::are_there);
 
 /// The same for a document that was read already, as a part of `file`.
 Manifest check_manifest(Value root, const std::filesystem::path& file,

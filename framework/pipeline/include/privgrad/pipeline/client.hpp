@@ -49,7 +49,7 @@ class Client {
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
-  void close_ledger(const std::string& status);
+  void close_ledger(const std::string& status, const nlohmann::json& files);
 
   /// How many steps the budget still pays for.
   std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
@@ -43,6 +44,7 @@ struct Outcome {
   /// Of a federated run that has ended: the client whose charges are stated, if it is not the one
   /// that was planned to cost most.
   std::optional<std::size_t> client;
+  DataCommitment data;  ///< Of the ledgers' first lines; neither without noise.
 
   /// What was charged for, in place of what was planned: of the client that is stated, and with the
   /// noise that was chosen.

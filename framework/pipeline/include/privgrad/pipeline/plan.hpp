@@ -13,6 +13,7 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/adaptive_noise_plan.hpp"
 #include "privgrad/pipeline/correlated_plan.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/setting.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/run_facts.hpp"
@@ -127,6 +128,8 @@ struct Plan : PlanNumbers {
   std::shared_ptr<const CorrelatedPlan> correlated;
   std::shared_ptr<const FederatedPlan> federated;  ///< Null: of one owner of data.
   std::vector<Unaccounted> unaccounted;
+  std::optional<std::string> order_key{};  ///< As in PublicFacts.
+  std::optional<AccountFacts> account{};   ///< That the run is paid from; most have none.
 
   /// Whether what is proved is about the very bits that are released; without noise nothing is.
   bool covers_bits() const;
@@ -150,5 +153,10 @@ RandomKey run_key(const Manifest& manifest);
 ///   the budget cannot pay a single step of, and what release mode refuses, each with its place in
 ///   the manifest; IoError if the data's headers cannot be read.
 Plan make_plan(const Manifest& manifest);
+
+/// The plan that a run had, made again from what it recorded: equal in all that it costs and
+/// states, and not to be run, since it has no data.
+/// \throws as the other, but for IoError.
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded);
 
 }  // namespace privgrad::core

@@ -33,6 +33,8 @@ struct RunOptions {
   std::filesystem::path directory;  ///< Made; must not exist, or be empty.
   std::string lock;                 ///< Content of privgrad.lock.
   int threads = 1;
+  /// The user's own, outside run directories, for what must not lie in them; empty: none.
+  std::filesystem::path state{};
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.
@@ -46,9 +48,11 @@ struct RunResult : Outcome {
   nlohmann::json summary;    ///< As in summary.json.
 };
 
-/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, schedules.json,
-/// statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json. Nothing is written
-/// before the data has been read.
+/// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, facts.json,
+/// schedules.json, statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json.
+/// Nothing is written before the data has been read. The ledger's first line binds what is known
+/// before the first step, its last line what the run has left (evidence.hpp); the summary, which
+/// comes last, says that both are there.
 ///
 /// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
 /// computed and released. A step that cannot be paid for ends the run before the data is touched,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,10 @@ struct RunRecord {
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
   double seconds = 0.0;                                  ///< Of the training loop; 0 if unknown.
 };
+
+/// \returns nothing for a run that has not come to its end by itself.
+/// \throws nlohmann::json::exception if it is not what a run writes.
+std::optional<RunRecord> record_of(const nlohmann::json& summary);
 
 /// The directory of a study, held by one process at a time; its layout is described in
 /// docs/studies.md.

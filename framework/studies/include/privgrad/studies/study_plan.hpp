@@ -43,6 +43,9 @@ struct StudyPlan {
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
+/// What a reader must know of the comparison of these arms (StudyPlan::stains).
+std::vector<std::string> stains_of(const StudyPlan& plan);
+
 /// study.json, described in docs/studies.md.
 nlohmann::json to_json(const StudyPlan& plan);
 

@@ -11,6 +11,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/event.hpp"
 #include "privgrad/trust/files.hpp"
+#include "privgrad/trust/hash_chain.hpp"
 
 namespace privgrad::core {
 
@@ -85,13 +86,16 @@ class Ledger {
   std::uint64_t releases() const noexcept { return releases_; }
   bool exhausted() const noexcept { return exhausted_; }
 
+  /// The hash of the "open" line, and with it of all that this line says.
+  const std::string& first_hash() const noexcept { return first_hash_; }
+
   /// Writes the "close" line.
   /// \param status  "completed", "budget_exhausted", ...
+  /// \param files   an object: the SHA-256 of each file that the run has left, by its name.
+  void close(const std::string& status, std::uint64_t steps_done, const nlohmann::json& files);
   void close(const std::string& status, std::uint64_t steps_done);
 
  private:
-  std::string next_line(nlohmann::json line);
-
   PrivacyAnswer ask() const;
 
   Budget budget_;
@@ -99,8 +103,8 @@ class Ledger {
   std::string accountant_name_;
   PrivacyAnswer spent_;
   std::uint64_t releases_ = 0;
-  std::uint64_t lines_ = 0;
-  std::string last_hash_;
+  HashChain chain_;
+  std::string first_hash_;
   bool exhausted_ = false;
   bool broken_ = false;
   AppendOnlyFile file_;

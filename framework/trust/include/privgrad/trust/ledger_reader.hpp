@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace privgrad::core {
@@ -15,17 +16,25 @@ struct LedgerContents {
   struct Release {
     std::uint64_t step = 0;
     nlohmann::json event;
-    double epsilon = 0.0;  ///< Running total; infinity where the file says null.
-    std::string what;      ///< "" for a training step, else as in Charge.
+    double epsilon = 0.0;         ///< Running total; infinity where the file says null.
+    std::string what;             ///< "" for a training step, else as in Charge.
+    nlohmann::json release;       ///< The step's own noise, before amplification.
+    nlohmann::json delta, bound;  ///< Of the total: as the line says them.
   };
   std::vector<Release> releases;
   std::optional<std::string> status;  ///< Of the "close" line; nothing: the run was cut off.
   bool torn_tail = false;             ///< The last line was cut off (and counts for nothing).
+  nlohmann::json close;               ///< The "close" line; null: there is none.
+  std::string first_hash, last_hash;  ///< Of these lines; "": there are none.
 };
 
 /// Reads and verifies a ledger.
 /// \throws IoError naming the line if the chain is broken: a line was changed, dropped, or
 /// inserted.
 LedgerContents read_ledger(const std::filesystem::path& file);
+
+/// The same of a text that was read already.
+/// \param name  what errors call it.
+LedgerContents parse_ledger(std::string_view text, const std::string& name);
 
 }  // namespace privgrad::core

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "privgrad/random.hpp"
@@ -19,6 +20,12 @@ class RandomKey {
   /// From a number that is written in the manifest: whoever reads it can take the noise away again.
   /// For research only; outputs are marked.
   static RandomKey from_seed(std::uint64_t seed);
+
+  /// A key that everybody may know, for what is random and no secret, and the way back.
+  /// \throws ConfigError unless it is 64 lower-case hex digits.
+  static RandomKey from_public_hex(std::string_view hex);
+  /// The key itself: whoever has it can draw all that it draws.
+  std::string public_hex() const;
 
   /// A key for one purpose ("noise", "sampler", "model/initialise"); knowing it tells nothing about
   /// this key or about another purpose's (BLAKE2b keyed with this key).

@@ -35,6 +35,13 @@ struct ChainedLine {
   std::string hash;
 };
 
+/// \param line  without its line end.
+/// \param number  of the line, from 1 on.
+/// \param previous  the hash of the line before it; "" of the first.
+/// \throws IoError, without a place, for what is no such line.
+ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
+                               std::string_view previous);
+
 struct ChainedLines {
   std::vector<ChainedLine> lines;
   /// Bytes of the whole lines. What follows was cut off while it was written.

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "privgrad/dataset.hpp"
+#include "privgrad/manifest/manifest.hpp"
+
+namespace privgrad::core {
+
+/// 256 random bits: with them anybody can check which data a commitment is of, and by trying, find
+/// out about any row of it. Whoever owns the data keeps them.
+using Opening = std::array<std::uint8_t, 32>;
+
+/// What a ledger's first line says of the training data.
+struct DataCommitment {
+  std::optional<std::string> value;  ///< 64 hex digits; nothing: the run is bound to no data.
+  std::string why_not;               ///< Then the reason.
+};
+
+/// The commitment to examples, in their order: SHA-256 of
+///
+///     "privgrad data commitment 1\n", the opening, and as little-endian 64-bit numbers: the number
+///     of rows, that of the features' extents, each extent, the number of classes; then row by row
+///     the features and the target, each the 32 bits of a little-endian IEEE single.
+///
+/// Binding: another data set with the same commitment is a collision of SHA-256. Hiding: the
+/// opening is as long as a block's key and comes first, so that without it the hash is that of a
+/// random oracle at a point with 256 bits that nobody knows; equal data has another commitment in
+/// each run. An opening from a seed hides nothing from who knows the seed.
+std::string commitment_to(const Opening& opening, const Dataset& rows);
+
+/// The opening that a seeded run has: it follows from the seed, and needs no file.
+Opening opening_of_seed(std::uint64_t seed);
+
+/// Commits to the training examples. Without a seed the opening is drawn from the operating
+/// system, and left in STATE/FIRST 32 DIGITS OF THE COMMITMENT/opening.json, which nobody but the
+/// user can read, before this returns. Where it cannot be left, there is no commitment: one that
+/// nobody can open would prove nothing.
+/// \param state  of the user, outside run directories; empty: there is none.
+DataCommitment commit(const Manifest& manifest, const Dataset& train,
+                      const std::filesystem::path& state);
+
+/// \param file  an opening.json.
+/// \throws IoError, ConfigError
+Opening read_opening(const std::filesystem::path& file);
+
+}  // namespace privgrad::core

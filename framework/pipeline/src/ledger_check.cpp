@@ -1,0 +1,235 @@
+#include "ledger_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+using Release = LedgerContents::Release;
+
+constexpr double kRounding = 1e-9;
+
+bool near(double a, double b) {
+  return a == b || std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+}
+
+std::optional<RunStatus> status_of(const std::string& text) {
+  for (const RunStatus status : {RunStatus::completed, RunStatus::budget_exhausted,
+                                 RunStatus::interrupted, RunStatus::diverged}) {
+    if (to_text(status) == text) return status;
+  }
+  return std::nullopt;
+}
+
+/// One ledger, line by line.
+class Check {
+ public:
+  Check(const NamedLedger& ledger, const Plan& plan, std::map<std::string, PrivacyAnswer>& answers,
+        std::vector<std::string>& problems)
+      : ledger_(ledger), plan_(plan), answers_(answers), problems_(problems) {}
+
+  std::optional<LedgerAccount> account(const Json& facts) {
+    check_first_line(facts);
+    for (std::size_t i = 0; i < ledger_.contents.releases.size() && !failed_; ++i) check_release(i);
+    if (failed_) return std::nullopt;
+    check_totals();
+    if (!failed_) check_last_line();
+    if (failed_) return std::nullopt;
+    return std::move(account_);
+  }
+
+ private:
+  void fail(const std::string& place, const std::string& what) {
+    failed_ = true;
+    problems_.push_back(ledger_.name + place + ": " + what);
+  }
+  /// The first line of the file is the open one.
+  static std::string line(std::size_t release) { return ":" + std::to_string(release + 2); }
+
+  void check_first_line(const Json& facts) {
+    const Json& said = ledger_.contents.facts;
+    for (const auto& [key, value] : facts.items()) {
+      if (key == "privgrad") continue;  // another version is a note, if all else is equal
+      const auto found = said.find(key);
+      if (found != said.end() && nearly_equal(*found, value)) continue;
+      return fail(":1", "says '" + key + "' otherwise than manifest.yaml and facts.json");
+    }
+  }
+
+  void check_release(std::size_t i) {
+    const Release& release = ledger_.contents.releases[i];
+    const bool is_step = release.what.empty();
+    std::optional<Charge> planned;
+    if (plan_.noise_adapts) {
+      planned = is_step ? adapted_step(release) : next_check();
+    } else {
+      const std::vector<Charge>& charges = is_step ? plan_.charges : plan_.beside;
+      const std::uint64_t next = is_step ? account_.steps : account_.beside;
+      if (next < charges.size()) planned = charges[next];
+    }
+    if (!planned) return fail(line(i), "is a release that is not planned");
+    const bool is_it = release.step == planned->step && release.what == planned->what &&
+                       nearly_equal(release.release, to_json(planned->release)) &&
+                       nearly_equal(release.event, to_json(planned->cost));
+    if (!is_it) {
+      return fail(line(i), "is not the release that the plan charges for there (step " +
+                               std::to_string(planned->step) + ")");
+    }
+    if (is_step && account_.steps >= plan_.affordable_steps && !plan_.noise_adapts)
+      return fail(line(i), "is a step that the budget does not pay for");
+    ++(is_step ? account_.steps : account_.beside);
+    if (plan_.noise_adapts) record(*planned, is_step);
+    account_.costs.push_back(std::move(planned->cost));
+  }
+
+  /// Noise that adapts is chosen as the run goes: that it is a Gaussian, charged in full, at its
+  /// place, is all that a plan says. Its event is read from the line.
+  std::optional<Charge> adapted_step(const Release& release) const {
+    if (account_.steps >= plan_.steps()) return std::nullopt;
+    // A measurement that was due before this step, and is missing, was paid for by nobody.
+    if (account_.beside != plan_.noise_adapts->checks_before(account_.steps + 1))
+      return std::nullopt;
+    try {
+      Event event = event_from_json(release.event.dump(), ledger_.name);
+      if (std::get_if<GaussianEvent>(&event.kind()) == nullptr) return std::nullopt;
+      return Charge{account_.steps, event, event};
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
+  }
+
+  std::optional<Charge> next_check() const {
+    const AdaptiveNoisePlan& adapts = *plan_.noise_adapts;
+    const std::uint64_t at = (account_.beside + 1) * adapts.measurement.every;
+    if (!adapts.is_charged() || at != account_.steps) return std::nullopt;
+    return adapts.check_charge(at);
+  }
+
+  void record(const Charge& charge, bool is_step) {
+    NoiseRecord& noise = account_.noise;
+    if (!is_step) return noise.checks.push_back(charge);
+    noise.steps.push_back(charge);
+    noise.noise_multiplier.push_back(std::get<GaussianEvent>(charge.cost.kind()).noise_multiplier);
+  }
+
+  /// Releases that were paid for together show one total: after the last of them the accountant is
+  /// asked again.
+  void check_totals() {
+    const Manifest& manifest = *plan_.manifest;
+    const auto& releases = ledger_.contents.releases;
+    auto accountant = make_accountant(manifest.accountant);
+    accountant->start(manifest.adjacency);
+    std::string history = sha256_hex(manifest.accountant.component->full_name());
+    account_.spent = answer(*accountant, history);
+    for (std::size_t i = 0; i < releases.size() && !failed_; ++i) {
+      accountant->compose(account_.costs[i], 1);
+      history = sha256_hex(history + to_json(account_.costs[i]).dump());
+      if (i + 1 < releases.size() && releases[i + 1].epsilon == releases[i].epsilon) continue;
+      account_.spent = answer(*accountant, history);
+      check_total(i);
+    }
+    account_.noise.spent_epsilon = account_.spent.value;
+  }
+
+  void check_total(std::size_t i) {
+    const Manifest& manifest = *plan_.manifest;
+    const Release& release = ledger_.contents.releases[i];
+    const PrivacyAnswer& spent = account_.spent;
+    if (!near(release.epsilon, spent.value)) {
+      return fail(line(i), "says that epsilon is " + format_number(release.epsilon) +
+                               " so far; derived again from its events it is " +
+                               format_number(spent.value));
+    }
+    if (!nearly_equal(release.delta, manifest.target_delta) ||
+        release.bound != std::string(to_text(spent.bound)))
+      return fail(line(i), "says another delta or bound than the manifest and its accountant");
+    if (manifest.target_epsilon && spent.value > *manifest.target_epsilon * (1.0 + kRounding))
+      fail(line(i), "is more than privacy.target_epsilon allows");
+  }
+
+  PrivacyAnswer answer(const Accountant& accountant, const std::string& history) {
+    const auto known = answers_.find(history);
+    if (known != answers_.end()) return known->second;
+    const Manifest& manifest = *plan_.manifest;
+    PrivacyAnswer spent =
+        checked_guard(accountant.epsilon(manifest.target_delta), manifest.accountant.name());
+    if (plan_.charges_are_bounds) spent = of_charges_that_are_bounds(std::move(spent));
+    return answers_[history] = std::move(spent);
+  }
+
+  void check_last_line() {
+    const LedgerContents& contents = ledger_.contents;
+    if (!contents.status) return;  // is a problem already
+    const std::string place = ":" + std::to_string(contents.releases.size() + 2);
+    const auto status = status_of(*contents.status);
+    if (!status) return fail(place, "has a status that no run ends with");
+    account_.status = *status;
+    try {
+      account_.steps_done = contents.close.at("steps_done").get<std::uint64_t>();
+      const Json& epsilon = contents.close.at("epsilon");
+      const bool is_it = contents.close.at("releases_charged") == contents.releases.size() &&
+                         nearly_equal(epsilon, json_number(account_.spent.value)) &&
+                         nearly_equal(contents.close.at("delta"), plan_.manifest->target_delta);
+      if (!is_it) return fail(place, "does not say what the lines before it add up to");
+    } catch (const Json::exception&) {
+      return fail(place, "is not what a run ends with");
+    }
+    if (account_.steps_done > account_.steps)
+      return fail(place, "says that steps were made which were not paid for");
+    const bool all = plan_.federated == nullptr || plan_.federated->at_server;
+    if (*status == RunStatus::completed && all &&
+        ledger_.contents.facts.contains("client") == false && account_.steps_done != plan_.steps())
+      fail(place, "says that the run was completed, but not all of its steps were made");
+  }
+
+  const NamedLedger& ledger_;
+  const Plan& plan_;
+  std::map<std::string, PrivacyAnswer>& answers_;
+  std::vector<std::string>& problems_;
+  bool failed_ = false;
+  LedgerAccount account_;
+};
+
+}  // namespace
+
+bool nearly_equal(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) {
+    if (a.is_number_integer() && b.is_number_integer()) return a == b;
+    return near(a.get<double>(), b.get<double>());
+  }
+  if (a.type() != b.type()) return false;
+  if (!a.is_structured()) return a == b;
+  if (a.size() != b.size()) return false;
+  if (a.is_array()) {
+    return std::equal(a.begin(), a.end(), b.begin(),
+                      [](const Json& x, const Json& y) { return nearly_equal(x, y); });
+  }
+  // Objects are sorted by their keys.
+  auto other = b.begin();
+  for (auto one = a.begin(); one != a.end(); ++one, ++other) {
+    if (one.key() != other.key() || !nearly_equal(*one, *other)) return false;
+  }
+  return true;
+}
+
+std::optional<LedgerAccount> LedgerChecker::check(const NamedLedger& ledger, const Plan& plan,
+                                                  const Json& facts) {
+  try {
+    return Check(ledger, plan, answers_, problems_).account(facts);
+  } catch (const Error& problem) {
+    problems_.push_back(ledger.name + ": " + problem.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace privgrad::core

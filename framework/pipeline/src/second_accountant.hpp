@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// What an accountant beside the named one proves.
+struct SecondAnswer {
+  std::string name;
+  PrivacyAnswer epsilon;
+};
+
+/// Asks every other accountant of the catalog about the events, with its default parameters.
+/// \returns the answers that are proofs (no estimates, and finite), the tightest first.
+/// \param refusals  out: why the others have none, one line each.
+std::vector<SecondAnswer> second_answers(const Manifest& manifest, const Catalog& catalog,
+                                         std::span<const Event> costs, bool must_be_filter,
+                                         std::vector<std::string>& refusals);
+
+}  // namespace privgrad::core

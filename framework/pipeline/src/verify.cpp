@@ -1,0 +1,449 @@
+#include "privgrad/pipeline/verify.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+
+#include "ledger_check.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/yaml.hpp"
+#include "privgrad/pipeline/data_commitment.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/pipeline/schedule_record.hpp"
+#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/evidence.hpp"
+#include "privgrad/trust/json_depth.hpp"
+#include "run_output.hpp"
+#include "second_accountant.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+// What runs write stays far below these.
+constexpr std::size_t kMostDocument = std::size_t{64} << 20;
+constexpr std::size_t kMostHeader = std::size_t{64} << 20;
+constexpr int kDeepest = 64;
+
+Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files) {
+  const std::string text = directory.read("manifest.yaml", kMaxYamlBytes);
+  return parse_manifest(text, directory.path() / "manifest.yaml", {}, catalog, files);
+}
+
+Json object_of(const RecordDirectory& directory, const std::string& name) {
+  const std::string text = directory.read(name, kMostDocument);
+  if (nested_deeper_than(kDeepest, text)) throw IoError(name + ": is nested too deep");
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw IoError(name + ": holds no JSON object");
+  return json;
+}
+
+/// The first line of a text that may have many.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+/// The member of two objects by which they differ.
+std::string first_difference(const Json& said, const Json& derived) {
+  for (const auto& [key, value] : derived.items()) {
+    if (!said.contains(key) || !nearly_equal(said.at(key), value)) return key;
+  }
+  for (const auto& [key, value] : said.items()) {
+    if (!derived.contains(key)) return key;
+  }
+  return "";
+}
+
+class Verifier {
+ public:
+  Verifier(const RecordDirectory& directory, const Catalog& catalog,
+           std::optional<std::size_t> client)
+      : directory_(directory), catalog_(catalog), client_(client), checker_(result_.problems) {}
+
+  Verification verify() {
+    const Evidence evidence = read_evidence(directory_);
+    result_.problems = evidence.problems;
+    result_.seals = evidence.seals();
+    // Names and numbers of clients are what the caller asked for, not what the directory says.
+    if (client_ && !directory_.has("ledgers/client-" + std::to_string(*client_) + ".jsonl")) {
+      throw ConfigError("there is no client " + std::to_string(*client_) + " with a ledger in " +
+                        directory_.path().string());
+    }
+    attempt("manifest.yaml", [&] { make_plan_again(); });
+    if (!plan_) return std::move(result_);
+    if (manifest_->noise_off) {
+      problem("manifest.yaml: noise is off: there is no guarantee to verify");
+      return std::move(result_);
+    }
+    if (check_ledgers(evidence)) {
+      attempt("ledger", [&] { derive(evidence); });
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void problem(std::string what) {
+    auto& all = result_.problems;
+    if (std::find(all.begin(), all.end(), what) == all.end()) all.push_back(std::move(what));
+  }
+  void note(std::string what) { result_.notes.push_back(std::move(what)); }
+
+  /// What the files make fail is a problem of theirs.
+  void attempt(const std::string& file, const std::function<void()>& action) {
+    try {
+      action();
+    } catch (const IoError& failure) {
+      problem(first_line(failure.what()));
+    } catch (const Error& failure) {
+      problem(file + ": cannot be derived again: " + first_line(failure.what()));
+    } catch (const Json::exception& failure) {
+      problem(file + ": is not what a run writes: " + failure.what());
+    }
+  }
+
+  void make_plan_again() {
+    manifest_ =
+        std::make_unique<Manifest>(manifest_of(directory_, catalog_, DataFiles::may_be_missing));
+    PublicFacts facts;
+    try {
+      facts = facts_from_json(directory_.read("facts.json", kMostDocument));
+    } catch (const ConfigError& failure) {
+      throw IoError(std::string("facts.json: ") + failure.what());
+    }
+    plan_ = make_plan(*manifest_, facts);
+  }
+
+  // ---- the ledgers
+
+  bool has_client_ledgers() const { return plan_->federated && !plan_->federated->at_server; }
+
+  /// The ledgers that a run of this plan has: all of them, and no other.
+  bool check_ledgers(const Evidence& evidence) {
+    const std::size_t wanted = has_client_ledgers() ? plan_->federated->clients.size() : 1;
+    const auto name_of = [&](std::size_t i) {
+      return has_client_ledgers() ? "ledgers/client-" + std::to_string(i) + ".jsonl"
+                                  : std::string("ledger.jsonl");
+    };
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < wanted; ++i) {
+      const auto it =
+          std::find_if(evidence.ledgers.begin(), evidence.ledgers.end(),
+                       [&](const NamedLedger& ledger) { return ledger.name == name_of(i); });
+      if (it == evidence.ledgers.end()) {
+        if (!directory_.has(name_of(i))) problem(name_of(i) + ": is missing");
+        continue;
+      }
+      ++found;
+      check_ledger(*it, i);
+    }
+    if (evidence.ledgers.size() > found)
+      problem("ledgers: holds ledgers of no client that the run has");
+    return found == wanted && accounts_.size() == wanted;
+  }
+
+  void check_ledger(const NamedLedger& ledger, std::size_t i) {
+    const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
+    Json facts = ledger_facts(*plan_, has_client_ledgers() ? std::optional(i) : std::nullopt);
+    facts["type"] = "open";
+    facts["accountant"] = manifest_->accountant.component->full_name();
+    facts["target_epsilon"] =
+        manifest_->target_epsilon ? Json(*manifest_->target_epsilon) : Json(nullptr);
+    facts["target_delta"] = manifest_->target_delta;
+    if (auto account = checker_.check(ledger, own, facts)) accounts_.push_back(std::move(*account));
+    check_commitment(ledger);
+  }
+
+  /// All ledgers of a run are of the same data.
+  void check_commitment(const NamedLedger& ledger) {
+    const Json& first = ledger.contents.facts;
+    if (!first.is_object()) return;
+    const Json value = first.value("data_commitment", Json());
+    DataCommitment said;
+    if (value.is_string()) said.value = value.get<std::string>();
+    said.why_not = first.value("no_data_commitment", Json("")).is_string()
+                       ? first.value("no_data_commitment", std::string())
+                       : std::string();
+    if (!commitment_) commitment_ = said;
+    if (commitment_->value != said.value)
+      problem(ledger.name + ":1: is bound to other data than the ledger before it");
+  }
+
+  // ---- what they come to
+
+  const LedgerAccount& fullest() const { return accounts_[fullest_client()]; }
+  /// As the run itself: the first of the largest.
+  std::size_t fullest_client() const {
+    std::size_t most = 0;
+    for (std::size_t i = 1; i < accounts_.size(); ++i) {
+      if (accounts_[i].spent.value > accounts_[most].spent.value) most = i;
+    }
+    return most;
+  }
+
+  bool is_accounted_in_full() const {
+    return plan_->is_accounted_in_full || fullest().status == RunStatus::diverged;
+  }
+
+  Outcome outcome() {
+    const LedgerAccount& account = fullest();
+    Outcome outcome;
+    outcome.status = account.status;
+    for (const LedgerAccount& one : accounts_)
+      outcome.steps = std::max(outcome.steps, one.steps_done);
+    outcome.paid = {.charged = account.steps, .accounted = account.steps};
+    outcome.epsilon = account.spent;
+    outcome.data = commitment_.value_or(DataCommitment{});
+    if (plan_->noise_adapts) {
+      outcome.noise = account.noise;
+      outcome.epsilon = plan_->epsilon();
+    } else if (is_accounted_in_full()) {
+      outcome.paid.accounted = plan_->affordable_steps;
+      outcome.epsilon = of_all_steps(*plan_);
+    } else if (has_client_ledgers()) {
+      outcome.client = fullest_client();
+    }
+    return outcome;
+  }
+
+  void derive(const Evidence& evidence) {
+    for (const LedgerAccount& one : accounts_) {
+      if (one.status != accounts_.front().status)
+        problem("ledgers: say of one run that it ended in different ways");
+    }
+    const Outcome made = outcome();
+    ask_accountants(made);
+    // A run that was cut off has a statement of what it could have come to.
+    const bool is_closed = made.status != RunStatus::unfinished;
+    if (!is_closed) return;
+    attempt("statement.json", [&] { check_statement(made); });
+    attempt("schedules.json", [&] { check_schedules(made); });
+    attempt("summary.json", [&] { check_summary(made); });
+    attempt("model.safetensors", [&] { check_model(made, evidence); });
+    attempt("metrics.jsonl", [&] { check_last_metrics(); });
+    tell_limits();
+  }
+
+  void ask_accountants(const Outcome& made) {
+    const LedgerAccount& account = client_ ? accounts_[*client_] : fullest();
+    const bool in_full = is_accounted_in_full() || plan_->noise_adapts;
+    const Plan& own = client_ ? *plan_->federated->clients[*client_].plan : *plan_;
+    const PrivacyAnswer named =
+        client_ ? (in_full ? of_all_steps(own) : account.spent) : made.epsilon;
+    if (std::isfinite(named.value)) result_.epsilon = named.value;
+    result_.delta = manifest_->target_delta;
+    add_accountant(manifest_->accountant.component->full_name(), "named", named);
+    // What is stated in full is the cost of all that was planned.
+    std::vector<Event> costs = account.costs;
+    if (is_accounted_in_full()) {
+      costs.clear();
+      for (const Charge& charge : own.beside) costs.push_back(charge.cost);
+      for (std::uint64_t i = 0; i < own.affordable_steps; ++i) costs.push_back(own.charges[i].cost);
+    }
+    std::vector<std::string> refusals;
+    const auto answers =
+        second_answers(*manifest_, catalog_, costs, plan_->noise_adapts.has_value(), refusals);
+    for (const SecondAnswer& second : answers) {
+      if (!second.epsilon.lower || own.charges_are_bounds || plan_->noise_adapts) continue;
+      if (*second.epsilon.lower > named.value * (1.0 + 1e-9)) {
+        problem("ledger: the accountants contradict each other: " + second.name +
+                " proves that epsilon is at least " + format_number(*second.epsilon.lower) +
+                ", the named one that it is at most " + format_number(named.value));
+      }
+    }
+    if (!answers.empty())
+      return add_accountant(answers.front().name, "second", answers.front().epsilon);
+    std::string why = "no second accountant has a proof about these events";
+    for (const std::string& refusal : refusals) why += "; " + first_line(refusal);
+    note(why);
+  }
+
+  void add_accountant(const std::string& name, const char* role, const PrivacyAnswer& answer) {
+    result_.accountants[name] = {{"role", role},
+                                 {"epsilon", json_number(answer.value)},
+                                 {"lower", answer.lower ? json_number(*answer.lower) : Json()},
+                                 {"bound", to_text(answer.bound)},
+                                 {"note", answer.note}};
+  }
+
+  // ---- what the run left
+
+  void check_statement(const Outcome& made) {
+    Json said = object_of(directory_, "statement.json");
+    statement_ = privacy_statement(*plan_, made);
+    Json derived = statement_;
+    check_versions(said.value("versions", Json()), derived.at("versions"));
+    said.erase("versions");
+    derived.erase("versions");
+    if (const std::string key = first_difference(said, derived); !key.empty()) {
+      problem("statement.json: says '" + key +
+              "' otherwise than the plan and the ledgers, derived again");
+    }
+  }
+
+  /// The lock file says by hash which plugins the run had; those of this program may be others.
+  void check_versions(const Json& said, const Json& now) {
+    const std::string lock = directory_.read("privgrad.lock", kMostDocument);
+    if (!said.is_object() || !said.contains("plugins") || !said.at("plugins").is_array()) {
+      problem("statement.json: does not say which plugins the run had");
+      return;
+    }
+    for (const Json& plugin : said.at("plugins")) {
+      const std::string hash = plugin.at("sha256").get<std::string>();
+      // Runs of programs that load no files, such as tests, have an empty lock file.
+      if (!lock.empty() && lock.find("\"" + hash + "\"") == lock.npos) {
+        problem("statement.json: names a plugin " + plugin.at("name").dump() +
+                " that privgrad.lock does not have");
+      }
+    }
+    if (said == now) return;
+    note(
+        "the plugins or the program are not the files that the run had (statement.json, "
+        "versions); what was derived again was derived by those that are loaded now");
+  }
+
+  void check_schedules(const Outcome& made) {
+    const Json said = object_of(directory_, "schedules.json");
+    if (const std::string key = first_difference(said, schedule_record(*plan_, made)); !key.empty())
+      problem("schedules.json: says '" + key + "' otherwise than the plan, made again");
+  }
+
+  void check_summary(const Outcome& made) {
+    const Json said = object_of(directory_, "summary.json");
+    Json derived = summary_of(*plan_, made, statement_);
+    if (said.value("statement", Json()) != object_of(directory_, "statement.json"))
+      problem("summary.json: holds another statement than statement.json");
+    derived.erase("statement");
+    derived.erase("privgrad");
+    for (const auto& [key, value] : derived.items()) {
+      if (said.contains(key) && nearly_equal(said.at(key), value)) continue;
+      problem("summary.json: says '" + key +
+              "' otherwise than the plan and the ledgers, derived again");
+      return;
+    }
+    summary_metrics_ = said.value("metrics", Json());
+  }
+
+  /// The summary's metrics are the last that were measured.
+  void check_last_metrics() {
+    const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
+    const std::size_t end = lines.empty() ? 0 : lines.rfind('\n', lines.size() - 2);
+    const std::string last = lines.substr(end == lines.npos ? 0 : end + (lines.empty() ? 0 : 1));
+    if (nested_deeper_than(kDeepest, last)) throw IoError("metrics.jsonl: is nested too deep");
+    const Json json = Json::parse(last, nullptr, false);
+    for (const auto& [key, value] : summary_metrics_.items()) {
+      if (json.is_object() && json.value(key, Json()) == value) continue;
+      problem("summary.json: says '" + key + "' otherwise than the last line of metrics.jsonl");
+      return;
+    }
+  }
+
+  void check_model(const Outcome& made, const Evidence& evidence) {
+    const std::string name = "model.safetensors";
+    std::uint64_t length = 0;
+    const std::string begin = directory_.read_beginning(name, sizeof length);
+    if (begin.size() < sizeof length) throw IoError(name + ": is cut off");
+    for (int i = 7; i >= 0; --i)
+      length = (length << 8) | static_cast<unsigned char>(begin[static_cast<std::size_t>(i)]);
+    if (length > kMostHeader) throw IoError(name + ": has a header that no run writes");
+    const std::string text =
+        directory_.read_beginning(name, sizeof length + length).substr(sizeof length);
+    if (text.size() < length || nested_deeper_than(kDeepest, text))
+      throw IoError(name + ": has a header that no run writes");
+    const Json header = Json::parse(text, nullptr, false);
+    if (!header.is_object()) throw IoError(name + ": has a header that no run writes");
+    std::vector<std::pair<std::string, std::string>> opened;
+    for (const NamedLedger& ledger : evidence.ledgers)
+      opened.emplace_back(ledger.name, ledger.contents.first_hash);
+    std::map<std::string, std::string> derived =
+        model_metadata(*plan_, made, statement_, joint_hash(opened));
+    Json said = header.value("__metadata__", Json());
+    if (!said.is_object()) throw IoError(name + ": has no metadata");
+    derived.erase("privgrad");
+    said.erase("privgrad");
+    if (const std::string key = differing_text(said, derived); !key.empty()) {
+      problem(name + ": its metadata says '" + key +
+              "' otherwise than the plan and the ledgers, derived again");
+    }
+    if (directory_.size(name) != sizeof length + length + sizeof(float) * plan_->parameters)
+      problem(name + ": does not hold as many parameters as the plan has");
+  }
+
+  /// Of two objects of texts; a number that is written out may differ by a rounding.
+  static std::string differing_text(const Json& said,
+                                    const std::map<std::string, std::string>& derived) {
+    for (const auto& [key, value] : derived) {
+      const Json one = said.value(key, Json());
+      if (!one.is_string()) return key;
+      if (one == value) continue;
+      const Json a = Json::parse(one.get<std::string>(), nullptr, false);
+      const Json b = Json::parse(value, nullptr, false);
+      if (!a.is_number() || !b.is_number() || !nearly_equal(a, b)) return key;
+    }
+    return said.size() == derived.size() ? "" : "more than it should";
+  }
+
+  void tell_limits() {
+    if (plan_->noise_adapts) {
+      note(
+          "the noise followed what the run released, so that the noise of each step was read from "
+          "the ledger and not derived from the manifest; the guarantee is the budget, which every "
+          "line keeps");
+    }
+    if (has_client_ledgers() && plan_->federated->is_adaptive()) {
+      note(
+          "the local iterations followed what the run released; the guarantee is the cost of all "
+          "steps and estimates that were planned");
+    }
+    if (commitment_ && !commitment_->value) {
+      note("the run is bound to no data: " + (commitment_->why_not.empty()
+                                                  ? std::string("it does not say why")
+                                                  : commitment_->why_not));
+    }
+  }
+
+  const RecordDirectory& directory_;
+  const Catalog& catalog_;
+  std::optional<std::size_t> client_;
+  Verification result_;
+  LedgerChecker checker_;
+  std::unique_ptr<Manifest> manifest_;
+  std::optional<Plan> plan_;
+  std::vector<LedgerAccount> accounts_;
+  std::optional<DataCommitment> commitment_;
+  Json statement_, summary_metrics_;
+};
+
+}  // namespace
+
+Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
+                        std::optional<std::size_t> client) {
+  return Verifier(directory, catalog, client).verify();
+}
+
+std::vector<std::string> verify_data(const RecordDirectory& directory, const Catalog& catalog,
+                                     const std::filesystem::path& opening) {
+  const Manifest manifest = manifest_of(directory, catalog, DataFiles::are_there);
+  if (opening.empty() && !manifest.seed)
+    throw ConfigError("the run has no seed: its data is checked with --opening FILE");
+  const Opening secret = opening.empty() ? opening_of_seed(*manifest.seed) : read_opening(opening);
+  const auto setting = make_setting(manifest);
+  const RunData data = read_rows(manifest, *setting);
+  const std::string now = commitment_to(secret, data.train);
+  std::vector<std::string> problems;
+  const Evidence evidence = read_evidence(directory);
+  for (const NamedLedger& ledger : evidence.ledgers) {
+    const Json value = ledger.contents.facts.value("data_commitment", Json());
+    if (value == now) continue;
+    problems.push_back(
+        ledger.name + ":1: " +
+        (value.is_null() ? "is bound to no data" : "is not bound to this data with this opening"));
+    break;
+  }
+  if (evidence.ledgers.empty()) problems.emplace_back("ledger.jsonl: is missing");
+  return problems;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace privgrad::core {
+
+/// A directory that somebody else may have written: only regular files inside it are read, no
+/// link is followed, nothing is waited for, and nothing is read beyond a limit.
+/// Threads: const functions may run concurrently.
+class RecordDirectory {
+ public:
+  /// \throws IoError if it is no directory that can be read.
+  explicit RecordDirectory(std::filesystem::path path);
+  /// A folder inside another one.
+  /// \throws IoError as above, also for a link.
+  RecordDirectory(const RecordDirectory& parent, std::string_view name);
+  RecordDirectory(const RecordDirectory&) = delete;
+  RecordDirectory& operator=(const RecordDirectory&) = delete;
+  ~RecordDirectory();
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Whether there is anything of that name, of whatever kind.
+  /// \param name  below the directory: "ledger.jsonl", "ledgers/client-0.jsonl".
+  bool has(std::string_view name) const;
+
+  /// \returns the whole file.
+  /// \throws IoError "NAME: what is wrong" if it is missing, no regular file, or longer.
+  std::string read(std::string_view name, std::size_t most_bytes) const;
+
+  /// \returns the file's beginning, and all of it if it is not longer.
+  /// \throws IoError as read().
+  std::string read_beginning(std::string_view name, std::size_t bytes) const;
+
+  /// \throws IoError as read().
+  std::uint64_t size(std::string_view name) const;
+
+  /// \returns the SHA-256 of the file; nothing if there is none.
+  /// \throws IoError as read().
+  std::optional<std::string> sha256(std::string_view name) const;
+
+  /// \returns the names in a folder of the directory, sorted; none if there is no such folder.
+  /// \throws IoError if there are more than `most`.
+  std::vector<std::string> names(std::string_view folder, std::size_t most) const;
+
+ private:
+  class File;
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace privgrad::core

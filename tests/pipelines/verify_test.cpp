@@ -1,0 +1,385 @@
+#include "verify.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+
+using namespace verify;
+
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+struct Kind {
+  const char* manifest;
+  Overrides overrides;
+};
+
+/// Every way in which a run charges.
+const std::vector<Kind> kKinds{
+    {kCentral, {}},
+    {kCentral, {"seed=null"}},
+    {kCentral, {"privacy.adjacency=zero_out", "privacy.accountant=pld"}},
+    {kCentral, {"sampler={kind: fixed_size, batch_size: 20}", "privacy.adjacency=replace_one"}},
+    {kCentral, {"schedules.noise_multiplier=1", "steps=200"}},
+    {kCentral, {"clipping={kind: adaptive}"}},
+    {kCentral, {"privacy.target_epsilon=null", "schedules.noise_multiplier=2"}},
+    {kCentral, {"data.size=150", "aggregator={kind: gaussian, arithmetic: float}"}},
+    {kCentral, {"output=random_iterate"}},
+    {kCorrelated, {}},
+    {kCorrelated, {"seed=7"}},
+    {kCorrelated,
+     {"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
+      "optimizer={kind: normalized_sgd}", "sampler.fresh=false",
+      "schedules={clip_norm: 1.0, learning_rate: 0.02}", "steps=80"}},
+    {kAdaptive, {}},
+    {kAdaptive,
+     {"schedules.noise_multiplier={kind: validation, initial: 20, every: 5, threshold: 0.01, "
+      "factor: 0.8}"}},
+    {kFederated, {}},
+    {kFederated, {"seed=null", "federated.client_drop_rate=0.3"}},
+    {kFederated, {"federated.local_iterations={kind: ali_dpfl}", "federated.rounds=8"}},
+    {kFederated,
+     {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+      "privacy.target_epsilon=200"}},
+    {kFederated, {"federated.partition={kind: dirichlet, alpha: 1}"}},
+};
+
+/// The numbers of a text: where each begins.
+std::vector<std::size_t> numbers_in(const std::string& text) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins = std::isdigit(static_cast<unsigned char>(text[i])) != 0 &&
+                        (i == 0 || std::isalnum(static_cast<unsigned char>(text[i - 1])) == 0);
+    if (begins) places.push_back(i);
+  }
+  return places;
+}
+
+/// A run to edit: what a test changes is put back.
+class Edited {
+ public:
+  explicit Edited(fs::path run) : run_(std::move(run)) {}
+
+  /// \returns what is wrong with the run while `file` holds this.
+  std::string problems_with(const std::string& file, const std::string& text) const {
+    const std::string before = read_file(run_ / file);
+    write_file(run_ / file, text);
+    const auto result = check(run_);
+    write_file(run_ / file, before);
+    return all_of(result.problems);
+  }
+
+  std::string problems_without(const std::string& file) const {
+    fs::rename(run_ / file, run_ / "kept");
+    const auto result = check(run_);
+    fs::rename(run_ / "kept", run_ / file);
+    return all_of(result.problems);
+  }
+
+  const fs::path& path() const { return run_; }
+
+ private:
+  fs::path run_;
+};
+
+}  // namespace
+
+TEST_CASE("every kind of run verifies from its files alone", "[verify]") {
+  for (const Kind& kind : kKinds) {
+    INFO(kind.manifest << all_of(kind.overrides));
+    Experiment experiment(kind.manifest, kind.overrides);
+    const auto result = experiment.run();
+    const auto verified = check(experiment.run_dir());
+    INFO(all_of(verified.problems));
+    CHECK(verified.verified());
+    REQUIRE(verified.epsilon.has_value());
+    CHECK(*verified.epsilon == result.epsilon.value);
+    CHECK(verified.delta == 1e-5);
+    REQUIRE_FALSE(verified.accountants.empty());
+    for (const auto& [name, answer] : verified.accountants.items()) {
+      INFO(name);
+      CHECK(answer.at("bound") != "estimate");
+    }
+  }
+}
+
+TEST_CASE("a run that diverged verifies as what all of its steps would have cost", "[verify]") {
+  Experiment experiment(kCentral, {"schedules.learning_rate=1e38", "schedules.clip_norm=1e10"});
+  const auto result = experiment.run();
+  REQUIRE(result.status == core::RunStatus::diverged);
+  const auto verified = check(experiment.run_dir());
+  INFO(all_of(verified.problems));
+  CHECK(verified.verified());
+  CHECK(verified.epsilon == result.epsilon.value);
+}
+
+TEST_CASE("no data is needed to verify a run", "[verify]") {
+  Experiment experiment(kCentral, {"data={kind: csv, train: rows.csv, target: y}"});
+  std::string rows = "a,b,y\n";
+  for (int i = 0; i < 50; ++i)
+    rows +=
+        std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 2) + "\n";
+  write_file(experiment.dir() / "rows.csv", rows);
+  experiment.run();
+  fs::remove(experiment.dir() / "rows.csv");
+  const auto verified = check(experiment.run_dir());
+  INFO(all_of(verified.problems));
+  CHECK(verified.verified());
+}
+
+TEST_CASE("without noise there is no guarantee to verify", "[verify]") {
+  Experiment experiment(kCentral, {"privacy.noise=off"});
+  experiment.run();
+  CHECK(check(experiment.run_dir()).problems ==
+        std::vector<std::string>{"manifest.yaml: noise is off: there is no guarantee to verify"});
+}
+
+TEST_CASE("a client's guarantee is that of its own ledger", "[verify]") {
+  Experiment experiment(kFederated);
+  experiment.run();
+  const core::RecordDirectory run(experiment.run_dir());
+  for (std::size_t client = 0; client < 3; ++client) {
+    const auto verified = core::verify_run(run, house(), client);
+    const auto ledger = core::read_ledger(experiment.run_dir() / "ledgers" /
+                                          ("client-" + std::to_string(client) + ".jsonl"));
+    CHECK(verified.verified());
+    CHECK(verified.epsilon == ledger.releases.back().epsilon);
+  }
+  CHECK_THROWS_AS(core::verify_run(run, house(), 3), ConfigError);
+}
+
+TEST_CASE("a number that is changed in any file is seen, and its file is named", "[verify]") {
+  // Of each file at most so many, evenly spread.
+  constexpr std::size_t kMost = 8;
+  for (const Kind& kind :
+       {kKinds[0], Kind{kFederated, {}}, Kind{kCorrelated, {}}, Kind{kAdaptive, {}}}) {
+    Experiment experiment(kind.manifest, kind.overrides);
+    experiment.run();
+    const Edited run(experiment.run_dir());
+    for (const std::string& file : files_of(run.path())) {
+      const std::string text = read_file(run.path() / file);
+      const std::vector<std::size_t> places = file == "model.safetensors"
+                                                  ? std::vector<std::size_t>{text.size() - 1}
+                                                  : numbers_in(text);
+      const std::size_t stride = std::max<std::size_t>(1, places.size() / kMost);
+      for (std::size_t i = 0; i < places.size(); i += stride) {
+        std::string changed = text;
+        changed[places[i]] = changed[places[i]] == '7' ? '8' : '7';
+        INFO(file << " at " << places[i]);
+        CHECK_THAT(run.problems_with(file, changed), ContainsSubstring(file));
+      }
+    }
+  }
+}
+
+TEST_CASE("a line that is cut, dropped, moved, doubled or added is seen", "[verify]") {
+  for (const Kind& kind : {kKinds[0], Kind{kFederated, {}}, Kind{kAdaptive, {}}}) {
+    Experiment experiment(kind.manifest, kind.overrides);
+    experiment.run();
+    const Edited run(experiment.run_dir());
+    for (const std::string& file : files_of(run.path())) {
+      if (!file.ends_with(".jsonl")) continue;
+      const std::vector<std::string> lines = lines_of(run.path() / file);
+      REQUIRE(lines.size() >= 2);
+      const auto text_of = [](const std::vector<std::string>& all) { return all_of(all); };
+      for (const std::size_t at : {std::size_t{0}, lines.size() / 2, lines.size() - 1}) {
+        INFO(file << ", line " << at + 1);
+        std::vector<std::string> dropped = lines, doubled = lines;
+        dropped.erase(dropped.begin() + static_cast<std::ptrdiff_t>(at));
+        doubled.insert(doubled.begin() + static_cast<std::ptrdiff_t>(at), lines[at]);
+        CHECK_THAT(run.problems_with(file, text_of(dropped)), ContainsSubstring(file));
+        CHECK_THAT(run.problems_with(file, text_of(doubled)), ContainsSubstring(file));
+      }
+      std::vector<std::string> swapped = lines;
+      std::swap(swapped[0], swapped[1]);
+      CHECK_THAT(run.problems_with(file, text_of(swapped)), ContainsSubstring(file));
+      const std::string text = text_of(lines);
+      CHECK_THAT(run.problems_with(file, text.substr(0, text.size() - 5)), ContainsSubstring(file));
+      CHECK_THAT(run.problems_with(file, text + "{}\n"), ContainsSubstring(file));
+      CHECK_THAT(run.problems_with(file, ""), ContainsSubstring(file));
+    }
+  }
+}
+
+TEST_CASE("a file that is deleted, or is that of another run, is seen", "[verify]") {
+  for (const char* manifest : {kCentral, kFederated, kCorrelated, kAdaptive}) {
+    Experiment experiment(manifest, {"seed=1"}), other(manifest, {"seed=2"});
+    experiment.run();
+    other.run();
+    const Edited run(experiment.run_dir());
+    for (const std::string& file : files_of(run.path())) {
+      INFO(manifest << file);
+      CHECK_THAT(run.problems_without(file), ContainsSubstring(file));
+      const std::string others = read_file(other.run_dir() / file);
+      if (others == read_file(run.path() / file)) continue;
+      CHECK(run.problems_with(file, others) != "");
+    }
+  }
+}
+
+TEST_CASE("all ledgers deleted is no run without noise", "[verify]") {
+  Experiment experiment(kFederated);
+  experiment.run();
+  fs::remove_all(experiment.run_dir() / "ledgers");
+  CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+             ContainsSubstring("ledgers/client-0.jsonl: is missing"));
+}
+
+TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify][privacy]") {
+  Experiment experiment(kCentral);
+  experiment.run();
+  const fs::path file = experiment.run_dir() / "ledger.jsonl";
+  const std::vector<Json> lines = json_lines(file);
+  const auto problems = [&](const auto& change) {
+    std::vector<Json> changed = lines;
+    change(changed);
+    write_chain(file, changed);
+    return all_of(check(experiment.run_dir()).problems);
+  };
+  // The model names the hash of the first line, so that this line cannot be changed alone.
+  CHECK(problems([](auto&) {}) == "");
+  CHECK_THAT(problems([](auto& all) { all[3]["event"]["of"]["noise_multiplier"] = 100.0; }),
+             ContainsSubstring("ledger.jsonl:4: is not the release that the plan charges"));
+  CHECK_THAT(problems([](auto& all) { all.erase(all.begin() + 5); }),
+             ContainsSubstring("ledger.jsonl:6: is not the release that the plan charges"));
+  CHECK_THAT(problems([](auto& all) { all.erase(all.begin() + 20); }),
+             ContainsSubstring("ledger.jsonl:21: does not say what the lines before it add up to"));
+  CHECK_THAT(problems([](auto& all) { all.insert(all.begin() + 20, all[20]); }),
+             ContainsSubstring("ledger.jsonl:22: is a release that is not planned"));
+  CHECK_THAT(problems([](auto& all) { all[20]["epsilon"] = 1.0; }),
+             ContainsSubstring("ledger.jsonl:21: says that epsilon is 1 so far"));
+  CHECK_THAT(problems([](auto& all) { all[20]["delta"] = 1e-6; }),
+             ContainsSubstring("ledger.jsonl:21: says another delta"));
+  CHECK_THAT(problems([](auto& all) { all[20]["bound"] = "exact"; }),
+             ContainsSubstring("ledger.jsonl:21: says another delta or bound"));
+  CHECK_THAT(problems([](auto& all) { all[0]["target_epsilon"] = 5.0; }),
+             ContainsSubstring("ledger.jsonl:1: says 'target_epsilon' otherwise"));
+  CHECK_THAT(problems([](auto& all) { all[0]["name"] = "another"; }),
+             ContainsSubstring("ledger.jsonl:1: says 'name' otherwise"));
+  CHECK_THAT(problems([](auto& all) { all[0]["data_commitment"] = nullptr; }),
+             ContainsSubstring("statement.json: says 'data_commitment' otherwise"));
+  CHECK_THAT(problems([](auto& all) { all[0]["mood"] = "good"; }),
+             ContainsSubstring("model.safetensors: its metadata says 'ledger' otherwise"));
+  CHECK_THAT(problems([](auto& all) { all[21]["steps_done"] = 21; }),
+             ContainsSubstring("steps were made which were not paid for"));
+  CHECK_THAT(problems([](auto& all) { all[21]["steps_done"] = 19; }),
+             ContainsSubstring("not all of its steps were made"));
+  CHECK_THAT(problems([](auto& all) { all[21]["status"] = "interrupted"; }),
+             ContainsSubstring("statement.json: says 'prose' otherwise") ||
+                 ContainsSubstring("statement.json: says 'status' otherwise") ||
+                 ContainsSubstring("statement.json: says 'short' otherwise"));
+  CHECK_THAT(problems([](auto& all) { all[21]["files"].erase("metrics.jsonl"); }),
+             ContainsSubstring("the last line does not bind the files of a run"));
+  CHECK_THAT(problems([](auto& all) {
+               all[0]["binds"]["../../etc/passwd"] = all[0]["binds"]["facts.json"];
+             }),
+             ContainsSubstring("the first line does not bind the files of a run"));
+}
+
+TEST_CASE("a statement that is bound anew is held against the ledger", "[verify][privacy]") {
+  Experiment experiment(kCentral);
+  experiment.run();
+  const fs::path run = experiment.run_dir();
+  const std::vector<Json> lines = json_lines(run / "ledger.jsonl");
+  struct Case {
+    const char* file;
+    const char* key;
+    Json value;
+  };
+  const Case cases[] = {{"statement.json", "epsilon", 1.0},
+                        {"statement.json", "charged_steps", 10},
+                        {"statement.json", "delta", 1e-9},
+                        {"statement.json", "adjacency", "zero_out"},
+                        {"statement.json", "unaccounted", Json::array()},
+                        {"statement.json", "dataset_size", 100000},
+                        {"statement.json", "stain", ""},
+                        {"summary.json", "epsilon", 1.0},
+                        {"summary.json", "steps", 10},
+                        {"summary.json", "unaccounted", Json::array()},
+                        {"summary.json", "reproducible", false},
+                        {"schedules.json", "steps", 10},
+                        {"facts.json", "dataset_size", 20000},
+                        {"facts.json", "has_test_rows", false},
+                        {"facts.json", "first_rows_only", true}};
+  for (const Case& one : cases) {
+    INFO(one.file << " " << one.key);
+    const std::string before = read_file(run / one.file);
+    Json json = Json::parse(before);
+    REQUIRE(json.at(one.key) != one.value);
+    json[one.key] = one.value;
+    const bool is_first = std::string(one.file) == "facts.json";
+    const std::string text = json.dump(is_first ? -1 : 2) + "\n";
+    write_file(run / one.file, text);
+    std::vector<Json> bound = lines;
+    (is_first ? bound.front()["binds"] : bound.back()["files"])[one.file] = core::sha256_hex(text);
+    write_chain(run / "ledger.jsonl", bound);
+    const auto result = check(run);
+    CHECK_FALSE(result.verified());
+    write_file(run / one.file, before);
+  }
+  write_chain(run / "ledger.jsonl", lines);
+  CHECK(check(run).verified());
+}
+
+TEST_CASE("noise that adapts is held to its rules", "[verify][privacy]") {
+  Experiment experiment(kAdaptive);
+  experiment.run();
+  const fs::path file = experiment.run_dir() / "ledger.jsonl";
+  const std::vector<Json> lines = json_lines(file);
+  const auto check_at = std::find_if(lines.begin(), lines.end(),
+                                     [](const Json& line) { return line.contains("what"); });
+  REQUIRE(check_at != lines.end());
+  const auto index = check_at - lines.begin();
+  // A measurement that nobody paid for.
+  std::vector<Json> changed = lines;
+  changed.erase(changed.begin() + index);
+  write_chain(file, changed);
+  CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+             ContainsSubstring("is a release that is not planned"));
+  // A step that is charged less than its noise costs.
+  changed = lines;
+  changed[2]["event"]["noise_multiplier"] = 1000.0;
+  write_chain(file, changed);
+  CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+             ContainsSubstring("ledger.jsonl:3: is not the release that the plan charges"));
+}
+
+TEST_CASE("a run that was cut off is not closed, and says what it paid for", "[verify]") {
+  Experiment experiment(kCentral);
+  experiment.run();
+  const fs::path run = experiment.run_dir();
+  std::vector<std::string> lines = lines_of(run / "ledger.jsonl");
+  lines.resize(11);
+  write_lines(run / "ledger.jsonl", lines);
+  for (const char* file : {"summary.json", "model.safetensors"}) fs::remove(run / file);
+  const auto result = check(run);
+  CHECK_THAT(all_of(result.problems), ContainsSubstring("ledger.jsonl: is not closed"));
+  REQUIRE(result.epsilon.has_value());
+  CHECK(*result.epsilon == core::read_ledger(run / "ledger.jsonl").releases.back().epsilon);
+}
+
+TEST_CASE("links, pipes and files without end are not read", "[verify]") {
+  for (const char* name : {"manifest.yaml", "facts.json", "ledger.jsonl", "statement.json",
+                           "summary.json", "model.safetensors", "metrics.jsonl"}) {
+    Experiment experiment(kCentral);
+    experiment.run();
+    const fs::path file = experiment.run_dir() / name;
+    INFO(name);
+    fs::rename(file, experiment.dir() / "elsewhere");
+    fs::create_symlink(experiment.dir() / "elsewhere", file);
+    CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+               ContainsSubstring(std::string(name) + ": is a link, which is not followed"));
+    fs::remove(file);
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    CHECK_THAT(all_of(check(experiment.run_dir()).problems),
+               ContainsSubstring(std::string(name) + ": is no regular file"));
+    fs::remove(file);
+    fs::create_directory(file);
+    CHECK_THAT(all_of(check(experiment.run_dir()).problems), ContainsSubstring(name));
+    fs::remove(file);
+    write_file(file, std::string(300'000, '['));
+    CHECK_THAT(all_of(check(experiment.run_dir()).problems), ContainsSubstring(name));
+  }
+}
