@@ -18,9 +18,9 @@ std::set<std::string> names_in(const fs::path& directory) {
 /// All of it is of the run with this seed, and nothing else is there.
 void check_is_whole(const fs::path& directory, std::uint64_t seed) {
   CHECK(names_in(directory) ==
-        std::set<std::string>{"ledger.jsonl", "manifest.yaml", "metrics.jsonl", "model.safetensors",
-                              "privgrad.lock", "report.html", "schedules.json", "statement.json",
-                              "summary.json"});
+        std::set<std::string>{"facts.json", "ledger.jsonl", "manifest.yaml", "metrics.jsonl",
+                              "model.safetensors", "privgrad.lock", "report.html", "schedules.json",
+                              "statement.json", "summary.json"});
   CHECK_THAT(read_file(directory / "manifest.yaml"),
              ContainsSubstring("\nseed: " + std::to_string(seed) + "\n"));
   CHECK(line_count(read_file(directory / "ledger.jsonl")) == 14);

@@ -101,7 +101,7 @@ TEST_CASE("an event may come through a pipe") {
   CHECK(Json::parse(outcome.out).at("epsilon") > 0.0);
 }
 
-TEST_CASE("short of memory, a run ends with one line or not at all") {
+TEST_CASE("short of memory, a run says what is wrong, and ends") {
   const Cli cli;
   for (const char* kilobytes : {"20000", "40000", "60000", "80000", "120000", "240000"}) {
     Call call = cli.prepare({});
@@ -114,7 +114,8 @@ TEST_CASE("short of memory, a run ends with one line or not at all") {
     CHECK(outcome.signal == 0);
     CHECK(outcome.exit_code != 124);  // timeout ended it
     if (outcome.exit_code == 0) continue;
-    CHECK(lines_of_errors(outcome.err) == 1);
+    // Several where the manifest names plugins that there was no room for.
+    CHECK(lines_of_errors(outcome.err) >= 1);
     CHECK(outcome.out == "");
   }
 }

@@ -50,9 +50,16 @@ TEST_CASE("what a data source says of itself cannot steer the terminal") {
 
 TEST_CASE("what release mode refuses is named without steering the terminal") {
   const Cli cli;
-  const Outcome outcome = cli(with_fixture(
-      cli, "steers_terminal",
-      {"plan", "small.yaml", "--set", "data={kind: steering, size: 4}", "--set", "mode=release"}));
+  const Json listed =
+      Json::parse(cli(with_fixture(cli, "steers_terminal", {"plugins", "list", "--json"})).out);
+  std::string hash;
+  for (const Json& plugin : listed.at("plugins")) {
+    if (plugin.at("plugin") == "test.steers_terminal") hash = plugin.at("sha256");
+  }
+  const Outcome outcome =
+      cli(with_fixture(cli, "steers_terminal",
+                       {"plan", "small.yaml", "--set", "data={kind: steering, size: 4}", "--set",
+                        "mode=release", "--set", "allow.plugins=[" + hash + "]"}));
   INFO(outcome.err);
   CHECK(outcome.exit_code == 3);
   CHECK(only_shows(outcome.err));

@@ -90,13 +90,13 @@ Value ManifestReader::read_account(Manifest& manifest, const Section& section, c
   if (folders_.empty()) return *node.find("account");  // nobody runs it, and nothing is charged
   const auto spec = std::find_if(section.params.begin(), section.params.end(),
                                  [](const ParamSpec& one) { return one.name == "account"; });
-  Value file = Value(Value::Object{});
-  file.set("account", *node.find("account"));
-  ManifestProblems missing(file_.string());
-  resolve_paths({*spec}, file, std::string(section.key), folders_, missing);
-  file = *file.find("account");
+  Value object = Value(Value::Object{});
+  object.set("account", *node.find("account"));
+  ManifestProblems with_missing = problems_;  // which has a better hint here
+  resolve_paths({*spec}, object, std::string(section.key), folders_, with_missing);
+  Value file = *object.find("account");
   const auto& path = std::get<std::string>(file.data());
-  if (!missing.empty()) {
+  if (with_missing.size() != problems_.size()) {
     problems_.add(file.mark, kWhere,
                   "is '" + path +
                       "', and there is no such file; an account is opened by `privgrad account "

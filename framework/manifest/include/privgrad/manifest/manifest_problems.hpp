@@ -40,6 +40,7 @@ class ManifestProblems {
   void add_yaml(const std::vector<Problem>& problems);
 
   bool empty() const noexcept { return entries_.empty(); }
+  std::size_t size() const noexcept { return entries_.size(); }
 
   /// "FILE:LINE:COLUMN", the place of another origin, or the file's name for a default.
   std::string position(Mark mark) const;
