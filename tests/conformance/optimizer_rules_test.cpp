@@ -4,6 +4,7 @@
 
 #include "broken.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/federated.hpp"
 #include "privgrad/optimizer.hpp"
 
 using namespace privgrad;
@@ -181,6 +182,49 @@ class Unsaved final : public Optimizer {
   Right inner_;
 };
 
+/// Steps are drawn to where the round began.
+struct RightlyAnchored : Right, Anchored {
+  using Right::Right;
+  void start(std::size_t parameters) override {
+    Right::start(parameters);
+    anchor_.assign(parameters, 0.0f);
+  }
+  void anchor(std::span<const float> parameters) override {
+    anchor_.assign(parameters.begin(), parameters.end());
+  }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    Right::step(parameters, gradient, context);
+    pull(parameters, anchor_);
+  }
+
+ protected:
+  static void pull(std::span<float> parameters, std::span<const float> to) {
+    for (std::size_t i = 0; i < parameters.size() && i < to.size(); ++i)
+      parameters[i] -= 0.01f * (parameters[i] - to[i]);
+  }
+  std::vector<float> anchor_;
+};
+struct BorrowsItsAnchor final : RightlyAnchored {
+  using RightlyAnchored::RightlyAnchored;
+  void anchor(std::span<const float> parameters) override { borrowed_ = parameters; }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    Right::step(parameters, gradient, context);
+    pull(parameters, borrowed_);
+  }
+
+ private:
+  std::span<const float> borrowed_;
+};
+struct KeepsItsFirstAnchor final : RightlyAnchored {
+  using RightlyAnchored::RightlyAnchored;
+  void start(std::size_t parameters) override { Right::start(parameters); }
+  void anchor(std::span<const float> parameters) override {
+    if (anchor_.empty()) anchor_.assign(parameters.begin(), parameters.end());
+  }
+};
+
 template <class Impl>
 Findings findings() {
   return findings_on<Optimizer, Impl>();
@@ -212,6 +256,16 @@ TEST_CASE("each rule of optimizers can fail") {
         findings<RestoresAnything>()},
        {"refuses_a_state_of_the_wrong_length", "changed the optimizer",
         findings<RestoresThenRefuses>()}});
+}
+
+TEST_CASE("each rule of anchored optimizers can fail") {
+  const Findings right = findings<RightlyAnchored>();
+  REQUIRE(find_rule(right, "anchor_is_copied") != nullptr);
+  CHECK(find_rule(right, "anchor_is_copied")->verdict == Verdict::passed);
+  CHECK(find_rule(right, "a_new_round_forgets_the_last_one")->verdict == Verdict::passed);
+  CHECK(find_rule(findings<BorrowsItsAnchor>(), "anchor_is_copied")->verdict == Verdict::failed);
+  CHECK(find_rule(findings<KeepsItsFirstAnchor>(), "a_new_round_forgets_the_last_one")->verdict ==
+        Verdict::failed);
 }
 
 TEST_CASE("an optimizer with a state that cannot be saved is told so") {

@@ -150,6 +150,21 @@ void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
+/// Each with its name, a number and the reason, and the same when it is asked again.
+void require_told(const AutoValues& chooser) {
+  const std::vector<AutoValue> told = chooser.auto_values();
+  const std::vector<AutoValue> again = chooser.auto_values();
+  require(again.size() == told.size(), "auto_values() differs when asked again");
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    require(!told[i].name.empty(), "auto_values() gave a value without a name");
+    require(std::isfinite(told[i].value),
+            "auto_values() gave " + format_number(told[i].value) + " for " + told[i].name);
+    require(!told[i].reason.empty(), "auto_values() gave no reason for " + told[i].name);
+    require(again[i].name == told[i].name && same_bits(again[i].value, told[i].value),
+            "auto_values() differs when asked again");
+  }
+}
+
 }  // namespace
 
 void check_aggregator(Checker& checker) {
@@ -219,6 +234,14 @@ void check_aggregator(Checker& checker) {
                                            ": calibration could not find a scale");
     }
   });
+  if (dynamic_cast<const AutoValues*>(checker.make<Aggregator>().get()) != nullptr) {
+    checker.rule("values_that_it_chose_are_told", [&] {
+      for (const std::uint64_t steps : kPlans) {
+        const auto aggregator = started(steps, 1.0);
+        require_told(dynamic_cast<const AutoValues&>(*aggregator));
+      }
+    });
+  }
   check_abilities(checker, *checker.make<Aggregator>());
   check_range_ends(checker, [&](const Params& params) {
     const auto aggregator = checker.make<Aggregator>(params);

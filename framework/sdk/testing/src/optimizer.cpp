@@ -1,10 +1,12 @@
 #include "privgrad/optimizer.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/federated.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -164,6 +166,36 @@ void check_memoryless(Checker& checker) {
   });
 }
 
+/// The rules of Anchored.
+void check_anchors(Checker& checker) {
+  const auto begin_round = [&](Optimizer& optimizer, std::uint64_t seed) {
+    optimizer.start(kSize);
+    dynamic_cast<Anchored&>(optimizer).anchor(normal_values(500 + seed, kSize));
+  };
+  const auto round = [&](std::uint64_t seed) {
+    const auto optimizer = checker.make<Optimizer>();
+    begin_round(*optimizer, seed);
+    return trained(checker, *optimizer);
+  };
+  checker.rule("anchor_is_copied", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    std::vector<float> anchor = normal_values(501, kSize);
+    optimizer->start(kSize);
+    dynamic_cast<Anchored&>(*optimizer).anchor(anchor);
+    std::fill(anchor.begin(), anchor.end(), std::numeric_limits<float>::quiet_NaN());
+    require(same_bits(trained(checker, *optimizer), round(1)),
+            "what was given to anchor() is looked at later");
+  });
+  checker.rule("a_new_round_forgets_the_last_one", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    begin_round(*optimizer, 2);
+    trained(checker, *optimizer, 2);
+    begin_round(*optimizer, 1);
+    require(same_bits(trained(checker, *optimizer), round(1)),
+            "after start() and anchor(), it still knows an earlier round");
+  });
+}
+
 }  // namespace
 
 void check_optimizer(Checker& checker) {
@@ -241,6 +273,8 @@ void check_optimizer(Checker& checker) {
   }
   if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
     check_linear_descent(checker);
+  if (dynamic_cast<const Anchored*>(checker.make<Optimizer>().get()) != nullptr)
+    check_anchors(checker);
   check_abilities(checker, *checker.make<Optimizer>());
   check_range_ends(checker, [&](const Params& params) {
     const auto optimizer = checker.make<Optimizer>(params);
