@@ -264,6 +264,19 @@ TEST_CASE("a run that diverges is one error line and exit code 1, with its recor
   CHECK(line_count(outcome.err) == 1);
 }
 
+TEST_CASE("a model whose loss is not finite is no success, though every step was made") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--set", "schedules.learning_rate=1e38", "--out",
+                                                  "out", "--json", "--quiet", "--set", "steps=1"});
+  CHECK(outcome.exit_code == 1);
+  const Json summary = Json::parse(outcome.out);
+  CHECK(summary.at("status") == "diverged");
+  CHECK(summary.at("steps") == 1);
+  CHECK(summary.at("metrics").at("train_loss").is_null());
+  CHECK_THAT(outcome.err, ContainsSubstring("the loss of the model is not finite"));
+  CHECK(cli({"verify", "out"}).exit_code == 0);
+}
+
 TEST_CASE("with --threads 1, one thread computes, libraries of plugins included") {
   const Cli cli;
   Call run = endless_run(cli);

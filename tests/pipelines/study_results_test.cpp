@@ -130,14 +130,33 @@ TEST_CASE("a metric that one run lacks is not compared, and its mean is not made
     const auto& json = results.at("arms").at(arm);
     CHECK(json.at("metrics").at("train_loss").at("mean").is_null());
     CHECK(json.at("versus_baseline").at("train_loss").at("p").is_null());
-    CHECK_THAT(words_of(results, 2 * (arm - 1)),
-               ContainsSubstring("was not measured in every run"));
+    CHECK_THAT(
+        words_of(results, 2 * (arm - 1)),
+        ContainsSubstring(arm == 1 ? "1 of 2 runs diverged" : "was not measured in every run"));
   }
   CHECK(results.at("arms").at(1).at("statuses") ==
         nlohmann::json({{"completed", 1}, {"diverged", 1}}));
   CHECK(results.at("arms").at(1).at("steps").at(1) == 7);
   // What is not known cannot be the best, however good its other runs are.
   CHECK(results.at("choice").at("best") == results.at("arms").at(0).at("name"));
+}
+
+TEST_CASE("an arm with a run that diverged is compared in nothing, however it was measured",
+          "[study]") {
+  auto runs = with_differences({-1, -1.01}, {-1, -1.01});
+  runs[1][0].status = "diverged";
+  const auto results = core::results_json(three_arms(), runs);
+  for (const char* metric : {"train_loss", "test_accuracy"}) {
+    const auto& arm = results.at("arms").at(1);
+    CHECK(arm.at("metrics").at(metric).at("mean").is_null());
+    CHECK(arm.at("versus_baseline").at(metric).at("p").is_null());
+  }
+  CHECK_THAT(words_of(results, 0), ContainsSubstring("is not compared: 1 of 2 runs diverged."));
+  CHECK(results.at("choice").at("best") == results.at("arms").at(2).at("name"));
+  runs[1][0].status = "completed";
+  runs[0][1].status = "diverged";
+  CHECK_THAT(words_of(core::results_json(three_arms(), runs), 0),
+             ContainsSubstring("1 of 2 runs of the baseline diverged."));
 }
 
 TEST_CASE("the best arm is the best by the first metric, in its direction", "[study]") {

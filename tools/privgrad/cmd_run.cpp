@@ -98,8 +98,11 @@ int conclude(const core::Plan& plan, const core::RunResult& result) {
     case core::RunStatus::unfinished:  // never returned by a run
       break;
     case core::RunStatus::diverged:
-      complain("error", "diverged after " + reached +
-                            ": the parameters are no longer finite; lower schedules.learning_rate");
+      complain("error",
+               "diverged after " + reached + ": the " +
+                   (core::has_finite_losses(result.metrics) ? "parameters are no longer finite"
+                                                            : "loss of the model is not finite") +
+                   "; lower schedules.learning_rate");
       return 1;
   }
   return 1;

@@ -414,6 +414,7 @@ class FederatedRun {
   }
 
   void close() {
+    result_.status = output_.status_of_model(result_.status);
     const std::string status(to_text(result_.status));
     const Ledger* fullest = fullest_ledger();
     ChargedSteps& paid = result_.paid;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "account_plan.hpp"
@@ -124,6 +125,7 @@ class Training {
       measured_at_.reset();
     }
     if (measured_at_ != result_.steps) report_progress();
+    result_.status = output_.status_of_model(result_.status);
   }
 
   /// \returns whether the step is paid for, and what chooses its noise. Nothing has been released
@@ -204,6 +206,11 @@ nlohmann::json to_json(const Metrics& metrics) {
             {"test_accuracy", optional_json(metrics.test_accuracy)}};
   if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
   return json;
+}
+
+bool has_finite_losses(const Metrics& metrics) {
+  return std::isfinite(metrics.train_loss.value_or(0.0)) &&
+         std::isfinite(metrics.test_loss.value_or(0.0));
 }
 
 RunResult run(const Plan& plan, const RunOptions& options) {

@@ -91,6 +91,11 @@ void RunOutput::report(Progress progress, const Json& more, const RunData& data,
   options_.on_progress(progress);
 }
 
+RunStatus RunOutput::status_of_model(RunStatus status) const {
+  if (status != RunStatus::completed && status != RunStatus::budget_exhausted) return status;
+  return has_finite_losses(last_metrics_) ? status : RunStatus::diverged;
+}
+
 /// Exact metrics on private rows are a release of their own: release mode has none of them.
 Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;

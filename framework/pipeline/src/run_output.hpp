@@ -42,6 +42,10 @@ class RunOutput {
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
+  /// How a run that came to its end has ended: as diverged if a loss of its last model that may be
+  /// shown is not finite. It was trained to the end all the same: a private loss decides nothing.
+  RunStatus status_of_model(RunStatus status) const;
+
   /// Writes statement, model and summary, and puts them into the result.
   /// \param more  members of the summary.
   /// \param close_ledgers  is given the hashes of all that the ledgers' last lines bind. The summary

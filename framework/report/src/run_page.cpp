@@ -107,7 +107,7 @@ class RunPage {
     if (status == "interrupted") return "Interrupted" + after + ": the model is the one so far.";
     if (status == "diverged") {
       return "Diverged" + after +
-             ": the parameters were no longer finite, and the model is the last that was.";
+             ": parameters or losses were not finite; the model is the last whose parameters were.";
     }
     return "Ended with status '" + status + "'" + after + ".";
   }

@@ -53,13 +53,17 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 // ---- statistics
 
-/// One metric of one arm, a value per seed; nothing if a run has none, or none that is finite.
+bool has_diverged(const RunRecord& run) { return run.status == "diverged"; }
+
+/// One metric of one arm, a value per seed; nothing if a run has diverged, has none, or none that is
+/// finite: what is left of such an arm says nothing about how good it is.
 std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
                                              const std::string& metric) {
   std::vector<double> values;
   for (const RunRecord& run : runs) {
     const auto found = run.metrics.find(metric);
-    if (found == run.metrics.end() || !found->second || !std::isfinite(*found->second)) {
+    if (has_diverged(run) || found == run.metrics.end() || !found->second ||
+        !std::isfinite(*found->second)) {
       return std::nullopt;
     }
     values.push_back(*found->second);
@@ -159,9 +163,17 @@ std::string p_text(const std::optional<double>& p) {
 }
 
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
-                     std::size_t arm, std::size_t runs) {
+                     std::size_t arm, const StudyRuns& all) {
+  const std::size_t runs = all[arm].size();
   const std::string who = plan.arms[arm].arm->name + ": " + metric.name;
   const auto& one = family.arms[arm];
+  for (const std::size_t side : {arm, plan.study->baseline}) {
+    const auto diverged = std::count_if(all[side].begin(), all[side].end(), has_diverged);
+    if (diverged == 0) continue;
+    return who + " is not compared: " + std::to_string(diverged) + " of " +
+           std::to_string(all[side].size()) + " runs" + (side == arm ? "" : " of the baseline") +
+           " diverged.";
+  }
   if (!one) return who + " was not measured in every run, so it is not compared.";
   const double difference = one->difference.mean;
   if (difference == 0.0 && one->difference.std == 0.0)
@@ -354,7 +366,7 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
       if (a == study.baseline) continue;
       const Family& family = families.at(metric.name);
       arm["versus_baseline"][metric.name] = comparison_json(family, a);
-      words.push_back(sentence(plan, metric, family, a, runs[a].size()));
+      words.push_back(sentence(plan, metric, family, a, runs));
     }
     arms.push_back(std::move(arm));
   }

@@ -21,6 +21,9 @@ struct Metrics {
 
 nlohmann::json to_json(const Metrics& metrics);
 
+/// Whether no loss that may be shown is infinite or no number.
+bool has_finite_losses(const Metrics& metrics);
+
 /// One line of the progress display.
 struct Progress {
   std::uint64_t step = 0;  ///< Steps done.
