@@ -7,6 +7,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/data_source.hpp"
+#include "privgrad/manifest/manifest.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/sampler.hpp"

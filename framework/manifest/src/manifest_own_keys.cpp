@@ -61,7 +61,7 @@ Params ManifestReader::own_params(const Section& section, const Value& node) {
   Value given(std::move(own));
   given.mark = node.mark;
   std::vector<Problem> found;
-  const Params params = Params::check(section.params, given, found);
+  Params params = Params::check(section.params, given, found);
   if (found.empty()) return params;
   for (const Problem& problem : found) {
     problems_.add(problem.mark, dotted(section.key, problem.where),

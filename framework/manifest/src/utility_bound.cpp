@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "privgrad/influence.hpp"
+#include "privgrad/manifest/manifest.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -180,9 +181,9 @@ std::vector<TableRow> table_rows(double examples, double parameters, double budg
   const auto probable = [&](double factor) {
     return scale * (std::sqrt(d * log_p * factor / (n * r)) + 4.0 / p);
   };
-  const char* kStatic = "D ln N / (N^2 R)";
-  const char* kIdeal = "D / (N^2 R)";
-  const char* kMomentum = "D / (N^2 R) (1 + D / (N^2 R))";
+  constexpr const char* kStatic = "D ln N / (N^2 R)";
+  constexpr const char* kIdeal = "D / (N^2 R)";
+  constexpr const char* kMomentum = "D / (N^2 R) (1 + D / (N^2 R))";
   return {
       {"1", "GD+Adv", "D ln^3 N / (N R_dp)", d * std::pow(log_n, 3.0) / (n * r_dp)},
       {"1", "GD+MA", "D ln^2 N / (N^2 R_dp)", d * log_n * log_n / (n * n * r_dp)},

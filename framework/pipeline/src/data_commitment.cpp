@@ -53,11 +53,10 @@ void make_private_directory(const fs::path& directory) {
 void write_private_file(const fs::path& file, std::string_view text) {
   // The umask cannot make it more readable than the mode says.
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const auto fail = [&] {
-    return IoError(file.string() +
-                   ": cannot be written: " + std::generic_category().message(errno));
+  const auto why = [&](int error) {
+    return file.string() + ": cannot be written: " + std::generic_category().message(error);
   };
-  if (descriptor < 0) throw fail();
+  if (descriptor < 0) throw IoError(why(errno));
   bool written = true;
   while (written && !text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());
@@ -66,11 +65,11 @@ void write_private_file(const fs::path& file, std::string_view text) {
     if (written) text.remove_prefix(static_cast<std::size_t>(count));
   }
   written = written && ::fsync(descriptor) == 0;
-  const IoError problem = fail();
+  const int error = errno;
   ::close(descriptor);
   if (written) return;
   ::unlink(file.c_str());
-  throw problem;
+  throw IoError(why(error));
 }
 
 void keep(const Opening& opening, const std::string& commitment, const fs::path& state) {

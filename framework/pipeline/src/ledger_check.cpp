@@ -133,7 +133,7 @@ class Check {
     account_.spent = answer(*accountant, history);
     for (std::size_t i = 0; i < releases.size() && !failed_; ++i) {
       accountant->compose(account_.costs[i], 1);
-      history = sha256_hex(history + to_json(account_.costs[i]).dump());
+      history = sha256_hex(history.append(to_json(account_.costs[i]).dump()));
       if (i + 1 < releases.size() && releases[i + 1].epsilon == releases[i].epsilon) continue;
       account_.spent = answer(*accountant, history);
       check_total(i);

@@ -39,7 +39,7 @@ std::string_view to_text(RunStatus status) {
 }
 
 PlanNumbers Outcome::stated(const Plan& plan) const {
-  PlanNumbers numbers = plan;
+  PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
   if (noise) {
     numbers.noise_multiplier = noise->noise_multiplier;

@@ -317,18 +317,20 @@ std::string coverage(const Json& statement) {
 }
 
 std::string tuning(const Json& statement) {
-  const std::string sentence =
+  std::string sentence =
       "Tuning. This is the cost of this run alone. Other runs on the same rows are not in it, "
       "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
   if (!statement.contains("account")) return sentence;
   const Json& account = statement.at("account");
-  return sentence + " The run was paid for from the account '" + text(account, "name") +
-         "' (opened with the hash " + text(account, "opened").substr(0, 16) +
-         "): all releases of all runs that are charged to it, however one led to another, are "
-         "together differentially private with epsilon = " +
-         format_number(account.at("target_epsilon").get<double>()) +
-         " and delta = " + format_number(account.at("target_delta").get<double>()) +
-         ", by the privacy filter " + text(account, "accountant") + " (Feldman and Zrnic 2021).";
+  sentence += " The run was paid for from the account '" + text(account, "name") +
+              "' (opened with the hash " + text(account, "opened").substr(0, 16) +
+              "): all releases of all runs that are charged to it, however one led to another, are "
+              "together differentially private with epsilon = " +
+              format_number(account.at("target_epsilon").get<double>()) +
+              " and delta = " + format_number(account.at("target_delta").get<double>()) +
+              ", by the privacy filter " + text(account, "accountant") +
+              " (Feldman and Zrnic 2021).";
+  return sentence;
 }
 
 /// What makes the proof one about bits, in words for somebody who knows the mathematics of neither

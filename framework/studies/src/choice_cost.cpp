@@ -63,7 +63,7 @@ ChoiceCost proved(const std::vector<const Plan*>& plans, Compute compute) {
   return cost;
 }
 
-double upper(PrivacyAnswer answer) {
+double upper(const PrivacyAnswer& answer) {
   if (answer.bound == BoundKind::estimate) {
     throw PrivacyError("the accountant has an estimate only");
   }
@@ -112,6 +112,7 @@ ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, RunCou
     const Manifest& first = *candidates.front()->manifest;
     const std::string& name = first.accountant.name();
     std::vector<ComponentPtr<Accountant>> accountants;
+    accountants.reserve(candidates.size());
     for (const Plan* plan : candidates) {
       accountants.push_back(after(first.accountant, first.adjacency, {plan}, 1));
     }

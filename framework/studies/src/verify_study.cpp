@@ -145,10 +145,11 @@ class StudyVerifier {
     return attempt(folder, [&] {
       const RecordDirectory run(directory_, folder);
       Verification one = verify_run(run, catalog_);
-      for (const std::string& what : one.problems) problem(folder + "/" + what);
+      const std::string inside = folder + "/";
+      for (const std::string& what : one.problems) problem(std::string(inside).append(what));
       for (const std::string& what : one.notes) note(what);
       for (const auto& [name, hash] : one.seals)
-        result_.seals.emplace_back(folder + "/" + name, hash);
+        result_.seals.emplace_back(std::string(inside).append(name), hash);
       if (one.epsilon) result_.epsilon = std::max(result_.epsilon.value_or(0.0), *one.epsilon);
       if (one.delta) result_.delta = std::max(result_.delta.value_or(0.0), *one.delta);
       check_is_arm(run, arm, seed, folder);
@@ -191,7 +192,10 @@ class StudyVerifier {
   void compare(const std::string& file, const Json& said, const Json& derived) {
     for (const auto& [key, value] : derived.items()) {
       if (said.contains(key) && nearly_equal(said.at(key), value)) continue;
-      return problem(file + ": says '" + key + "' otherwise than the arms and their runs");
+      return problem(std::string(file)
+                         .append(": says '")
+                         .append(key)
+                         .append("' otherwise than the arms and their runs"));
     }
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }

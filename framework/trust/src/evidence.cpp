@@ -158,7 +158,12 @@ Evidence read_evidence(const RecordDirectory& directory) {
 std::string joint_hash(std::span<const std::pair<std::string, std::string>> hashes) {
   if (hashes.size() == 1) return hashes.front().second;
   Sha256 all;
-  for (const auto& [name, hash] : hashes) all.add(name + " " + hash + "\n");
+  for (const auto& [name, hash] : hashes) {
+    all.add(name);
+    all.add(" ");
+    all.add(hash);
+    all.add("\n");
+  }
   return all.hex();
 }
 

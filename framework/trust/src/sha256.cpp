@@ -37,7 +37,7 @@ std::string sha256_hex(std::string_view text) {
 }
 
 bool is_sha256_hex(std::string_view text) {
-  return text.size() == 2 * crypto_hash_sha256_BYTES &&
+  return text.size() == std::size_t{2} * crypto_hash_sha256_BYTES &&
          std::all_of(text.begin(), text.end(),
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }

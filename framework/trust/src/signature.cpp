@@ -49,7 +49,7 @@ void require_sodium() {
 
 std::string message_of(Seals seals) {
   std::string message(kPurpose);
-  for (const auto& [name, hash] : seals) message += name + " " + hash + "\n";
+  for (const auto& [name, hash] : seals) message.append(name).append(" ").append(hash).append("\n");
   return message;
 }
 

@@ -396,12 +396,13 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
     }
   });
   checker.rule("answers_fall_as_the_other_number_grows", [&] {
-    for (const auto& [adjacency, event] : events) {
+    for (const auto& pair : events) {
+      const auto& [adjacency, event] = pair;
       const Answers all = answers(*after(checker, adjacency, {{event, 3}}));
+      const std::string where = " for " + text_of(event, adjacency);
       const auto require_falling = [&](const auto& least, const auto& values, const char* what) {
         for (std::size_t i = 1; i < values.size(); ++i) {
-          require(least[i] <= values[i - 1] * (1.0 + kSlack) + 1e-15,
-                  what + (" for " + text_of(event, adjacency)));
+          require(least[i] <= values[i - 1] * (1.0 + kSlack) + 1e-15, what + where);
         }
       };
       require_falling(all.least_epsilons, all.epsilons, "epsilon grows with delta");

@@ -3,7 +3,9 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -175,7 +177,9 @@ bool accepted(const std::string& what, std::initializer_list<Thrown> allowed,
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return same(a, b); }
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) { return same(a, b); }
-bool same_bits(double a, double b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 bool close(double a, double b, double relative, double absolute) {
   if (a == b) return true;

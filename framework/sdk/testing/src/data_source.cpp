@@ -126,7 +126,7 @@ void require_refused(const Checker& checker, const std::string& what, const std:
                                       (message.empty() ? "" : " (" + message + ")"));
     const std::string name = std::filesystem::path(path).filename().string();
     require(message.find(name) != std::string::npos,
-            what + " is refused without the name of the file: " + message);
+            std::string(what).append(" is refused without the name of the file: ").append(message));
   }
 }
 

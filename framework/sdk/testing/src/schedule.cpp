@@ -160,6 +160,7 @@ void check_schedule(Checker& checker) {
       std::vector<double> backwards;
       std::vector<std::uint64_t> steps = some_steps(horizon.steps);
       std::reverse(steps.begin(), steps.end());
+      backwards.reserve(steps.size());
       for (const std::uint64_t step : steps) backwards.push_back(schedule->value(step));
       std::reverse(backwards.begin(), backwards.end());
       require(same_bits(forwards, backwards),
