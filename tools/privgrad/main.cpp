@@ -119,6 +119,7 @@ const std::vector<Command>& commands() {
                                         noise_error_command(),
                                         bound_command(),
                                         influence_command(),
+                                        audit_command(),
                                         plugins_list_command(),
                                         plugins_describe_command(),
                                         plugins_new_command(),

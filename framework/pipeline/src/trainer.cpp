@@ -116,6 +116,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
+  if (watcher_) watcher_(step, gradient);
   bench.previous = bench.parameters;
   made_.optimizer->step(bench.parameters, gradient,
                         {.step = step, .learning_rate = plan_.learning_rate[step]});
