@@ -30,14 +30,18 @@ constexpr float kCanaryGradient = 1e18f;
 /// Slots are float32 features; above this not every whole number is one.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
 
-/// Holds the ledgers, and is gone with them.
+/// Holds the ledgers, and is gone with them. In memory where there is a file system for that: a
+/// ledger waits for its disk, and these need not outlive the process.
 class LedgerDirectory {
  public:
   LedgerDirectory() {
-    std::string name = (fs::temp_directory_path() / "privgrad-audit-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw IoError("cannot make a temporary directory " + name);
-    path_ = name;
+    for (const fs::path& place : {fs::path("/dev/shm"), fs::temp_directory_path()}) {
+      std::string name = (place / "privgrad-audit-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) continue;
+      path_ = name;
+      return;
+    }
+    throw IoError("cannot make a temporary directory in " + fs::temp_directory_path().string());
   }
   LedgerDirectory(const LedgerDirectory&) = delete;
   LedgerDirectory& operator=(const LedgerDirectory&) = delete;
