@@ -113,7 +113,8 @@ Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound) {
     const Guesses guesses{canaries, made,
                           static_cast<std::uint64_t>(right * static_cast<double>(made))};
     const double value = bound(guesses);
-    if (value <= highest) continue;
+    if (value < highest) break;  // it rises and falls once, up to whole numbers
+    if (value == highest) continue;
     highest = value;
     best = guesses;
   }
