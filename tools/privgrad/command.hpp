@@ -23,6 +23,7 @@ Command calibrate_command();
 Command noise_error_command();
 Command bound_command();
 Command influence_command();
+Command audit_command();
 Command plugins_list_command();
 Command plugins_describe_command();
 Command plugins_new_command();

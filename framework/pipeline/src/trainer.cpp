@@ -118,6 +118,7 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
+  if (watcher_) watcher_(step, gradient);
   bench.previous = bench.parameters;
   in_run_of(manifest_.optimizer.component->full_name(), [&] {
     made_.optimizer->step(bench.parameters, gradient,

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "privgrad/pipeline/adaptive_noise.hpp"
@@ -73,6 +75,11 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
+  /// What the optimizer is given, for an audit of the run: a release is public once it is made.
+  using Watcher = std::function<void(std::uint64_t step, const Released& gradient)>;
+  /// \param watcher  called in each step, before the parameters move.
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+
   /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
   /// schedule follows, if that is due, and chooses the noise of the step.
   /// \param bench  holds the model.
@@ -138,6 +145,7 @@ class Trainer {
   double clip_norm_;
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
+  Watcher watcher_;
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/statistics/audit_statistics.hpp"
+
+/// Audits: what an adversary who sees every release finds out about who was in the data, and the
+/// epsilon that follows from it. A proof bounds epsilon from above, an audit from below; where the
+/// two contradict each other, the proof is of something else than what runs.
+///
+/// Canaries stand in for rows of the data. Each has a gradient in a coordinate of its own, longer
+/// than any clip norm, so that it contributes a whole clip norm to each step that it is in, and
+/// nothing else does there. Fair coins decide about each; afterwards they are guessed from what was
+/// released, and from what is public anyway: the law of the sampler, or the order itself, where that
+/// is public. Everything from the sampler to the ledger is the run's own code.
+///
+/// The coin of a canary decides between neighbours under the plan's adjacency, so that the theorems
+/// on guesses apply to it:
+/// - add_or_remove_one: the row is there, or is not (and others move up);
+/// - zero_out: its gradient is there, or is zero;
+/// - replace_one: its gradient, or the opposite one, of another example in the same place. The two
+///   are as far apart as two contributions can be.
+namespace privgrad::core {
+
+/// Who is told apart.
+enum class AuditKind {
+  one_run = 1,  ///< Many canaries, one run.
+  repeated,     ///< One canary, many runs: two fixed neighbours.
+};
+
+struct AuditOptions {
+  AuditKind kind = AuditKind::one_run;
+  std::uint64_t canaries = 0;  ///< Of one_run; 0: as many as there are examples, at most 1000.
+  std::uint64_t runs = 1000;   ///< Of repeated.
+  double confidence = 0.99;    ///< In (0, 1).
+  int threads = 1;
+  std::function<void(std::uint64_t run, std::uint64_t runs)> on_run = {};  ///< May be empty.
+  const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the audit ends by an error.
+};
+
+/// A lower bound, by one way of counting.
+struct AuditBound {
+  std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
+  /// Whether it holds for releases of any law, or for Gaussian ones alone (of any noise).
+  bool assumes_gaussian = false;
+  Guesses guesses;
+  double epsilon = 0.0;  ///< At the plan's delta; 0 where nothing was found.
+  double mu = 0.0;       ///< Of those that assume Gaussian releases.
+};
+
+struct AuditResult {
+  /// Which method is the audit's was fixed before the coins were thrown, so no correction is due:
+  /// the first one. The others are for comparison: each holds at the confidence by itself.
+  std::vector<AuditBound> bounds;
+  double epsilon_upper = 0.0;  ///< Of the plan's accountant; infinite without noise.
+  double delta = 0.0;
+  double confidence = 0.0;
+  std::uint64_t canaries = 0, runs = 0, steps = 0;
+  double seconds = 0.0;
+
+  const AuditBound& bound() const { return bounds.front(); }
+  /// Whether what runs is less private than what was proved, at the confidence.
+  bool contradicts() const { return bound().epsilon > epsilon_upper; }
+};
+
+nlohmann::json to_json(const AuditResult& result);
+
+/// Why a plan cannot be audited; nothing if it can: federated runs, and aggregators that use
+/// differences of gradients, in which canaries whose gradients never change cancel.
+std::optional<std::string> refuses_audit(const Plan& plan);
+
+/// Trains, on the manifest's own rows but for those that canaries stand in for, and keeps nothing:
+/// the models are thrown away, the ledgers are in a temporary directory that is deleted, and no
+/// account is charged, as nothing is released. The result depends on the coins of the canaries and
+/// on noise, and on no more of the private rows than a release of the run does: if it is published,
+/// the rows have been used by as many runs as were made.
+///
+/// Keys are those of the manifest: of its seed, or of the operating system.
+/// \throws ConfigError for numbers out of range and plans that refuses_audit(); as run().
+AuditResult audit(const Plan& plan, const AuditOptions& options);
+
+}  // namespace privgrad::core

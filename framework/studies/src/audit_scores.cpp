@@ -1,0 +1,121 @@
+#include "audit_scores.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "privgrad/pipeline/components.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Without noise, everything is as clear as if there were this little of it.
+constexpr double kAlmostNoNoise = 1.0 / 30.0;
+
+/// log(1 - q + q e^x)
+double log_mixture(double q, double x) {
+  if (q >= 1.0) return x;
+  if (x > 0.0) return x + std::log(q + (1.0 - q) * std::exp(-x));
+  return std::log1p(q * std::expm1(x));
+}
+
+}  // namespace
+
+PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
+                         const RandomSource& random)
+    : canaries_(rows.size()) {
+  const Components made = start_components(plan);
+  is_known_ = made.order != nullptr;
+  if (!is_known_) return;
+  // Where rows may be missing, all that are there are in every batch (full_batch): the other orders
+  // are refused, since rows would shift.
+  const std::uint64_t size = plan.dataset_size;
+  std::vector<std::uint32_t> batch;
+  parts_.resize(plan.steps() * canaries_);
+  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
+    made.sampler->sample(step, size, random, batch);
+    std::vector<bool> is_in(size);
+    for (const std::uint32_t row : batch) is_in.at(row) = true;
+    for (std::size_t canary = 0; canary < canaries_; ++canary)
+      parts_[step * canaries_ + canary] =
+          rows[canary] >= size || is_in[rows[canary]] ? std::uint8_t{1} : std::uint8_t{0};
+  }
+}
+
+AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts,
+                         bool exchanged)
+    : plan_(plan),
+      layout_(layout),
+      parts_(parts),
+      exchanged_(exchanged),
+      scores_(layout.spares(), 0.0) {}
+
+/// What a contribution of one clip norm moves a release by.
+double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
+                            double noise_multiplier) const {
+  const double mean = plan_.clip_norm[step] / plan_.batch_size[step];
+  if (plan_.correlated) return mean * plan_.correlated->parts.front().recipes.scale(step);
+  // The clip norm may have followed from releases.
+  return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / noise_multiplier;
+}
+
+void AuditScores::add(std::uint64_t step, const Released& gradient, double noise_multiplier) {
+  // A canary's contribution has the same length in each group under all rules that clip groups
+  // alike; the sum over groups has sqrt(groups) times the noise, and moves by as much more.
+  const auto groups = static_cast<double>(layout_.inner().size());
+  const double scale = unit_of(step, gradient, noise_multiplier) * std::sqrt(groups);
+  std::vector<double> moved(scores_.size(), 0.0);
+  for (std::size_t group = 0; group < layout_.inner().size(); ++group) {
+    for (std::size_t i = 0; i < moved.size(); ++i)
+      moved[i] += static_cast<double>(gradient.values()[layout_.spare(group, i)]);
+  }
+  for (double& value : moved) value /= scale;
+  if (plan_.correlated) {
+    add_correlated(step, moved);
+  } else {
+    add_independent(step, moved, noise_multiplier == 0.0 ? kAlmostNoNoise : noise_multiplier);
+  }
+}
+
+void AuditScores::add_independent(std::uint64_t step, std::span<const double> moved,
+                                  double noise_multiplier) {
+  const double share =
+      std::min(1.0, plan_.batch_size[step] / static_cast<double>(plan_.dataset_size));
+  const double a = 1.0 / noise_multiplier;
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    const double q = !parts_.is_known() ? share : parts_.takes_part(step, i) ? 1.0 : 0.0;
+    if (q == 0.0) continue;
+    const double y = moved[i] / noise_multiplier;
+    scores_[i] += log_mixture(q, a * y - 0.5 * a * a);
+    if (exchanged_) scores_[i] -= log_mixture(q, -a * y - 0.5 * a * a);
+  }
+}
+
+void AuditScores::add_correlated(std::uint64_t step, std::span<const double> moved) {
+  const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
+  std::vector<double> sum(scores_.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    sum[i] = (step == 0 ? 0.0 : recipes.keep(step) * sums_[step - 1][i]) +
+             (parts_.takes_part(step, i) ? 1.0 : 0.0);
+  }
+  std::vector<double> fresh(moved.begin(), moved.end());  // q_t
+  std::vector<double> added = sum;                        // to it, by a canary that is there
+  for (const EarlierNoise& earlier : recipes.earlier(step)) {
+    double factor = earlier.share;
+    for (std::uint64_t t = earlier.step + 1; t <= step; ++t) factor *= recipes.keep(t);
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      fresh[i] -= factor * released_[earlier.step][i];
+      added[i] -= factor * sums_[earlier.step][i];
+    }
+  }
+  const bool is_noised = plan_.noise_multiplier[step] != 0.0;
+  const double sigma = is_noised ? recipes.own_multiplier(step) : kAlmostNoNoise;
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    const double towards = fresh[i] * added[i], middle = 0.5 * added[i] * added[i];
+    scores_[i] += (exchanged_ ? 2.0 * towards : towards - middle) / (sigma * sigma);
+  }
+  released_.emplace_back(moved.begin(), moved.end());
+  sums_.push_back(std::move(sum));
+}
+
+}  // namespace privgrad::core

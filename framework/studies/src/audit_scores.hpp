@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "audit_program.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/privacy.hpp"
+#include "privgrad/random.hpp"
+
+namespace privgrad::core {
+
+/// Which canaries take part in which step of a sampler whose order is public.
+class PublicParts {
+ public:
+  /// \param rows  the canaries', in the data.
+  /// \param random  the sampler's streams.
+  PublicParts(const Plan& plan, std::span<const std::uint32_t> rows, const RandomSource& random);
+
+  /// \returns whether the sampler has such an order; if not, only the share of the rows that it takes
+  ///   is known.
+  bool is_known() const { return is_known_; }
+  bool takes_part(std::uint64_t step, std::size_t canary) const {
+    return parts_[step * canaries_ + canary] != 0;
+  }
+
+ private:
+  bool is_known_ = false;
+  std::size_t canaries_;
+  std::vector<std::uint8_t> parts_;  // [steps, canaries]
+};
+
+/// For each canary, by how much its coin is likelier to be on the one side than on the other, given
+/// what was released in its coordinates: the logarithm of the likelihood ratio, of releases that are
+/// what the plan says. (If they are not, guesses are worse, and the bound is what it is.)
+///
+/// Released values enter in units of their noise, so that a canary that takes part in a step has
+/// moved its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t
+/// adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same of -a under replace_one). Releases
+/// that continue earlier ones are taken apart first: what is new in each has noise of its own
+/// (CorrelatedRecipes), and of the order, which is public, follows what the canary adds to it.
+class AuditScores {
+ public:
+  /// \param plan, layout, parts  must outlive it.
+  /// \param exchanged  whether the other side of a coin is the opposite gradient.
+  AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts,
+              bool exchanged);
+
+  /// Steps in order.
+  /// \param noise_multiplier  of the step's gradient; 0: there is none.
+  void add(std::uint64_t step, const Released& gradient, double noise_multiplier);
+
+  /// [canaries]: above 0 where the canary seems to be there.
+  std::span<const double> values() const { return scores_; }
+
+ private:
+  double unit_of(std::uint64_t step, const Released& gradient, double noise_multiplier) const;
+  void add_independent(std::uint64_t step, std::span<const double> moved, double noise_multiplier);
+  void add_correlated(std::uint64_t step, std::span<const double> moved);
+
+  const Plan& plan_;
+  const SpareLayout& layout_;
+  const PublicParts& parts_;
+  bool exchanged_;
+  std::vector<double> scores_;
+  /// Of correlated releases: what was released, and the canaries' sums s if they are there, of each
+  /// step, in units of the clip norm; [steps][canaries].
+  std::vector<std::vector<double>> released_, sums_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,199 @@
+#include "privgrad/statistics/audit_statistics.hpp"
+
+#include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
+#include <boost/math/distributions/normal.hpp>
+#include <cmath>
+#include <limits>
+
+namespace privgrad::core {
+namespace {
+
+/// Computed probabilities are off by less than this, relatively; errors go to the safe side.
+constexpr double kSlack = 1e-9;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+double phi_inverse(double p) {
+  if (p <= 0.0) return -kInfinity;
+  if (p >= 1.0) return kInfinity;
+  return boost::math::quantile(boost::math::normal(), p);
+}
+
+/// log Phi(-x) for x > 0, also where Phi(-x) is 0 in double.
+double log_tail(double x) {
+  if (x < 30.0) return std::log(phi(-x));
+  const double y = 1.0 / (x * x);
+  return -0.5 * x * x - std::log(x * std::sqrt(2.0 * M_PI)) + std::log1p(y * (3.0 * y - 1.0));
+}
+
+/// \returns the largest x >= 0, up to 1e-6, of an interval that begins at 0 in which holds(x); 0 if
+///   there is none, and `most` if it holds there.
+template <class Predicate>
+double largest(double most, const Predicate& holds) {
+  if (!holds(0.0)) return 0.0;
+  double low = 0.0, high = 1.0;
+  while (holds(high)) {
+    if (high >= most) return most;
+    low = high;
+    high *= 2.0;
+  }
+  while (high - low > 1e-6) {
+    const double middle = 0.5 * (low + high);
+    (holds(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+constexpr double kMostEpsilon = 700.0, kMostMu = 64.0;
+
+}  // namespace
+
+double binomial_tail(std::uint64_t n, double p, std::uint64_t k) {
+  if (k == 0) return 1.0;
+  if (k > n || p <= 0.0) return 0.0;
+  if (p >= 1.0) return 1.0;
+  const boost::math::binomial law(static_cast<double>(n), p);
+  return boost::math::cdf(boost::math::complement(law, static_cast<double>(k - 1)));
+}
+
+double proportion_above(std::uint64_t successes, std::uint64_t trials, double level) {
+  if (successes == 0) return 0.0;
+  return boost::math::binomial::find_lower_bound_on_p(
+      static_cast<double>(trials), static_cast<double>(successes), level * (1.0 - kSlack));
+}
+
+double proportion_below(std::uint64_t successes, std::uint64_t trials, double level) {
+  if (successes == trials) return 1.0;
+  return boost::math::binomial::find_upper_bound_on_p(
+      static_cast<double>(trials), static_cast<double>(successes), level * (1.0 - kSlack));
+}
+
+double one_run_p_value(const Guesses& guesses, double epsilon, double delta) {
+  const double q = 1.0 / (1.0 + std::exp(-epsilon));
+  const auto made = static_cast<double>(guesses.made);
+  double p = binomial_tail(guesses.made, q, guesses.correct);
+  if (delta > 0.0) {
+    const boost::math::binomial law(made, q);
+    double sum = 0.0, steepest = 0.0;
+    for (std::uint64_t i = 1; i <= guesses.correct; ++i) {
+      sum += boost::math::pdf(law, static_cast<double>(guesses.correct - i));
+      steepest = std::max(steepest, sum / static_cast<double>(i));
+    }
+    p += 2.0 * static_cast<double>(guesses.canaries) * delta * steepest;
+  }
+  return std::min(1.0, p * (1.0 + kSlack));
+}
+
+double one_run_epsilon(const Guesses& guesses, double delta, double level) {
+  return largest(kMostEpsilon,
+                 [&](double epsilon) { return one_run_p_value(guesses, epsilon, delta) < level; });
+}
+
+double TradeOff::least_probability(double y) const {
+  if (is_gaussian) return phi(phi_inverse(y) - parameter);
+  return std::max(
+      {0.0, (y - delta) * std::exp(-parameter), 1.0 - delta - std::exp(parameter) * (1.0 - y)});
+}
+
+/// Let p_k be the probability of k right guesses of the r, R_j = (1/m) sum over k >= j of k p_k, and
+/// H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
+///
+///     R_j <= 1 - f(H_{j-1}).                                                               (1)
+///
+/// Proof. Given all coins but i, the releases for the two sides of coin i have the trade-off f, and
+/// who is right about i when the coin shows one side is wrong about it when the same is released for
+/// the other. Let the event be "i is guessed to be this side, and at least j - 1 of the others are
+/// right", of which the latter does not depend on coin i. So its probabilities x, where the guess is
+/// wrong, and y, where it is right, have y <= 1 - f(x). 1 - f is concave, so the same holds of the
+/// means over both sides, the other coins, and all m canaries (Jensen). The mean of the right ones is
+/// the expected share of canaries that are guessed rightly when at least j are right: R_j. That of
+/// the wrong ones, when at least j - 1 are right: H_{j-1}.
+///
+/// Can P[k >= v] be `level`? Set all of it at v, and then, going down from j = v, let p_{j-1} be the
+/// least that (1) allows for the R_j so far. If this needs more than 1 in all, no law has it. Proof:
+/// let M_j = sum over k >= j of p_k, for a law that obeys (1), and D the differences to what is
+/// computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. At v this is so, as DM = 0 and no
+/// k is below v. H_{j-1} is at least max(H_j, least_probability(R_j)), and equal to it here; R_j is
+/// not smaller than here. If p_{j-1} is 0 here, DM can but grow. Else H_{j-1} is not smaller than
+/// here, and with x = (j-1)/(r-j+1), R - x H does not change with p_{j-1}, so that D(R_{j-1} - x
+/// H_{j-1}) = (1 + x)(DR_j - (j-1)/m DM_j) >= 0: R_{j-1} is not smaller either, and neither is M_{j-1}
+/// = (m/r)(R_{j-1} + H_{j-1}). In both cases DR_{j-1} = DR_j + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
+///
+/// The laws that obey (1) are convex, and that of no right guess is one of them: if `level` cannot be
+/// had, neither can more.
+bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level) {
+  const auto m = static_cast<double>(guesses.canaries);
+  const auto made = static_cast<double>(guesses.made);
+  const double all = made / m;
+  double right = level * static_cast<double>(guesses.correct) / m;
+  double wrong = level * all - right;
+  for (std::uint64_t j = guesses.correct; j-- > 0;) {
+    const auto k = static_cast<double>(j);
+    const double needed = std::max(wrong, trade_off.least_probability(right) * (1.0 - kSlack));
+    right += k / (made - k) * (needed - wrong);
+    wrong = needed;
+    if (right + wrong > all * (1.0 + kSlack)) return true;
+  }
+  return false;
+}
+
+double f_dp_epsilon(const Guesses& guesses, double delta, double level) {
+  return largest(kMostEpsilon, [&](double epsilon) {
+    return excludes(guesses, TradeOff::approximate(epsilon, delta), level);
+  });
+}
+
+double f_dp_mu(const Guesses& guesses, double level) {
+  return largest(kMostMu,
+                 [&](double mu) { return excludes(guesses, TradeOff::gaussian(mu), level); });
+}
+
+double repeated_mu(const Guesses& guesses, double level) {
+  const double right = proportion_above(guesses.correct, guesses.canaries, level);
+  return right <= 0.5 ? 0.0 : std::min(kMostMu, 2.0 * phi_inverse(right) * (1.0 - kSlack));
+}
+
+double repeated_epsilon(const Guesses& guesses, double delta, double level) {
+  const double right = proportion_above(guesses.correct, guesses.canaries, level / 2.0);
+  const double wrong =
+      proportion_below(guesses.made - guesses.correct, guesses.canaries, level / 2.0);
+  if (right <= delta) return 0.0;
+  return std::max(0.0, std::log((right - delta) / wrong) - kSlack);
+}
+
+double gaussian_delta(double mu, double epsilon) {
+  if (mu <= 0.0) return 0.0;
+  const double missed = mu / 2.0 + epsilon / mu;
+  return std::max(0.0, phi(mu / 2.0 - epsilon / mu) - std::exp(epsilon + log_tail(missed)));
+}
+
+double gaussian_epsilon(double mu, double delta) {
+  if (std::isinf(mu)) return kInfinity;
+  if (gaussian_delta(mu, 0.0) <= delta) return 0.0;
+  double low = 0.0, high = 1.0;
+  while (gaussian_delta(mu, high) > delta) high *= 2.0;
+  for (int i = 0; i < 100 && high - low > 1e-9 * low; ++i) {
+    const double middle = 0.5 * (low + high);
+    (gaussian_delta(mu, middle) > delta ? low : high) = middle;
+  }
+  return low;
+}
+
+double gaussian_mu(double epsilon, double delta) {
+  return largest(kMostMu, [&](double mu) { return gaussian_epsilon(mu, delta) <= epsilon; });
+}
+
+double expected_accuracy(double mu, double share) {
+  // The clearest have |x - mu/2| above t; x - mu/2 is N(-mu/2, 1) or N(mu/2, 1).
+  double low = 0.0, high = mu / 2.0 + 40.0;
+  for (int i = 0; i < 100; ++i) {
+    const double t = 0.5 * (low + high);
+    (phi(mu / 2.0 - t) + phi(-mu / 2.0 - t) > share ? low : high) = t;
+  }
+  const double right = phi(mu / 2.0 - low), wrong = phi(-mu / 2.0 - low);
+  return right / (right + wrong);
+}
+
+}  // namespace privgrad::core

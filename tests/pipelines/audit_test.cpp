@@ -1,0 +1,315 @@
+// Audits of whole manifests: how often a lower bound is above the proved one, how near it comes, and
+// what it finds where noise is not what was charged for.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "privgrad/sampler.hpp"
+#include "privgrad/studies/audit.hpp"
+#include "test_components.hpp"
+#include "train.hpp"
+#include "trials.hpp"
+
+using namespace privgrad;
+using Overrides = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kAudited = R"(privgrad: 1
+name: audited
+data: {kind: synthetic, rows: 200, test_rows: 10, dimensions: 3, test_is_public: true}
+model: {kind: linear}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: uniform, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: gdp}
+steps: 4
+)";
+
+core::AuditResult audited(const Overrides& set, core::AuditOptions options = {},
+                          const Catalog& catalog = house()) {
+  Experiment experiment(kAudited, set, catalog);
+  return core::audit(experiment.plan(), options);
+}
+
+Overrides joined(Overrides a, const Overrides& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// P[Binomial(n, p) > k], summed up.
+double tail_above(int n, double p, int k) {
+  double below = 0.0;
+  for (int i = 0; i <= k; ++i) {
+    below += std::exp(std::lgamma(n + 1.0) - std::lgamma(i + 1.0) - std::lgamma(n - i + 1.0) +
+                      i * std::log(p) + (n - i) * std::log1p(-p));
+  }
+  return 1.0 - below;
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// What the method gets where each canary is told apart as N(0, 1) from N(mu, 1).
+double ideal_epsilon(const core::AuditBound& planned, const std::vector<double>& mus,
+                     std::mt19937_64& random) {
+  std::normal_distribution<double> normal;
+  std::vector<std::pair<double, bool>> guesses;
+  for (const double mu : mus) {
+    const bool coin = random() % 2 == 1;
+    const double score = mu * (normal(random) + (coin ? mu : 0.0) - mu / 2.0);
+    guesses.emplace_back(std::fabs(score), (score > 0.0) == coin);
+  }
+  std::sort(guesses.rbegin(), guesses.rend());
+  core::Guesses made = planned.guesses;
+  made.correct = 0;
+  for (std::uint64_t i = 0; i < made.made; ++i) made.correct += guesses[i].second ? 1 : 0;
+  return core::gaussian_epsilon(core::f_dp_mu(made, 0.01), 1e-5);
+}
+
+/// By how much each example can be seen in all releases, in units of their noise: what the plan
+/// charged for. Of correlated releases that depends on the example's place in the order.
+std::vector<double> seen_by(const core::Plan& plan) {
+  std::vector<double> mus(plan.dataset_size);
+  if (plan.correlated) {
+    const std::vector<double>& squares = plan.correlated->cost.of_groups;
+    REQUIRE(squares.size() == mus.size());
+    const double factor = plan.manifest->adjacency == Adjacency::replace_one ? 2.0 : 1.0;
+    for (std::size_t i = 0; i < mus.size(); ++i) mus[i] = factor * std::sqrt(squares[i]);
+    return mus;
+  }
+  if (plan.accountants.front().name == "gdp")
+    return std::vector<double>(plan.dataset_size, core::gaussian_mu(plan.epsilon().value, 1e-5));
+  double squares = 0.0;  // of the discrete Gaussian, which is charged for as zCDP
+  for (const core::Charge& charge : plan.charges)
+    squares += 2.0 * std::get<ZcdpEvent>(charge.cost.kind()).rho;
+  return std::vector<double>(plan.dataset_size, std::sqrt(squares));
+}
+
+/// Draws every row in every step, and charges as if each were in one of five steps.
+class Understates final : public Sampler {
+ public:
+  explicit Understates(const Params&) {}
+  void start(const SamplingPlan& plan) override { plan_ = plan; }
+  double expected_batch_size(std::uint64_t) const override {
+    return static_cast<double>(plan_.dataset_size);
+  }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> charged(releases.size(), Event::nothing());
+    for (std::size_t step = 0; step < charged.size(); step += 5) charged[step] = releases[step];
+    return charged;
+  }
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    batch.resize(rows);
+    std::iota(batch.begin(), batch.end(), 0u);
+  }
+
+ private:
+  SamplingPlan plan_;
+};
+
+}  // namespace
+
+TEST_CASE("lower bounds are above the proved one no more often than they may",
+          "[audit][privacy][long]") {
+  // Every kind of coin, sampler, aggregator, clipping, arithmetic and mode that an audit knows.
+  const std::string shuffle = "sampler={kind: shuffle, batch_size: 50}";
+  const std::string poisson = "sampler={kind: poisson, batch_size: 40}";
+  const std::string add_or_remove = "privacy.adjacency=add_or_remove_one";
+  const std::string replace = "privacy.adjacency=replace_one";
+  const std::string zcdp = "privacy.accountant=zcdp";
+  const std::vector<Overrides> combinations{
+      {},
+      {add_or_remove},
+      {replace},
+      {poisson, "privacy.accountant=rdp"},
+      {poisson, "privacy.accountant=pld", add_or_remove},
+      {"sampler={kind: fixed_size, batch_size: 40}", "privacy.accountant=rdp", replace},
+      {shuffle},
+      {"sampler={kind: sequential, batch_size: 50}", replace},
+      {"aggregator=tree", shuffle, "steps=8", zcdp},
+      {"aggregator={kind: tree, momentum: 0.9}", replace, zcdp},
+      {"aggregator=discrete_gaussian", zcdp},
+      {"clipping=per_layer", "model={kind: mlp, hidden: [3]}"},
+      {"clipping=adaptive", add_or_remove},
+      {"clipping=automatic", "aggregator.arithmetic=float"},
+      {"clipping=normalized", "mode=release", "data.test_is_public=true"},
+      {"schedules.noise_multiplier=validation", zcdp},
+  };
+  const int audits = trials(1000, "audits");
+  int above = 0;
+  for (int i = 0; i < audits; ++i) {
+    const Overrides& set = combinations[static_cast<std::size_t>(i) % combinations.size()];
+    INFO((set.empty() ? std::string("as it is") : set.front()));
+    const bool in_release = std::find(set.begin(), set.end(), "mode=release") != set.end();
+    const Overrides seeded =
+        joined(set, in_release ? Overrides{} : Overrides{"seed=" + std::to_string(i)});
+    const core::AuditResult result = audited(seeded, {.canaries = 100});
+    CHECK(result.epsilon_upper <= 3.0);
+    CHECK(result.epsilon_upper > 2.9);
+    above += result.contradicts() ? 1 : 0;
+  }
+  // Binomial at most; with a false alarm in 10^6.
+  int most = 0;
+  while (tail_above(audits, 0.01, most) > 1e-6) ++most;
+  CHECK(above <= most);
+}
+
+TEST_CASE("bounds from repeated runs of a Gaussian are above it as often as they may",
+          "[audit][privacy][long]") {
+  // 20 runs, of which k are right: above at confidence 80 % from the first k on that is as rare as
+  // that. The count's law is that of guesses that are right with probability Phi(mu / 2).
+  const int audits = trials(1000, "audits of 20 runs");
+  const double mu = core::gaussian_mu(3.0, 1e-5);
+  const double right = 0.5 * std::erfc(-mu / 2.0 / std::sqrt(2.0));
+  int least_right = 0;
+  while (core::repeated_mu({20, 20, static_cast<std::uint64_t>(least_right)}, 0.2) <= mu)
+    ++least_right;
+  const double expected = tail_above(20, right, least_right - 1);
+  REQUIRE(expected > 0.05);
+  REQUIRE(expected <= 0.2);
+  int above = 0;
+  for (int i = 0; i < audits; ++i) {
+    const core::AuditResult result =
+        audited({"steps=1", "data.rows=20", "seed=" + std::to_string(i)},
+                {.kind = core::AuditKind::repeated, .runs = 20, .confidence = 0.8});
+    above += result.contradicts() ? 1 : 0;
+  }
+  // On both sides, with a false alarm in 10^5 each.
+  INFO(above << " of " << audits << " where " << expected << " of all are expected");
+  CHECK(tail_above(audits, expected, above - 1) > 1e-5);
+  CHECK(1.0 - tail_above(audits, expected, above) > 1e-5);
+}
+
+TEST_CASE("repeated runs of a full-batch Gaussian come near the proved epsilon",
+          "[audit][privacy]") {
+  // 10,000 guesses, each right with probability Phi(mu / 2), give 0.91 of it, with a standard
+  // deviation of 0.04. The seed is fixed.
+  for (const char* adjacency : {"zero_out", "replace_one"}) {
+    const core::AuditResult result = audited(
+        {"steps=1", "data.rows=20", "seed=7", std::string("privacy.adjacency=") + adjacency},
+        {.kind = core::AuditKind::repeated, .runs = 10000});
+    INFO(adjacency);
+    CHECK(result.bound().method == "repeated_gaussian");
+    CHECK(result.bound().epsilon >= 0.8 * result.epsilon_upper);
+    CHECK(result.bound().epsilon <= result.epsilon_upper);
+  }
+}
+
+TEST_CASE("one run gets what its method gets of an ideal Gaussian", "[audit][privacy][long]") {
+  const std::string shuffle = "sampler={kind: shuffle, batch_size: 100}";
+  const std::vector<Overrides> combinations{
+      {},
+      {"privacy.adjacency=add_or_remove_one", "clipping=adaptive"},
+      {"privacy.adjacency=replace_one", shuffle, "steps=10"},
+      {"clipping=per_layer", "model={kind: mlp, hidden: [3]}"},
+      {"aggregator=discrete_gaussian", "privacy.accountant=zcdp"},
+      {"clipping=automatic", "aggregator.arithmetic=float"},
+      {"aggregator=tree", shuffle, "steps=20", "privacy.accountant=zcdp"}};
+  const int audits = trials(200, "audits of each combination");
+  for (const Overrides& set : combinations) {
+    INFO((set.empty() ? std::string("as it is") : set.front()));
+    std::vector<double> real, ideal;
+    std::mt19937_64 random(5);
+    for (int i = 0; i < audits; ++i) {
+      Experiment experiment(kAudited, joined(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
+      const std::vector<double> mus = seen_by(experiment.plan());
+      const core::AuditResult result = core::audit(experiment.plan(), {});
+      const auto gaussian =
+          std::find_if(result.bounds.begin(), result.bounds.end(),
+                       [](const core::AuditBound& one) { return one.assumes_gaussian; });
+      real.push_back(gaussian->epsilon);
+      for (int k = 0; k < 3; ++k) ideal.push_back(ideal_epsilon(*gaussian, mus, random));
+    }
+    // A bound's standard deviation is a fifth of it: 20 of them err by 5 % in their mean.
+    // The seeds are fixed.
+    INFO(mean(real) << " of " << mean(ideal));
+    CHECK(mean(real) >= 0.9 * mean(ideal));
+    CHECK(mean(real) <= 1.1 * mean(ideal));
+  }
+}
+
+TEST_CASE("half of the noise that was charged for is found out", "[audit][privacy]") {
+  const Overrides rows{"data.rows=2000", "seed=3"};
+  Experiment honest(kAudited, rows);
+  const double sigma = honest.plan().noise_multiplier.front();
+  Experiment halved(kAudited,
+                    joined(rows, {"schedules.noise_multiplier=" + std::to_string(sigma / 2.0),
+                                  "privacy.target_epsilon=100"}));
+  core::Plan plan = halved.plan();
+  plan.accountants = honest.plan().accountants;
+  for (const core::AuditOptions& options :
+       {core::AuditOptions{.canaries = 2000},
+        core::AuditOptions{.kind = core::AuditKind::repeated, .runs = 400}}) {
+    CHECK_FALSE(core::audit(honest.plan(), options).contradicts());
+    const core::AuditResult result = core::audit(plan, options);
+    INFO(result.bound().epsilon);
+    CHECK(result.epsilon_upper <= 3.0);
+    CHECK(result.contradicts());
+  }
+}
+
+TEST_CASE("a sampler that charges for less than it draws is found out", "[audit][privacy]") {
+  const Catalog catalog = house_with({offer<Sampler, Understates>("understates")});
+  const core::AuditResult result =
+      audited({"sampler=understates", "steps=50", "data.rows=1000", "seed=4"}, {}, catalog);
+  INFO(result.bound().epsilon);
+  CHECK(result.epsilon_upper <= 3.0);
+  CHECK(result.contradicts());
+}
+
+TEST_CASE("without noise nothing bounds epsilon from above, and every canary is seen", "[audit]") {
+  for (const char* adjacency : {"zero_out", "replace_one", "add_or_remove_one"}) {
+    const core::AuditResult result =
+        audited({"privacy.noise=off", "seed=1", std::string("privacy.adjacency=") + adjacency});
+    CHECK(std::isinf(result.epsilon_upper));
+    CHECK(result.bound().method == "one_run_f_dp");
+    CHECK(result.bound().guesses.made == 200);
+    CHECK(result.bound().guesses.correct == 200);
+    CHECK(core::to_json(result).at("epsilon_upper").is_null());
+    CHECK_FALSE(result.contradicts());
+  }
+}
+
+TEST_CASE("an audit is the same for any number of threads, and another for another seed",
+          "[audit]") {
+  const auto correct = [](const char* seed, int threads) {
+    return audited({seed, "data.rows=1000"}, {.threads = threads}).bound().guesses.correct;
+  };
+  CHECK(correct("seed=1", 1) == correct("seed=1", 3));
+  const std::uint64_t first = correct("seed=1", 1);
+  CHECK((correct("seed=2", 1) != first || correct("seed=3", 1) != first ||
+         correct("seed=4", 1) != first));
+}
+
+TEST_CASE("an audit charges no account and leaves nothing", "[audit]") {
+  Experiment experiment(kAudited, {"seed=1"});
+  (void)core::audit(experiment.plan(), {.canaries = 10});
+  CHECK_FALSE(std::filesystem::exists(experiment.run_dir()));
+  const auto entries = std::filesystem::directory_iterator(experiment.dir());
+  CHECK(std::distance(begin(entries), end(entries)) == 1);  // the manifest
+}
+
+TEST_CASE("what cannot be audited is refused in one line", "[audit]") {
+  const auto refusal = [](const Overrides& set, const core::AuditOptions& options) {
+    try {
+      audited(joined({"seed=1"}, set), options);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(refusal({"federated={clients: 5, rounds: 2, local_iterations: 2}"}, {}) ==
+        "federated: audits are of one owner's data; audit the manifest without this section");
+  CHECK_THAT(refusal({"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10, gamma: 0.5}",
+                      "sampler={kind: shuffle, batch_size: 20}", "privacy.accountant=zcdp"},
+                     {}),
+             ContainsSubstring("aggregator.tree_reduced: releases differences of gradients"));
+  CHECK(refusal({}, {.canaries = 201}) ==
+        "canaries: is 201, allowed are at most the 200 training examples, which they stand in for");
+  CHECK(refusal({}, {.confidence = 1.0}) == "confidence: is 1, allowed is (0, 1)");
+}
