@@ -437,9 +437,18 @@ class FederatedRun {
                     {"bytes_down", bytes_down_},
                     {"bytes_up", bytes_up_}});
     }
-    output_.close(
-        result_, model_,
-        {{"clip_norm", result_.stated(plan_).clip_norm.front()}, {"federated", std::move(facts)}});
+    Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
+              {"federated", std::move(facts)}};
+    // How many steps clients made says who took part.
+    if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
+    output_.close(result_, model_, more);
+  }
+
+  RunChecks checks() const {
+    RunChecks sum;
+    if (server_) sum += server_->checks();
+    for (const auto& client : clients_) sum += client->checks();
+    return sum;
   }
 
   const Plan& plan_;

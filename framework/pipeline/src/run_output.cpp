@@ -22,6 +22,12 @@ std::string version() {
 
 }  // namespace
 
+Json checks_json(const RunChecks& checks, Mode mode) {
+  Json json{{"contributions", checks.contributions}, {"batches", checks.batches}};
+  if (mode == Mode::research) json["reported_differences"] = checks.reported_differences;
+  return json;
+}
+
 void RunOutput::open() {
   const Manifest& manifest = *plan_.manifest;
   make_run_directory(options_.directory);
