@@ -66,10 +66,7 @@ double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
   const double checked = ratio(
       one.repeats, [&] { return seconds_of_step(bench, &check); },
       [&] { return seconds_of_step(bench); });
-  const bool is_small = static_cast<double>(one.batch) < core::ContributionChecks::kSmallBatch;
-  const auto steps = static_cast<double>(is_small ? core::ContributionChecks::kPeriodOfSmallBatches
-                                                  : core::ContributionChecks::kPeriod);
-  return (checked - 1.0) / steps;
+  return (checked - 1.0) / static_cast<double>(core::ContributionChecks::kPeriod);
 }
 
 /// Batches of 256 and a little, of 60 000 rows, held against their law.
@@ -258,7 +255,7 @@ int main(int argc, char** argv) try {
     return contribution_checks_over_step(catalog, {"conv", conv_network(), 64, 15});
   });
   gate.check("contribution_checks_over_small_step", [&] {
-    return contribution_checks_over_step(catalog, {"784-1000-10", dense_network(), 1, 40});
+    return contribution_checks_over_step(catalog, {"784-1000-10", dense_network(), 16, 40});
   });
   gate.check("sampling_watch_over_step", [&] {
     return sampling_watch_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});

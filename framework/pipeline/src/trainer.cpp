@@ -77,8 +77,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
-      contribution_checks_(key, *std::min_element(plan.batch_size.begin(), plan.batch_size.end()),
-                           program_name(plan), manifest_.clipping.component->full_name()),
+      contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated)
     correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,

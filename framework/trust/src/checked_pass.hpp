@@ -24,7 +24,8 @@ struct CheckedPass {
   const ScalesOf& scales;  ///< By the clipping.
   SumMemory& memory;
   std::span<const ParameterGroup> groups;
-  std::span<const std::int64_t> before, after;  ///< The sum, without and with the pass.
+  std::span<std::int64_t> before;       ///< The sum without the pass; overwritten.
+  std::span<const std::int64_t> after;  ///< The sum with it.
 };
 
 /// \throws PluginError as ContributionCheck says.

@@ -1,9 +1,12 @@
 #include "privgrad/trust/contribution_check.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -27,6 +30,11 @@ using Cells = std::vector<std::int64_t>;
   throw PluginError(std::string(who) + ": " + what);
 }
 
+/// Modulo 2^64, as sums are taken.
+std::int64_t minus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+
 bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
@@ -39,35 +47,57 @@ bool same_norms(std::span<const double> a, std::span<const double> b) {
 }
 
 /// \returns whether the cells are no longer than `most`, and then, in `square`, how long.
-bool squared_length(const Cells& cells, std::uint64_t most, Wide& square) {
+/// \param most  at most 2^28, so that 128 squares are below 2^63.
+bool squared_length(std::span<const std::int64_t> cells, std::uint64_t most, Wide& square) {
   square = 0;
-  for (const std::int64_t cell : cells) {
-    const std::uint64_t size =
-        cell < 0 ? 0 - static_cast<std::uint64_t>(cell) : static_cast<std::uint64_t>(cell);
-    if (size > most) return false;  // so that no square leaves the range
-    square += static_cast<Wide>(size) * size;
+  while (!cells.empty()) {
+    const auto some = cells.first(std::min<std::size_t>(cells.size(), 128));
+    cells = cells.subspan(some.size());
+    std::uint64_t longest = 0, sum = 0;
+    for (const std::int64_t cell : some) {
+      const std::uint64_t size =
+          cell < 0 ? 0 - static_cast<std::uint64_t>(cell) : static_cast<std::uint64_t>(cell);
+      longest = std::max(longest, size);
+      sum += size * size;
+    }
+    if (longest > most) return false;
+    square += sum;
   }
   return square <= static_cast<Wide>(most) * most;
 }
 
-/// The cells of those that are taken, of the last make_cells().
-Cells cells_of(const ExactClipping& program, ExactClipping::Pass& pass,
-               std::span<const std::uint8_t> taken, std::size_t parameters) {
-  Cells cells(parameters, 0);
-  program.add_cells(pass, taken, cells);
-  return cells;
+/// Of the cells from the scaled row; in eight sums, for vector registers.
+double squared_distance(std::span<const std::int64_t> cells, std::span<const float> row,
+                        double scale) {
+  std::array<double, 8> sums{};
+  const auto square = [&](std::size_t j) {
+    // What has a scale of 0 has no cells, whatever its gradient is.
+    const double wanted = scale == 0.0 ? 0.0 : scale * static_cast<double>(row[j]);
+    return (static_cast<double>(cells[j]) - wanted) * (static_cast<double>(cells[j]) - wanted);
+  };
+  std::size_t j = 0;
+  for (; j + 8 <= cells.size(); j += 8)
+    for (std::size_t i = 0; i < 8; ++i) sums[i] += square(j + i);
+  for (; j < cells.size(); ++j) sums[0] += square(j);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-/// The sum moved by the example's cells and those of the others.
-void check_sum(const CheckedPass& pass, const Cells& own, const Cells& others,
-               std::string_view who) {
-  for (std::size_t j = 0; j < own.size(); ++j) {
-    const auto moved =
-        static_cast<std::uint64_t>(pass.after[j]) - static_cast<std::uint64_t>(pass.before[j]);
-    if (moved == static_cast<std::uint64_t>(own[j]) + static_cast<std::uint64_t>(others[j]))
-      continue;
+/// The example's cells, by which the sum moved beside those of the others.
+/// \param others  in: the sum before the pass; out: with all of the pass but the example.
+Cells moved_by(const CheckedPass& pass, std::span<std::int64_t> others, std::string_view who) {
+  SumMemory& memory = pass.memory;
+  std::vector<std::uint8_t> taken(
+      memory.taken.begin(), memory.taken.begin() + static_cast<std::ptrdiff_t>(pass.batch.rows()));
+  const std::uint8_t own_taken = std::exchange(taken[pass.place], std::uint8_t{0});
+  pass.program.add_cells(*memory.pass, taken, others);
+  Cells own(others.size());
+  for (std::size_t j = 0; j < own.size(); ++j) own[j] = minus(pass.after[j], others[j]);
+  std::fill(taken.begin(), taken.end(), std::uint8_t{0});
+  taken[pass.place] = own_taken;
+  pass.program.add_cells(*memory.pass, taken, others);
+  if (!std::equal(others.begin(), others.end(), pass.after.begin()))
     refuse(who, "a sum of cells is not that of its examples' cells");
-  }
+  return own;
 }
 
 void check_length(const Cells& own, std::uint64_t most, const SquaredLength& certified,
@@ -80,7 +110,9 @@ void check_length(const Cells& own, std::uint64_t most, const SquaredLength& cer
 }
 
 /// The example in a pass of its own: the same norms, length and cells.
-void check_alone(const CheckedPass& pass, const Cells& own, std::string_view who) {
+/// \param scratch  [parameters].
+void check_alone(const CheckedPass& pass, const Cells& own, std::span<std::int64_t> scratch,
+                 std::string_view who) {
   SumMemory& memory = pass.memory;
   const std::size_t groups = pass.program.groups();
   const std::size_t first = pass.place * groups;
@@ -101,7 +133,9 @@ void check_alone(const CheckedPass& pass, const Cells& own, std::string_view who
   if (length != memory.lengths[pass.place])
     refuse(who, "an example's cells have another length" + alone);
   const std::uint8_t taken = memory.taken[pass.place];
-  if (cells_of(pass.program, *memory.pass_of_one, std::span(&taken, 1), own.size()) != own)
+  std::fill(scratch.begin(), scratch.end(), 0);
+  pass.program.add_cells(*memory.pass_of_one, std::span(&taken, 1), scratch);
+  if (!std::equal(own.begin(), own.end(), scratch.begin()))
     refuse(who, "an example has other cells" + alone);
 }
 
@@ -117,10 +151,8 @@ bool differs_from_row(const CheckedPass& pass, const Cells& own) {
   for (std::size_t g = 0; g < pass.groups.size(); ++g) {
     const double scale = pass.memory.scales[pass.place * pass.groups.size() + g];
     const ParameterGroup& group = pass.groups[g];
-    for (std::size_t j = group.offset; j < group.offset + group.size; ++j) {
-      const double wanted = scale == 0.0 ? 0.0 : scale * static_cast<double>(row[j]);
-      away += (static_cast<double>(own[j]) - wanted) * (static_cast<double>(own[j]) - wanted);
-    }
+    away += squared_distance(std::span(own).subspan(group.offset, group.size),
+                             std::span<const float>(row).subspan(group.offset, group.size), scale);
   }
   return !(std::sqrt(away) <= kRounding * static_cast<double>(pass.most));
 }
@@ -129,7 +161,6 @@ bool differs_from_row(const CheckedPass& pass, const Cells& own) {
 
 void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   SumMemory& memory = pass.memory;
-  const std::size_t rows = pass.batch.rows();
   const std::size_t groups = pass.program.groups();
   const auto norms = std::span(memory.squared_norms).subspan(pass.place * groups, groups);
   const auto scales = std::span(memory.scales).subspan(pass.place * groups, groups);
@@ -138,16 +169,10 @@ void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   if (!std::equal(again.begin(), again.end(), scales.begin(), same_bits))
     refuse(check.clipping, "gave other factors for the same gradient norms");
 
-  const std::size_t parameters = pass.after.size();
-  std::vector<std::uint8_t> taken(rows, 0);
-  taken[pass.place] = memory.taken[pass.place];
-  const Cells own = cells_of(pass.program, *memory.pass, taken, parameters);
-  taken.assign(memory.taken.begin(), memory.taken.begin() + static_cast<std::ptrdiff_t>(rows));
-  taken[pass.place] = 0;
-  check_sum(pass, own, cells_of(pass.program, *memory.pass, taken, parameters), check.program);
+  const Cells own = moved_by(pass, pass.before, check.program);
   const bool is_taken = memory.taken[pass.place] != 0;
   if (is_taken) check_length(own, pass.most, memory.lengths[pass.place], check.program);
-  check_alone(pass, own, check.program);
+  check_alone(pass, own, pass.before, check.program);
   // One that is left out for its length adds nothing, which no gradient is near to.
   check.differs = is_taken && differs_from_row(pass, own);
 }
@@ -179,23 +204,22 @@ void check_row(const Program& program, const Dataset& data, std::span<const std:
   refuse(check.program, "an example has another gradient row alone than beside others");
 }
 
-ContributionChecks::ContributionChecks(const RandomKey& key, double batch_size, std::string program,
+ContributionChecks::ContributionChecks(const RandomKey& key, std::string program,
                                        std::string clipping)
     : key_(key.derive("contribution checks")),
-      period_(batch_size < kSmallBatch ? kPeriodOfSmallBatches : kPeriod),
       program_(std::move(program)),
       clipping_(std::move(clipping)) {}
 
 std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
                                                           std::size_t batch_size) {
-  const std::uint64_t block = step / period_;
+  const std::uint64_t block = step / kPeriod;
   if (block_ != block) {
     const auto random = make_random_source(key_)->stream(block);
-    position_ = random->uniform_below(period_);
+    position_ = random->uniform_below(kPeriod);
     draw_ = random->uniform_below(std::uint64_t{1} << 63);
     block_ = block;
   }
-  if (step % period_ != position_) return std::nullopt;
+  if (step % kPeriod != position_) return std::nullopt;
   ++made_;
   if (batch_size == 0) return std::nullopt;
   // 2^63 is so much more than there are rows that the remainder is as good as uniform.

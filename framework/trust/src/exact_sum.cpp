@@ -78,7 +78,7 @@ void add_and_check_pass(const Program& program, const Batch& batch, const Grid& 
                         SumMemory& memory, std::span<std::int64_t> total, std::size_t place,
                         ContributionCheck& check) {
   const auto& exact = dynamic_cast<const ExactClipping&>(program);
-  const std::vector<std::int64_t> before(total.begin(), total.end());
+  std::vector<std::int64_t> before(total.begin(), total.end());
   const auto after = add_pass(exact, batch, grid, memory, total);
   const ScalesOf scales = [&](std::span<const double> norms, std::span<double> out) {
     grid.scale(norms, out);

@@ -152,38 +152,35 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
 TEST_CASE("one step in each block is looked at, at a place that the key alone decides",
           "[checks]") {
   const core::RandomKey key = core::RandomKey::from_seed(3);
-  for (const double size : {64.0, 4.0}) {
-    const std::uint64_t period =
-        size < 16.0 ? ContributionChecks::kPeriodOfSmallBatches : ContributionChecks::kPeriod;
-    ContributionChecks checks(key, size, "program", "clipping");
-    ContributionChecks again(key, size, "program", "clipping");
-    ContributionChecks other(core::RandomKey::from_seed(4), size, "program", "clipping");
-    std::set<std::uint64_t> positions;
-    std::set<std::size_t> places;
-    bool others_differ = false;
-    for (std::uint64_t step = 0; step < 50 * period; ++step) {
-      const auto check = checks.draw(step, 64);
-      const auto same = again.draw(step, 64);
-      REQUIRE(check.has_value() == same.has_value());
-      others_differ |= other.draw(step, 64).has_value() != check.has_value();
-      if (!check) continue;
-      CHECK(check->place < 64);
-      CHECK(check->place == same->place);
-      CHECK(step / period + 1 == checks.made());
-      positions.insert(step % period);
-      places.insert(check->place);
-    }
-    CHECK(checks.made() == 50);
-    CHECK(others_differ);
-    // 50 draws out of 64 that are all among 24 of them: at most (64 over 24) (24 / 64)^50 = 1.3e-4,
-    // for a key that is drawn at random; these are fixed.
-    CHECK(positions.size() >= 25);
-    CHECK(places.size() >= 25);
+  constexpr std::uint64_t period = ContributionChecks::kPeriod;
+  ContributionChecks checks(key, "program", "clipping");
+  ContributionChecks again(key, "program", "clipping");
+  ContributionChecks other(core::RandomKey::from_seed(4), "program", "clipping");
+  std::set<std::uint64_t> positions;
+  std::set<std::size_t> places;
+  bool others_differ = false;
+  for (std::uint64_t step = 0; step < 50 * period; ++step) {
+    const auto check = checks.draw(step, 64);
+    const auto same = again.draw(step, 64);
+    REQUIRE(check.has_value() == same.has_value());
+    others_differ |= other.draw(step, 64).has_value() != check.has_value();
+    if (!check) continue;
+    CHECK(check->place < 64);
+    CHECK(check->place == same->place);
+    CHECK(step / period + 1 == checks.made());
+    positions.insert(step % period);
+    places.insert(check->place);
   }
+  CHECK(checks.made() == 50);
+  CHECK(others_differ);
+  // 50 draws out of 64 that are all among 24 of them: at most (64 over 24) (24 / 64)^50 = 1.3e-4,
+  // for a key that is drawn at random; these are fixed.
+  CHECK(positions.size() >= 25);
+  CHECK(places.size() >= 25);
 }
 
 TEST_CASE("a step without examples has nothing to look at, and counts", "[checks]") {
-  ContributionChecks checks(core::RandomKey::from_seed(3), 64.0, "program", "clipping");
+  ContributionChecks checks(core::RandomKey::from_seed(3), "program", "clipping");
   for (std::uint64_t step = 0; step < ContributionChecks::kPeriod; ++step)
     CHECK_FALSE(checks.draw(step, 0).has_value());
   CHECK(checks.made() == 1);

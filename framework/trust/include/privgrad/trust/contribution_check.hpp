@@ -43,16 +43,13 @@ struct ContributionCheck {
 /// Threads: calls never overlap.
 class ContributionChecks {
  public:
-  /// A check takes as long as half a step, or less, where a batch has 16 examples and more, and
-  /// as three steps at most with one (bench/README.md): so it adds less than a hundredth.
-  static constexpr std::uint64_t kPeriod = 128, kPeriodOfSmallBatches = 512;
-  static constexpr double kSmallBatch = 16.0;
+  /// A step that is looked at takes up to three times as long, by the size of the batch: so a
+  /// hundredth of the time of a run's steps is not reached (bench/README.md).
+  static constexpr std::uint64_t kPeriod = 256;
 
   /// \param key  of the run; a key for this purpose is derived from it.
-  /// \param batch_size  the expected one, or the smallest of them.
   /// \param program, clipping  whom errors name.
-  ContributionChecks(const RandomKey& key, double batch_size, std::string program,
-                     std::string clipping);
+  ContributionChecks(const RandomKey& key, std::string program, std::string clipping);
 
   /// \returns the check of a step; nothing: there is none in this step, or the batch is empty. Valid
   ///   as long as this is.
@@ -68,7 +65,6 @@ class ContributionChecks {
 
  private:
   RandomKey key_;
-  std::uint64_t period_;
   std::string program_, clipping_;
   std::optional<std::uint64_t> block_;  // that position_ and draw_ are of
   std::uint64_t position_ = 0;
