@@ -20,12 +20,14 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
     forgets_lengths,
     too_long,
     longest,
-    certifies_less,     ///< Cells of twice the length that is certified.
-    certifies_one_off,  ///< A length that is one less than it is.
-    minds_neighbours,   ///< Cells that are one more beside others.
+    certifies_less,           ///< Cells of twice the length that is certified.
+    certifies_one_off,        ///< A length that is one less than it is.
+    minds_neighbours,         ///< Cells that are one more beside others.
+    turns_beside_neighbours,  ///< Cells of the same length, the other way.
     norms_mind_neighbours,
-    adds_more,      ///< A cell for each pair of neighbours, to the sum.
-    far_from_rows,  ///< Certified, an example's own, and not its gradient.
+    certifies_other_alone,  ///< A length that is one less, of an example alone.
+    adds_more,              ///< A cell for each pair of neighbours, to the sum.
+    far_from_rows,          ///< Certified, an example's own, and not its gradient.
   };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)
@@ -72,11 +74,15 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
         if (fault_ == Fault::too_long) rows.cells[j] += static_cast<std::int64_t>(most_cells);
         if (fault_ == Fault::minds_neighbours && lengths.size() > 1)
           rows.cells[j] -= rows.cells[j] > 0 ? 1 : -1;
-        if (fault_ == Fault::far_from_rows) rows.cells[j] = -rows.cells[j];
+        if (fault_ == Fault::far_from_rows ||
+            (fault_ == Fault::turns_beside_neighbours && lengths.size() > 1))
+          rows.cells[j] = -rows.cells[j];
         square += static_cast<std::uint64_t>(rows.cells[j] * rows.cells[j]);
         if (fault_ == Fault::certifies_less) rows.cells[j] *= 2;
       }
-      if (fault_ == Fault::certifies_one_off && square > 0) --square;
+      const bool one_off = fault_ == Fault::certifies_one_off ||
+                           (fault_ == Fault::certifies_other_alone && lengths.size() == 1);
+      if (one_off && square > 0) --square;
       if (fault_ != Fault::forgets_lengths) lengths[i] = {0, square};
     }
   }

@@ -80,8 +80,7 @@ SamplingWatch::SamplingWatch(std::span<const Charge> charges, std::string sample
 void SamplingWatch::check(std::uint64_t step, std::size_t rows,
                           std::span<const std::uint32_t> batch) {
   check_batch(batch, rows);
-  const bool same_block =
-      law_.kind == SamplingLaw::Kind::once && step > law_.first && step <= law_.last;
+  const bool same_block = step > law_.first && step <= law_.last;
   if (!same_block) {
     const SamplingLaw::Kind before = law_.kind;
     law_ = sampling_law(charges_, step);

@@ -113,6 +113,8 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
   };
   found(Fault::certifies_one_off, "cells are not as long as was certified");
   found(Fault::minds_neighbours, "in a pass of its own than beside others");
+  found(Fault::turns_beside_neighbours, "other cells in a pass of its own");
+  found(Fault::certifies_other_alone, "another length in a pass of its own");
   found(Fault::norms_mind_neighbours, "other gradient norms in a pass of its own");
   found(Fault::adds_more, "a sum of cells is not that of its examples' cells");
   // Of those that are half as long as the bound and more: as twice their cells are.
