@@ -14,8 +14,10 @@
 #include <fstream>
 #include <iostream>
 
+#include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 #include "steps.hpp"
 
 namespace {
@@ -44,15 +46,56 @@ double ratio(int repeats, const std::function<double()>& time,
   return median(times) / median(references);
 }
 
+double seconds_of_step(Bench& bench, core::ContributionCheck* check = nullptr) {
+  const auto parts = bench.private_step(check);
+  return parts[0] + parts[1] + parts[2];
+}
+
 double private_over_plain(const Catalog& catalog, const Case& one) {
   Bench bench(catalog, one, 1);
   return ratio(
+      one.repeats, [&] { return seconds_of_step(bench); }, [&] { return bench.plain_step(); });
+}
+
+/// What checking a contribution adds to the steps of a run: the time that a checked step takes more
+/// than another one, shared out among the steps of which one is checked.
+double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
+  Bench bench(catalog, one, 1);
+  core::ContributionCheck check{
+      .place = one.batch / 2, .program = "the program", .clipping = "the clipping"};
+  const double checked = ratio(
+      one.repeats, [&] { return seconds_of_step(bench, &check); },
+      [&] { return seconds_of_step(bench); });
+  return (checked - 1.0) / static_cast<double>(core::ContributionChecks::kPeriod);
+}
+
+/// Batches of 256 and a little, of 60 000 rows, held against their law.
+double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
+  constexpr std::size_t kRows = 60'000;
+  constexpr std::uint64_t kSteps = 100;
+  const double rate = static_cast<double>(one.batch) / kRows;
+  const Event release = Event::gaussian(1.0);
+  std::vector<core::Charge> charges;
+  std::vector<std::vector<std::uint32_t>> batches(kSteps);
+  std::mt19937_64 random(3);
+  std::bernoulli_distribution coin(rate);
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    charges.push_back({step, release, Event::poisson_sampled(rate, release)});
+    for (std::uint32_t row = 0; row < kRows; ++row)
+      if (coin(random)) batches[step].push_back(row);
+  }
+  Bench bench(catalog, one, 1);
+  core::SamplingWatch watch(charges, "the sampler");
+  std::uint64_t step = 0;
+  return ratio(
       one.repeats,
       [&] {
-        const auto parts = bench.private_step();
-        return parts[0] + parts[1] + parts[2];
+        return seconds_of([&] {
+          watch.check(step, kRows, batches[step]);
+          ++step;
+        });
       },
-      [&] { return bench.plain_step(); });
+      [&] { return seconds_of_step(bench); });
 }
 
 /// What accountants are measured against: a million exponentials and square roots, one after the
@@ -156,7 +199,7 @@ class Gate {
     const double bound = bounds_.at(name).get<double>() * slack_;
     const double found = measure();
     ++checked_;
-    std::printf("%-34s %9.3f %9.3f", name, found, bound);
+    std::printf("%-34s %9.4f %9.4f", name, found, bound);
     if (!(found <= bound)) {
       ++beyond_;
       std::printf("  BEYOND by %.0f %%", 100.0 * (found / bound - 1.0));
@@ -207,6 +250,18 @@ int main(int argc, char** argv) try {
   });
   gate.check("conv_step_private_over_plain", [&] {
     return private_over_plain(catalog, {"conv", conv_network(), 64, 15});
+  });
+  gate.check("contribution_checks_over_step", [&] {
+    return contribution_checks_over_step(catalog, {"784-1000-10", dense_network(), 256, 30});
+  });
+  gate.check("contribution_checks_over_conv_step", [&] {
+    return contribution_checks_over_step(catalog, {"conv", conv_network(), 64, 15});
+  });
+  gate.check("contribution_checks_over_small_step", [&] {
+    return contribution_checks_over_step(catalog, {"784-1000-10", dense_network(), 16, 40});
+  });
+  gate.check("sampling_watch_over_step", [&] {
+    return sampling_watch_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});
   });
   gate.check("pld_over_loop", [&] { return accountant_over_loop(catalog, "pld"); });
   gate.check("saddle_point_over_loop",

@@ -145,16 +145,17 @@ class Bench {
   }
 
   /// Clip and sum.
-  void clip() {
+  /// \param check  of one contribution, or null.
+  void clip(core::ContributionCheck* check = nullptr) {
     sum_.emplace(core::exact_sum(*program_, data_, batch_,
                                  {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
-                                 *executor_, 0, &memory_));
+                                 *executor_, 0, &memory_, PrivacyUnit::example, check));
   }
 
   /// The seconds of one private step, and its parts.
-  std::array<double, 3> private_step() {
+  std::array<double, 3> private_step(core::ContributionCheck* check = nullptr) {
     std::array<double, 3> seconds{};
-    seconds[0] = seconds_of([&] { clip(); });
+    seconds[0] = seconds_of([&] { clip(check); });
     std::optional<Released> released;
     seconds[1] = seconds_of([&] {
       released.emplace(mechanism_.release(std::move(*sum_), Adjacency::add_or_remove_one,

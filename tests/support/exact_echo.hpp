@@ -15,7 +15,20 @@
 class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping {
  public:
   /// How it can be wrong.
-  enum class Fault { none = 1, forgets_lengths, too_long, longest };
+  enum class Fault {
+    none = 1,
+    forgets_lengths,
+    too_long,
+    longest,
+    certifies_less,           ///< Cells of twice the length that is certified.
+    certifies_one_off,        ///< A length that is one less than it is.
+    minds_neighbours,         ///< Cells that are one more beside others.
+    turns_beside_neighbours,  ///< Cells of the same length, the other way.
+    norms_mind_neighbours,
+    certifies_other_alone,  ///< A length that is one less, of an example alone.
+    adds_more,              ///< A cell for each pair of neighbours, to the sum.
+    far_from_rows,          ///< Certified, an example's own, and not its gradient.
+  };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)
       : groups_(groups), fault_(fault), rows_(2 * groups) {}
@@ -40,6 +53,8 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
     for (std::size_t i = 0; i < squared_norms.size(); ++i) {
       const double a = rows[2 * i], b = rows[2 * i + 1];
       squared_norms[i] = a * a + b * b;
+      if (fault_ == Fault::norms_mind_neighbours && batch.rows() > 1)
+        squared_norms[i] *= 1.0 + 0x1p-52;
     }
   }
 
@@ -57,8 +72,17 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
         if (fault_ == Fault::longest)
           rows.cells[j] = j % (2 * groups_) == 0 ? static_cast<std::int64_t>(most_cells) : 0;
         if (fault_ == Fault::too_long) rows.cells[j] += static_cast<std::int64_t>(most_cells);
+        if (fault_ == Fault::minds_neighbours && lengths.size() > 1)
+          rows.cells[j] -= rows.cells[j] > 0 ? 1 : -1;
+        if (fault_ == Fault::far_from_rows ||
+            (fault_ == Fault::turns_beside_neighbours && lengths.size() > 1))
+          rows.cells[j] = -rows.cells[j];
         square += static_cast<std::uint64_t>(rows.cells[j] * rows.cells[j]);
+        if (fault_ == Fault::certifies_less) rows.cells[j] *= 2;
       }
+      const bool one_off = fault_ == Fault::certifies_one_off ||
+                           (fault_ == Fault::certifies_other_alone && lengths.size() == 1);
+      if (one_off && square > 0) --square;
       if (fault_ != Fault::forgets_lengths) lengths[i] = {0, square};
     }
   }
@@ -67,7 +91,10 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
                  std::span<std::int64_t> sum) const override {
     const auto& cells = static_cast<Rows&>(pass).cells;
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (taken[i / (2 * groups_)] != 0) sum[i % (2 * groups_)] += cells[i];
+      if (taken[i / (2 * groups_)] == 0) continue;
+      sum[i % (2 * groups_)] += cells[i];
+      const std::size_t row = i / (2 * groups_);
+      if (fault_ == Fault::adds_more && row > 0 && taken[row - 1] != 0) ++sum[i % (2 * groups_)];
     }
   }
 

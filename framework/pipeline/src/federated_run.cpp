@@ -437,14 +437,21 @@ class FederatedRun {
                     {"bytes_down", bytes_down_},
                     {"bytes_up", bytes_up_}});
     }
-    output_.close(
-        result_, model_,
-        {{"clip_norm", result_.stated(plan_).clip_norm.front()}, {"federated", std::move(facts)}},
-        [&](const Json& files) {
-          if (server_ && server_->ledger() != nullptr)
-            server_->ledger()->close(status, rounds_, files);
-          for (const auto& client : clients_) client->close_ledger(status, files);
-        });
+    Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
+              {"federated", std::move(facts)}};
+    // How many steps clients made says who took part.
+    if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
+    output_.close(result_, model_, more, [&](const Json& files) {
+      if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_, files);
+      for (const auto& client : clients_) client->close_ledger(status, files);
+    });
+  }
+
+  RunChecks checks() const {
+    RunChecks sum;
+    if (server_) sum += server_->checks();
+    for (const auto& client : clients_) sum += client->checks();
+    return sum;
   }
 
   const Plan& plan_;

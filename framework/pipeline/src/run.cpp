@@ -153,7 +153,8 @@ class Training {
 
   void close() {
     Json more{{"clip_norm", trainer_.clip_norm()},
-              {"output", has_random_iterate_ ? "random_iterate" : "last"}};
+              {"output", has_random_iterate_ ? "random_iterate" : "last"},
+              {"checks", checks_json(trainer_.checks(), manifest_.mode)}};
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
     if (plan_.noise_adapts) {

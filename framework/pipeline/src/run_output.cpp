@@ -30,6 +30,12 @@ std::string facts_text(const Plan& plan) { return to_json(facts_of(plan)).dump()
 
 }  // namespace
 
+Json checks_json(const RunChecks& checks, Mode mode) {
+  Json json{{"contributions", checks.contributions}, {"batches", checks.batches}};
+  if (mode == Mode::research) json["reported_differences"] = checks.reported_differences;
+  return json;
+}
+
 void RunOutput::open(const DataCommitment& data) {
   const Manifest& manifest = *plan_.manifest;
   data_ = data;

@@ -17,6 +17,9 @@
 
 namespace privgrad::core {
 
+/// For summary.json. Whether a contribution differed depends on private rows: in research mode only.
+nlohmann::json checks_json(const RunChecks& checks, Mode mode);
+
 /// The files that every run leaves, and its display.
 class RunOutput {
  public:

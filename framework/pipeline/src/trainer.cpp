@@ -26,7 +26,21 @@ std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
+/// Whose code computes the gradients.
+std::string program_name(const Plan& plan) {
+  const bool own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr;
+  const ComponentUse& use = own ? plan.manifest->model : plan.manifest->backend;
+  return use.component->full_name();
+}
+
 }  // namespace
+
+RunChecks& RunChecks::operator+=(const RunChecks& other) {
+  contributions += other.contributions;
+  batches += other.batches;
+  reported_differences += other.reported_differences;
+  return *this;
+}
 
 void Workbench::load(std::vector<float> values) {
   parameters = std::move(values);
@@ -65,6 +79,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
+      contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated)
     correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
@@ -81,6 +96,9 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
   ledger_.emplace(
       file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
       *accountant_, manifest_.accountant.component->full_name(), facts);
+  // A correlated plan follows the very order that it is charged by, and compares each batch.
+  if (!plan_.correlated)
+    sampling_watch_.emplace(plan_.charges, manifest_.sampler.component->full_name());
 }
 
 bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
@@ -134,6 +152,7 @@ void Trainer::draw_batch(std::uint64_t step) {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
   in_run_of(manifest_.sampler.component->full_name(),
             [&] { made_.sampler->sample(step, rows, *sampler_random_, batch_); });
+  if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
   if (plan_.correlated && !plan_.correlated->participation->covers(step, batch_, *made_.order)) {
     throw PluginError(manifest_.sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
@@ -158,13 +177,19 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
                   .groups = plan_.setting->groups,
                   .clip_norm = clip_norm_,
                   .count_share = share};
+  // A client's change is computed once: it is no function of its number that could be asked again.
+  std::optional<ContributionCheck> check;
+  if (ledger_ && plan_.unit == PrivacyUnit::example)
+    check = contribution_checks_.draw(step, batch_.size());
+  ContributionCheck* checked = check ? &*check : nullptr;
   std::optional<Released> released;
   in_run_of(
       program_owner(manifest_, *plan_.setting) + " or " + manifest_.clipping.component->full_name(),
       [&] {
-        released.emplace(differences_ ? release_differences(step, clip, bench)
-                                      : release_sum(step, clip, bench));
+        released.emplace(differences_ ? release_differences(step, clip, bench, checked)
+                                      : release_sum(step, clip, bench, checked));
       });
+  if (check) contribution_checks_.add(*check);
   if (!adaptive) return *std::move(released);
   JointParts parts = take_apart(*released, clip_norm_, share);
   clipped_fraction_ = 1.0 - parts.unclipped;
@@ -184,9 +209,16 @@ void Trainer::adapt_clip_norm(double unclipped) {
   clip_norm_ = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
 }
 
-Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& bench) {
+Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& bench,
+                              ContributionCheck* check) {
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
+  if (ledger_ && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
+    return release(exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
+                             &bench.memory, plan_.unit, check),
+                   divisor);
+  }
+  if (check != nullptr) check_row(program, data_, batch_, *check);
   if (!ledger_) {
     Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
                                    manifest_.microbatch_size, &bench.memory, plan_.unit);
@@ -198,11 +230,6 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
         clipped_sum_on_grid(program, data_, batch_, clip, plan_.grid_levels, executor_, plan_.unit),
         divisor);
   }
-  if (plan_.arithmetic == Arithmetic::exact) {
-    return release(exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
-                             &bench.memory, plan_.unit),
-                   divisor);
-  }
   Bounded sum = clipped_sum(program, data_, batch_, clip, executor_, plan_.unit);
   return correlated_ ? correlated_->release(std::move(sum), take_receipt(), divisor)
                      : mechanism_.release(std::move(sum), take_receipt(), divisor);
@@ -213,8 +240,9 @@ Released Trainer::release(BoundedOnGrid sum, double divisor) {
   return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(), divisor);
 }
 
-Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
-                                      const Workbench& bench) {
+Released Trainer::release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench,
+                                      ContributionCheck* check) {
+  if (check != nullptr) check_row(*bench.program, data_, batch_, *check);
   const double divisor = plan_.batch_size[step];
   const auto release_parts = [&](auto sums) {
     return correlated_->release(std::move(sums), take_receipt(), divisor);
@@ -225,6 +253,12 @@ Released Trainer::release_differences(std::uint64_t step, const Clip& clip,
       : plan_.arithmetic == Arithmetic::exact ? release_parts(differences_->exact_sums(now))
                                               : release_parts(differences_->sums(now));
   return differences_->combine(step, parts, clip.clip_norm, divisor, ledger_.has_value());
+}
+
+RunChecks Trainer::checks() const noexcept {
+  return {.contributions = contribution_checks_.made(),
+          .batches = sampling_watch_ ? sampling_watch_->batches() : 0,
+          .reported_differences = contribution_checks_.differences()};
 }
 
 Receipt Trainer::take_receipt() {

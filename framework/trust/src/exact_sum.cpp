@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "checked_pass.hpp"
 #include "gradient_rows.hpp"
 #include "grid_sum.hpp"
 #include "pass.hpp"
@@ -42,8 +43,9 @@ struct Grid {
 };
 
 /// \param total  [parameters], and one more for the count where there is one.
-void add_pass(const ExactClipping& program, const Batch& batch, const Grid& grid, SumMemory& memory,
-              std::span<std::int64_t> total) {
+/// \returns of total, the parameters' part.
+std::span<std::int64_t> add_pass(const ExactClipping& program, const Batch& batch, const Grid& grid,
+                                 SumMemory& memory, std::span<std::int64_t> total) {
   const std::size_t groups = program.groups();
   const std::size_t rows = batch.rows();
   const auto norms = resized(memory.squared_norms, rows * groups);
@@ -67,6 +69,31 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Grid& grid
     total = total.first(total.size() - 1);
   }
   program.add_cells(*memory.pass, taken, total);
+  return total;
+}
+
+/// As add_pass(), and looks at the contribution of one example of the pass.
+/// \param place  of the example in the pass.
+void add_and_check_pass(const Program& program, const Batch& batch, const Grid& grid,
+                        SumMemory& memory, std::span<std::int64_t> total, std::size_t place,
+                        ContributionCheck& check) {
+  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  std::vector<std::int64_t> before(total.begin(), total.end());
+  const auto after = add_pass(exact, batch, grid, memory, total);
+  const ScalesOf scales = [&](std::span<const double> norms, std::span<double> out) {
+    grid.scale(norms, out);
+  };
+  check_pass({.program = exact,
+              .rows = program,
+              .batch = batch,
+              .place = place,
+              .most = grid.most,
+              .scales = scales,
+              .memory = memory,
+              .groups = grid.clip.groups,
+              .before = std::span(before).first(after.size()),
+              .after = after},
+             check);
 }
 
 }  // namespace
@@ -84,7 +111,8 @@ std::uint64_t whole_root(std::uint64_t square) {
 
 BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
-                        std::size_t most_rows, SumMemory* memory, PrivacyUnit unit) {
+                        std::size_t most_rows, SumMemory* memory, PrivacyUnit unit,
+                        ContributionCheck* check) {
   check_clip_norm(clip.clip_norm);
   check_batch(batch, data.rows());
   check_groups(clip, program);
@@ -93,12 +121,20 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
   if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
     SumMemory own;
     total.assign(program.parameter_count() + (grid.count == 0 ? 0 : 1), 0);
+    std::size_t first = 0;  // of the pass, in the batch
     for_each_pass(*exact, data, batch, executor, most_rows, memory != nullptr ? *memory : own,
                   [&](const Batch& examples, SumMemory& used) {
-                    add_pass(*exact, examples, grid, used, total);
+                    const std::size_t place = check == nullptr ? 0 : check->place - first;
+                    first += examples.rows();
+                    if (check != nullptr && place < examples.rows()) {
+                      add_and_check_pass(program, examples, grid, used, total, place, *check);
+                    } else {
+                      add_pass(*exact, examples, grid, used, total);
+                    }
                   });
   } else {
     total = sum_of_rows_on_grid(program, data, batch, clip, kExactLevels, grid.count, executor);
+    if (check != nullptr) check_row(program, data, batch, *check);
   }
   return TrustBase::bounded_on_grid(std::move(total), kExactLevels, clip.clip_norm, batch.size(),
                                     unit);

@@ -126,7 +126,7 @@ class PRIVGRAD_API ExactClipping {
   virtual void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
                           std::span<SquaredLength> lengths) const = 0;
 
-  /// sum += the cells of the examples of the last make_cells(), modulo 2^64.
+  /// sum += the cells of the examples of the last make_cells(), modulo 2^64; may be asked again.
   /// \param taken  [rows]: 0 takes an example out.
   /// \param sum  [parameter_count()].
   virtual void add_cells(Pass& pass, std::span<const std::uint8_t> taken,

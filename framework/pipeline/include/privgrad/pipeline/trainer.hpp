@@ -15,11 +15,13 @@
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/gradient_differences.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
 
@@ -50,6 +52,16 @@ Workbench make_workbench(const Plan& plan, Executor& executor);
 /// \returns the model's initial parameters.
 /// \param key  that of the run.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
+
+/// What was looked at while a run went on, and came out well; what does not ends the run.
+struct RunChecks {
+  std::uint64_t contributions = 0;  ///< Steps of which one example's contribution was looked at.
+  std::uint64_t batches = 0;        ///< Batches that were held against the sampler's law.
+  /// Contributions that differed from the gradient by more than rounding does: private.
+  std::uint64_t reported_differences = 0;
+
+  RunChecks& operator+=(const RunChecks& other);
+};
 
 /// Trains on the data of one owner, and answers for what that costs them: the sampler, the
 /// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
@@ -100,8 +112,11 @@ class Trainer {
   /// Of a clip norm that adapts: back to the first one.
   void forget_clip_norm();
 
-  /// Draws the step's batch, releases its gradient, and moves the parameters.
+  /// Draws the step's batch, releases its gradient, and moves the parameters. With a ledger, the
+  /// batch is held against the law that it was charged by, and in some steps one example's
+  /// contribution is looked at (SamplingWatch, ContributionCheck).
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  /// \throws PluginError for what proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
@@ -115,6 +130,7 @@ class Trainer {
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
   /// Of the last step; with adaptive clipping, of the next one.
   double clip_norm() const noexcept { return clip_norm_; }
+  RunChecks checks() const noexcept;
   /// The share of the last batch that was clipped, as released; adaptive clipping only.
   std::optional<double> clipped_fraction() const noexcept { return clipped_fraction_; }
 
@@ -122,9 +138,11 @@ class Trainer {
   void draw_batch(std::uint64_t step);
   Released released_gradient(std::uint64_t step, Workbench& bench);
   void adapt_clip_norm(double unclipped);
-  Released release_sum(std::uint64_t step, const Clip& clip, Workbench& bench);
+  Released release_sum(std::uint64_t step, const Clip& clip, Workbench& bench,
+                       ContributionCheck* check);
   Released release(BoundedOnGrid sum, double divisor);
-  Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench);
+  Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench,
+                               ContributionCheck* check);
   Receipt take_receipt();
 
   const Plan& plan_;
@@ -138,6 +156,8 @@ class Trainer {
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
   std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
+  std::optional<SamplingWatch> sampling_watch_;
+  ContributionChecks contribution_checks_;
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
   std::deque<Receipt> receipts_;

@@ -11,6 +11,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/grid.hpp"
 
 namespace privgrad::core {
@@ -23,7 +24,7 @@ inline constexpr std::uint64_t kExactLevels = std::uint64_t{1} << 26;
 /// Memory that steps of a run use one after the other, so that it is asked for once. Belongs to one
 /// program and must not outlive it.
 struct SumMemory {
-  std::unique_ptr<ExactClipping::Pass> pass;
+  std::unique_ptr<ExactClipping::Pass> pass, pass_of_one;
   std::size_t pass_rows = 0;
   std::vector<float> features, targets;
   std::vector<double> squared_norms, scales;
@@ -52,12 +53,15 @@ struct SumMemory {
 /// \param most_rows  of a pass; 0: as the program suggests. The result is the same for any.
 /// \param memory  kept from step to step; null: made for this call.
 /// \param unit  whose data a row is.
+/// \param check  of one example's contribution, beside the sum, which it does not change; null: none.
 /// \throws ConfigError for a clip norm that check_clip_norm() refuses; PluginError for a row number
-///   that is out of range or repeated, or if the program has other groups than `clip`.
+///   that is out of range or repeated, if the program has other groups than `clip`, or as
+///   ContributionCheck says.
 BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                         std::size_t most_rows = 0, SumMemory* memory = nullptr,
-                        PrivacyUnit unit = PrivacyUnit::example);
+                        PrivacyUnit unit = PrivacyUnit::example,
+                        ContributionCheck* check = nullptr);
 
 /// The cells that an example's count adds or takes away: floor(share kExactLevels).
 std::uint64_t count_cells(double count_share);

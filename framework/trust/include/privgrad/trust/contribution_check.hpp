@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// One example of a batch whose contribution to the step's sum is looked at.
+///
+/// What ends a run is proof of a faulty part, whatever the example is, and is exact in integers or
+/// bits, so that no honest program can be ended by anybody's data: each is a thing that a program
+/// promises for every example (ExactClipping, ReproducibleRows), or that a clipping does.
+///   - The cells that went into the sum are as long as they were certified to be, in 128 bits, and
+///     no longer than the bound.
+///   - The sum moved by these cells, and by those of the others in the pass, and by nothing else.
+///   - The example's norms, cells and length are the same, bit for bit, in a pass of its own.
+///   - The clipping gives the same factors for the same norms.
+///   - Of a program that gives rows and promises their bits: the row is the same alone.
+/// What differs from gradient_rows() by more than rounding does (a sixty-fourth of the bound), or,
+/// without a promise of bits, in any bit, is no proof, and is only said.
+///
+/// Threads: belongs to one sum.
+struct ContributionCheck {
+  std::size_t place = 0;      ///< In the batch.
+  std::string_view program;   ///< Whom errors name.
+  std::string_view clipping;  ///< The same.
+  bool differs = false;       ///< out.
+};
+
+/// Which steps and examples of a run are looked at, and what came of it: one step in each kPeriod,
+/// and in it one example, drawn by a key that no plugin sees. Whether a step is looked at depends on
+/// the key and its number alone, so the counts may be shown, and results are the same with checks and
+/// without.
+///
+/// Threads: calls never overlap.
+class ContributionChecks {
+ public:
+  /// A step that is looked at takes up to three times as long, by the size of the batch: so a
+  /// hundredth of the time of a run's steps is not reached (bench/README.md).
+  static constexpr std::uint64_t kPeriod = 256;
+
+  /// \param key  of the run; a key for this purpose is derived from it.
+  /// \param program, clipping  whom errors name.
+  ContributionChecks(const RandomKey& key, std::string program, std::string clipping);
+
+  /// \returns the check of a step; nothing: there is none in this step, or the batch is empty. Valid
+  ///   as long as this is.
+  std::optional<ContributionCheck> draw(std::uint64_t step, std::size_t batch_size);
+
+  /// Takes note of what draw() gave, once the sum is made.
+  void add(const ContributionCheck& check) noexcept { differences_ += check.differs ? 1 : 0; }
+
+  /// The steps that were drawn, those with empty batches too: public.
+  std::uint64_t made() const noexcept { return made_; }
+  /// How many of them were said to differ: private.
+  std::uint64_t differences() const noexcept { return differences_; }
+
+ private:
+  RandomKey key_;
+  std::string program_, clipping_;
+  std::optional<std::uint64_t> block_;  // that position_ and draw_ are of
+  std::uint64_t position_ = 0;
+  std::uint64_t draw_ = 0;
+  std::uint64_t made_ = 0, differences_ = 0;
+};
+
+/// The check of a program whose rows are summed: its row alone, and among those that it was computed
+/// with.
+/// \param batch  as it was summed.
+/// \throws PluginError as ContributionCheck says.
+void check_row(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
+               ContributionCheck& check);
+
+}  // namespace privgrad::core

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/trust/ledger.hpp"
+
+namespace privgrad::core {
+
+/// How a batch is drawn, as the charge of its step has it.
+struct SamplingLaw {
+  enum class Kind {
+    any = 1,              ///< Nothing about the draw lowers the cost: every batch is paid for.
+    poisson,              ///< Each row by a coin of its own.
+    without_replacement,  ///< `size` of `rows`, each such set as likely as any other.
+    once,                 ///< One release pays for several steps: a row is in one of them at most.
+  };
+  Kind kind = Kind::any;
+  double rate = 0.0;                  ///< Of each row; poisson, without_replacement.
+  std::uint64_t rows = 0, size = 0;   ///< without_replacement.
+  std::uint64_t first = 0, last = 0;  ///< once: the steps that are paid for together.
+};
+
+/// Reads the law of a step off what was charged for it: poisson_sampled and
+/// sampled_without_replacement say it. A cost that is the release of one of the steps that it pays
+/// for, its own and those behind it that cost nothing, is parallel composition, and holds where no
+/// row is in two of them. Any other cost claims nothing about the draw that could be looked for.
+/// \param step  below charges.size().
+SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
+
+/// A count, step by step, against the law that it is said to have: at each step, given all that was
+/// before, it is Bin(trials, rate), or a sum of indicators of that mean that are negatively
+/// associated (as those of a draw without replacement are: Joag-Dev and Proschan 1983).
+///
+/// For every lambda, L_t = exp(sum lambda count - trials ln(1 + rate (exp(lambda) - 1))) is then a
+/// supermartingale that begins at 1, whatever decides about trials and rates before the draw. So
+/// the probability that L ever reaches 1 / alpha, at any step of a run of any length, is at most
+/// alpha (Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid
+/// inference"). Here lambda is one of +-2^-8 ... +-2^2, and each has an equal share of alpha.
+class CountLaw {
+ public:
+  static constexpr std::size_t kBets = 22;
+
+  void add(double trials, double rate, double count);
+  /// \param evidence  ln(1 / alpha), > 0.
+  /// \returns whether what was added is evidence against the law, at the level alpha.
+  bool is_refuted(double evidence) const;
+
+ private:
+  std::array<double, kBets> log_wealth_{};
+};
+
+/// Holds the batches of a run against the law that they are accounted by, and ends a run whose
+/// sampler keeps to another one. Looked at are, of draws by coins (and, but for the sizes, which are
+/// then fixed, of draws without replacement):
+///   - the sizes, all together: batches that are larger or smaller than they may be;
+///   - whether a size is odd, which with coins it is half of the time: batches of a fixed size;
+///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
+///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
+///   - every row: how often it was drawn. One that is favoured, or never drawn.
+/// Of rows that may be in one of several batches: that they are.
+///
+/// False alarms: a sampler that keeps to the law, on whatever data, ends the run with a probability
+/// of at most kFalseAlarm, over all steps of the run together, since each of the four looks has a
+/// quarter of that and each row an equal share of its look's (see CountLaw). The draws are
+/// independent of the data's values, and so is what ends a run. That an end can follow from the
+/// coins, which are secret, moves the distribution of what is released by at most kFalseAlarm: at
+/// most (1 + exp(epsilon)) kFalseAlarm more of delta, which no statement counts, as none counts the
+/// advantage against the cipher.
+///
+/// What cannot be seen: a sampler that looks right in all four ways. And a fault of few draws: a row
+/// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
+/// about 70 / ln(1 / rate) steps.
+///
+/// Memory: 5 bytes a row. Threads: calls never overlap.
+class SamplingWatch {
+ public:
+  static constexpr double kFalseAlarm = 0x1p-64;
+
+  /// \param charges  of the steps, in order; must outlive this.
+  /// \param sampler  whom errors name.
+  SamplingWatch(std::span<const Charge> charges, std::string sampler);
+
+  /// \param step   below the number of charges; each once, in order, from anywhere on.
+  /// \param rows   how many there are to draw from, the same in every step.
+  /// \param batch  as drawn.
+  /// \throws PluginError for a row that does not exist or is named twice, and for batches that do
+  ///   not follow their law. It names no row and no size, which are private.
+  void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
+
+  /// The steps that were held against a law.
+  std::uint64_t batches() const noexcept { return batches_; }
+
+ private:
+  /// For rows, which share what their bets cost: how often one of them may have been drawn by now.
+  struct Limits {
+    double least = 0.0, most = 0.0;
+  };
+
+  void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
+  void check_sizes(std::uint64_t step, double rate, std::size_t size);
+  void check_returns(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
+  void check_rows(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
+  void check_once(const SamplingLaw& law, std::span<const std::uint32_t> batch);
+  Limits limits_of_a_row() const;
+  [[noreturn]] void refuse(std::uint64_t step, const std::string& what) const;
+
+  std::span<const Charge> charges_;
+  std::string sampler_;
+  std::uint64_t batches_ = 0;
+  std::size_t rows_ = 0;
+  SamplingLaw law_;  // of the last step
+  CountLaw sizes_, odd_, returns_;
+  std::vector<std::uint32_t> drawn_;             // [rows]: in how many batches
+  std::array<double, CountLaw::kBets> price_{};  // of the bets on a row so far, the same for each
+  double checked_least_ = -1.0;                  // all rows were drawn more often than this
+  std::vector<bool> lately_;                     // [rows]: in a batch since the window began
+  std::size_t in_window_ = 0;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/trust/contribution_check.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+
+namespace privgrad::core {
+
+/// Scales of an example, of its squared norms.
+using ScalesOf = std::function<void(std::span<const double> squared_norms, std::span<double> out)>;
+
+/// A pass whose cells have just been added up, for check_pass(). Its norms, scales, lengths and who
+/// was taken are in `memory`.
+struct CheckedPass {
+  const ExactClipping& program;
+  const Program& rows;  ///< The same.
+  const Batch& batch;
+  std::size_t place = 0;   ///< Of the example in the pass.
+  std::uint64_t most = 0;  ///< Cells of a contribution.
+  const ScalesOf& scales;  ///< By the clipping.
+  SumMemory& memory;
+  std::span<const ParameterGroup> groups;
+  std::span<std::int64_t> before;       ///< The sum without the pass; overwritten.
+  std::span<const std::int64_t> after;  ///< The sum with it.
+};
+
+/// \throws PluginError as ContributionCheck says.
+void check_pass(const CheckedPass& pass, ContributionCheck& check);
+
+}  // namespace privgrad::core

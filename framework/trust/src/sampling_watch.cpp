@@ -1,0 +1,188 @@
+#include "privgrad/trust/sampling_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <variant>
+
+#include "gradient_rows.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr std::size_t kBets = CountLaw::kBets;
+
+/// +-2^-8 ... +-2^2. Those above 0 are even.
+double lambda(std::size_t bet) {
+  const double size = std::ldexp(1.0, static_cast<int>(bet / 2) - 8);
+  return bet % 2 == 0 ? size : -size;
+}
+
+/// ln(1 + rate (exp(lambda) - 1)): what a bet on one trial costs.
+double price(std::size_t bet, double rate) { return std::log1p(rate * std::expm1(lambda(bet))); }
+
+/// Roundings of the logarithms: below 0.1 for 10^12 expected draws, since each step's are within a
+/// few units of 2^-53 of its stakes.
+constexpr double kSlack = 1.0;
+
+constexpr double kLooks = 4.0;
+
+/// ln(1 / alpha) of each look at the whole batch.
+double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
+
+bool is_nothing(const Event& event) {
+  const auto* composed = std::get_if<ComposedEvent>(&event.kind());
+  return composed != nullptr && composed->of.empty();
+}
+
+}  // namespace
+
+SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
+  SamplingLaw law;
+  const Event::Kind& cost = charges[step].cost.kind();
+  if (const auto* coins = std::get_if<PoissonSampledEvent>(&cost)) {
+    law.kind = SamplingLaw::Kind::poisson;
+    law.rate = coins->sampling_probability;
+    return law;
+  }
+  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&cost)) {
+    law.kind = SamplingLaw::Kind::without_replacement;
+    law.rows = static_cast<std::uint64_t>(subset->source_dataset_size);
+    law.size = static_cast<std::uint64_t>(subset->sample_size);
+    law.rate = static_cast<double>(law.size) / static_cast<double>(law.rows);
+    return law;
+  }
+  law.first = law.last = step;
+  while (law.first > 0 && is_nothing(charges[law.first].cost)) --law.first;
+  while (law.last + 1 < charges.size() && is_nothing(charges[law.last + 1].cost)) ++law.last;
+  if (law.first == law.last) return law;
+  const Event& paid = charges[law.first].cost;
+  for (std::uint64_t other = law.first; other <= law.last; ++other)
+    if (charges[other].release == paid) law.kind = SamplingLaw::Kind::once;
+  return law;
+}
+
+void CountLaw::add(double trials, double rate, double count) {
+  for (std::size_t bet = 0; bet < kBets; ++bet)
+    log_wealth_[bet] += lambda(bet) * count - trials * price(bet, rate);
+}
+
+bool CountLaw::is_refuted(double evidence) const {
+  const double most = *std::max_element(log_wealth_.begin(), log_wealth_.end());
+  return most >= evidence + std::log(static_cast<double>(kBets)) + kSlack;
+}
+
+SamplingWatch::SamplingWatch(std::span<const Charge> charges, std::string sampler)
+    : charges_(charges), sampler_(std::move(sampler)) {}
+
+void SamplingWatch::check(std::uint64_t step, std::size_t rows,
+                          std::span<const std::uint32_t> batch) {
+  check_batch(batch, rows);
+  const bool same_block = step > law_.first && step <= law_.last;
+  if (!same_block) {
+    const SamplingLaw::Kind before = law_.kind;
+    law_ = sampling_law(charges_, step);
+    if (law_.kind != before || law_.first == step) {
+      lately_.assign(rows, false);
+      in_window_ = 0;
+    }
+  }
+  if (law_.kind == SamplingLaw::Kind::any) return;
+  ++batches_;
+  rows_ = rows;
+  drawn_.resize(rows);
+  if (law_.kind == SamplingLaw::Kind::once) return check_once(law_, batch);
+  check_draw(step, law_, batch);
+}
+
+void SamplingWatch::check_draw(std::uint64_t step, const SamplingLaw& law,
+                               std::span<const std::uint32_t> batch) {
+  if (law.kind == SamplingLaw::Kind::poisson) {
+    check_sizes(step, law.rate, batch.size());
+  } else if (rows_ != law.rows || batch.size() != law.size) {
+    refuse(step, "have another size, or come of another number of rows, than");
+  }
+  check_returns(step, law.rate, batch);
+  check_rows(step, law.rate, batch);
+}
+
+void SamplingWatch::check_sizes(std::uint64_t step, double rate, std::size_t size) {
+  const auto rows = static_cast<double>(rows_);
+  sizes_.add(rows, rate, static_cast<double>(size));
+  if (sizes_.is_refuted(evidence_of_a_look())) refuse(step, "are larger or smaller than");
+  // E (-1)^size = (1 - 2 rate)^rows
+  odd_.add(1.0, (1.0 - std::pow(1.0 - 2.0 * rate, rows)) / 2.0, size % 2 == 0 ? 0.0 : 1.0);
+  if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
+}
+
+/// The window is emptied where it has half of the rows: in one that has all of them, nothing that
+/// comes again would be a surprise.
+void SamplingWatch::check_returns(std::uint64_t step, double rate,
+                                  std::span<const std::uint32_t> batch) {
+  std::size_t again = 0, fresh = 0;
+  for (const std::uint32_t row : batch) again += lately_[row] ? 1 : 0;
+  returns_.add(static_cast<double>(in_window_), rate, static_cast<double>(again));
+  if (returns_.is_refuted(evidence_of_a_look()))
+    refuse(step, "name the rows of earlier ones more often, or less, than");
+  if (in_window_ > rows_ / 2) {
+    std::fill(lately_.begin(), lately_.end(), false);
+    in_window_ = 0;
+  }
+  for (const std::uint32_t row : batch) {
+    fresh += lately_[row] ? 0 : 1;
+    lately_[row] = true;
+  }
+  in_window_ += fresh;
+}
+
+/// A bet on a row has won lambda for each time that it was drawn, and paid what all rows' have. So
+/// the bets against the law are those on rows that were drawn too often or too seldom, by limits
+/// that all rows share. Only rows that are drawn now can be too often; and there are rows that are
+/// too seldom only if the lower limit has reached another whole number.
+void SamplingWatch::check_rows(std::uint64_t step, double rate,
+                               std::span<const std::uint32_t> batch) {
+  for (std::size_t bet = 0; bet < kBets; ++bet) price_[bet] += price(bet, rate);
+  const Limits limits = limits_of_a_row();
+  bool too_often = false;
+  for (const std::uint32_t row : batch) too_often |= ++drawn_[row] >= limits.most;
+  if (too_often) refuse(step, "name a row more often than");
+  if (limits.least <= checked_least_) return;
+  checked_least_ = limits.least;
+  if (std::any_of(drawn_.begin(), drawn_.end(),
+                  [&](std::uint32_t times) { return times <= limits.least; })) {
+    refuse(step, "name a row less often than");
+  }
+}
+
+SamplingWatch::Limits SamplingWatch::limits_of_a_row() const {
+  const double evidence = evidence_of_a_look() + std::log(static_cast<double>(kBets)) +
+                          std::log(static_cast<double>(rows_)) + kSlack;
+  Limits limits{-1.0, std::numeric_limits<double>::infinity()};
+  for (std::size_t bet = 0; bet < kBets; ++bet) {
+    const double times = (evidence + price_[bet]) / lambda(bet);
+    if (lambda(bet) > 0.0) limits.most = std::min(limits.most, times);
+    if (lambda(bet) < 0.0) limits.least = std::max(limits.least, std::floor(times));
+  }
+  return limits;
+}
+
+void SamplingWatch::check_once(const SamplingLaw& law, std::span<const std::uint32_t> batch) {
+  for (const std::uint32_t row : batch) {
+    if (lately_[row]) {
+      throw PluginError(sampler_ + ": a row is in two batches of the steps " +
+                        std::to_string(law.first) + " to " + std::to_string(law.last) +
+                        ", which are charged together as one release");
+    }
+    lately_[row] = true;
+  }
+}
+
+void SamplingWatch::refuse(std::uint64_t step, const std::string& what) const {
+  throw PluginError(sampler_ + ": the batches up to step " + std::to_string(step) + " " + what +
+                    " what was charged for them allows; a sampler that draws as it is accounted " +
+                    "does that with probability 2^-64 at most");
+}
+
+}  // namespace privgrad::core

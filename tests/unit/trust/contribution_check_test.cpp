@@ -1,0 +1,190 @@
+#include "privgrad/trust/contribution_check.hpp"
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "exact_echo.hpp"
+#include "fake_clipping.hpp"
+#include "fake_program.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/testing.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+using core::ContributionCheck;
+using core::ContributionChecks;
+
+namespace {
+
+SerialExecutor serial;
+using Cells = std::vector<std::int64_t>;
+using Rows = std::vector<std::uint32_t>;
+constexpr std::size_t kGroups = 2;
+
+/// Of lengths below and above 1; every seventh is not finite.
+Dataset examples(std::size_t count) {
+  std::vector<float> features, targets;
+  for (std::size_t row = 0; row < count; ++row) {
+    for (std::size_t i = 0; i < 2 * kGroups; ++i)
+      features.push_back(0.1f * static_cast<float>(1 + (row * 5 + i * 3) % 11));
+    targets.push_back(row % 7 == 6 ? static_cast<float>(1 + row % 3) : 0.0f);
+  }
+  return Dataset(ExampleShape{{2 * kGroups}, 0}, std::move(features), std::move(targets));
+}
+
+std::vector<ParameterGroup> pairs() { return {{"layers.0", 0, 2}, {"layers.1", 2, 2}}; }
+
+struct Checked {
+  Cells sum;
+  bool differs = false;
+};
+
+/// The sum of all examples, looking at the one at `place`.
+Checked checked_sum(const Program& program, const Dataset& data, std::size_t place,
+                    const Clipping& rule = flat_clipping(), double count_share = 0.0) {
+  const auto groups = pairs();
+  Rows rows(data.rows());
+  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
+  ContributionCheck check{.place = place, .program = "test/program", .clipping = "test/clipping"};
+  const core::Clip clip{
+      .rule = rule, .groups = groups, .clip_norm = 1.0, .count_share = count_share};
+  const auto sum =
+      core::exact_sum(program, data, rows, clip, serial, 0, nullptr, PrivacyUnit::example, &check);
+  return {core::cells_for_testing(sum), check.differs};
+}
+
+/// Rows that are other ones beside neighbours, by the last bit.
+struct RowsMindNeighbours : Program {
+  std::size_t parameter_count() const override { return 2 * kGroups; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    echo.gradient_rows(batch, rows);
+    if (batch.rows() > 1) rows[0] = std::nextafter(rows[0], 10.0f);
+  }
+  Evaluation evaluate(const Batch&) const override { return {}; }
+  EchoProgram echo{2 * kGroups};
+};
+struct BreaksItsPromise final : RowsMindNeighbours, ReproducibleRows {};
+
+}  // namespace
+
+TEST_CASE("checks of contributions change no sum, and find nothing in programs that are right",
+          "[checks][exact]") {
+  const Dataset data = examples(19);  // three passes
+  const auto groups = pairs();
+  for (const double share : {0.0, 0.3}) {
+    for (const Program* program :
+         {static_cast<const Program*>(new ExactEcho(kGroups)),
+          static_cast<const Program*>(new EchoProgram(2 * kGroups)),
+          static_cast<const Program*>(new ExactEcho(kGroups, ExactEcho::Fault::too_long)),
+          static_cast<const Program*>(new ExactEcho(kGroups, ExactEcho::Fault::forgets_lengths))}) {
+      const std::unique_ptr<const Program> owned(program);
+      Rows rows(data.rows());
+      for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
+      const Cells plain = core::cells_for_testing(core::exact_sum(
+          *program, data, rows,
+          {.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0, .count_share = share},
+          serial));
+      for (std::size_t place = 0; place < data.rows(); ++place) {
+        const Checked checked = checked_sum(*program, data, place, flat_clipping(), share);
+        CHECK(checked.sum == plain);
+        CHECK_FALSE(checked.differs);
+      }
+    }
+  }
+}
+
+TEST_CASE("a contribution that proves its program faulty is found, whichever it is",
+          "[checks][privacy]") {
+  using Fault = ExactEcho::Fault;
+  const Dataset data = examples(19);
+  const auto found = [&](Fault fault, const std::string& words) {
+    INFO(words);
+    const ExactEcho program(kGroups, fault);
+    for (std::size_t place = 0; place < data.rows(); ++place) {
+      if (place % 7 == 6) continue;  // not finite: it counts as zero, and is as long as that
+      CHECK_THROWS_AS(checked_sum(program, data, place), PluginError);
+      CHECK_THROWS_WITH(checked_sum(program, data, place), ContainsSubstring("test/program: ") &&
+                                                               ContainsSubstring(words) &&
+                                                               !ContainsSubstring("\n"));
+    }
+  };
+  found(Fault::certifies_one_off, "cells are not as long as was certified");
+  found(Fault::minds_neighbours, "in a pass of its own than beside others");
+  found(Fault::turns_beside_neighbours, "other cells in a pass of its own");
+  found(Fault::certifies_other_alone, "another length in a pass of its own");
+  found(Fault::norms_mind_neighbours, "other gradient norms in a pass of its own");
+  found(Fault::adds_more, "a sum of cells is not that of its examples' cells");
+  // Of those that are half as long as the bound and more: as twice their cells are.
+  const ExactEcho lies(kGroups, Fault::certifies_less);
+  CHECK_THROWS_WITH(
+      checked_sum(lies, data, 1),
+      ContainsSubstring("test/program: an example's cells are longer than the bound"));
+}
+
+TEST_CASE("cells that are no longer than the bound and not the gradient's are only said",
+          "[checks]") {
+  const Dataset data = examples(19);
+  for (const std::size_t place : {0u, 8u, 18u})
+    CHECK(checked_sum(ExactEcho(kGroups, ExactEcho::Fault::far_from_rows), data, place).differs);
+}
+
+TEST_CASE("a clipping that remembers is found", "[checks][privacy]") {
+  int calls = 0;
+  const ScriptedClipping remembers([&](auto, double, auto factors) {
+    std::fill(factors.begin(), factors.end(), 1e-3 * (1 + ++calls % 5));
+  });
+  CHECK_THROWS_WITH(checked_sum(ExactEcho(kGroups), examples(19), 3, remembers),
+                    ContainsSubstring("test/clipping: gave other factors"));
+}
+
+TEST_CASE("a row that is another one beside others ends a run where its bits are promised",
+          "[checks][privacy]") {
+  const Dataset data = examples(5);
+  CHECK_THROWS_WITH(checked_sum(BreaksItsPromise(), data, 0),
+                    ContainsSubstring("test/program: an example has another gradient row alone"));
+  CHECK_FALSE(checked_sum(BreaksItsPromise(), data, 1).differs);
+  // Where they are not promised, they may be rounded otherwise.
+  CHECK(checked_sum(RowsMindNeighbours(), data, 0).differs);
+  CHECK_FALSE(checked_sum(RowsMindNeighbours(), data, 1).differs);
+}
+
+TEST_CASE("one step in each block is looked at, at a place that the key alone decides",
+          "[checks]") {
+  const core::RandomKey key = core::RandomKey::from_seed(3);
+  constexpr std::uint64_t period = ContributionChecks::kPeriod;
+  ContributionChecks checks(key, "program", "clipping");
+  ContributionChecks again(key, "program", "clipping");
+  ContributionChecks other(core::RandomKey::from_seed(4), "program", "clipping");
+  std::set<std::uint64_t> positions;
+  std::set<std::size_t> places;
+  bool others_differ = false;
+  for (std::uint64_t step = 0; step < 50 * period; ++step) {
+    const auto check = checks.draw(step, 64);
+    const auto same = again.draw(step, 64);
+    REQUIRE(check.has_value() == same.has_value());
+    others_differ |= other.draw(step, 64).has_value() != check.has_value();
+    if (!check) continue;
+    CHECK(check->place < 64);
+    CHECK(check->place == same->place);
+    CHECK(step / period + 1 == checks.made());
+    positions.insert(step % period);
+    places.insert(check->place);
+  }
+  CHECK(checks.made() == 50);
+  CHECK(others_differ);
+  // 50 draws out of 64 that are all among 24 of them: at most (64 over 24) (24 / 64)^50 = 1.3e-4,
+  // for a key that is drawn at random; these are fixed.
+  CHECK(positions.size() >= 25);
+  CHECK(places.size() >= 25);
+}
+
+TEST_CASE("a step without examples has nothing to look at, and counts", "[checks]") {
+  ContributionChecks checks(core::RandomKey::from_seed(3), "program", "clipping");
+  for (std::uint64_t step = 0; step < ContributionChecks::kPeriod; ++step)
+    CHECK_FALSE(checks.draw(step, 0).has_value());
+  CHECK(checks.made() == 1);
+  CHECK(checks.differences() == 0);
+}

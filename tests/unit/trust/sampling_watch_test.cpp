@@ -1,0 +1,281 @@
+#include "privgrad/trust/sampling_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "support.hpp"
+#include "trials.hpp"
+
+using namespace privgrad;
+using core::Charge;
+using core::CountLaw;
+using core::SamplingLaw;
+using core::SamplingWatch;
+
+namespace {
+
+using Rows = std::vector<std::uint32_t>;
+using Random = std::mt19937_64;
+/// Makes the batch of a step.
+using Draw = std::function<Rows(std::uint64_t step, Random& random)>;
+
+const Event kRelease = Event::gaussian(1.0);
+
+std::vector<Charge> charges_of(std::uint64_t steps, const Event& cost) {
+  std::vector<Charge> charges;
+  for (std::uint64_t step = 0; step < steps; ++step) charges.push_back({step, kRelease, cost});
+  return charges;
+}
+std::vector<Charge> coins(std::uint64_t steps, double rate) {
+  return charges_of(steps, Event::poisson_sampled(rate, kRelease));
+}
+/// Every `epoch`-th step pays for those up to the next.
+std::vector<Charge> epochs(std::uint64_t steps, std::uint64_t epoch) {
+  std::vector<Charge> charges = charges_of(steps, kRelease);
+  for (Charge& charge : charges)
+    if (charge.step % epoch != 0) charge.cost = Event::nothing();
+  return charges;
+}
+
+/// Rows that are drawn by coins of their own.
+Rows by_coins(Random& random, std::size_t rows, double rate) {
+  Rows batch;
+  std::geometric_distribution<std::uint64_t> skip(rate);
+  for (std::uint64_t row = skip(random); row < rows; row += 1 + skip(random))
+    batch.push_back(static_cast<std::uint32_t>(row));
+  return batch;
+}
+Rows shuffled(Random& random, std::size_t rows) {
+  Rows all(rows);
+  std::iota(all.begin(), all.end(), 0u);
+  std::shuffle(all.begin(), all.end(), random);
+  return all;
+}
+Rows subset(Random& random, std::size_t rows, std::size_t size) {
+  Rows all = shuffled(random, rows);
+  all.resize(size);
+  return all;
+}
+
+/// Whether the watch ends the run, in one line that names the sampler.
+bool ends(const std::vector<Charge>& charges, std::size_t rows, const Draw& draw,
+          std::uint64_t seed = 1) {
+  Random random(seed);
+  SamplingWatch watch(charges, "test/sampler");
+  try {
+    for (std::uint64_t step = 0; step < charges.size(); ++step)
+      watch.check(step, rows, draw(step, random));
+  } catch (const PluginError& error) {
+    const std::string words = error.what();
+    CHECK(words.starts_with("test/sampler: "));
+    CHECK(words.find('\n') == std::string::npos);
+    return true;
+  }
+  return false;
+}
+
+constexpr std::size_t kRows = 1000;
+constexpr double kRate = 0.05;
+
+}  // namespace
+
+TEST_CASE("the law of a step is the one that it was charged by", "[checks][sampling]") {
+  using Kind = SamplingLaw::Kind;
+  const auto poisson = core::sampling_law(coins(3, 0.25), 1);
+  CHECK(poisson.kind == Kind::poisson);
+  CHECK(poisson.rate == 0.25);
+  const auto some =
+      core::sampling_law(charges_of(2, Event::sampled_without_replacement(40, 10, kRelease)), 1);
+  CHECK(some.kind == Kind::without_replacement);
+  CHECK(some.rows == 40);
+  CHECK(some.size == 10);
+  CHECK(some.rate == 0.25);
+  CHECK(core::sampling_law(charges_of(3, kRelease), 1).kind == Kind::any);
+  // Every third step pays for three.
+  const auto shared = epochs(8, 3);
+  for (std::uint64_t step = 0; step < shared.size(); ++step) {
+    const auto law = core::sampling_law(shared, step);
+    CHECK(law.kind == Kind::once);
+    CHECK(law.first == step / 3 * 3);
+    CHECK(law.last == std::min<std::uint64_t>(law.first + 2, 7));
+  }
+  // One that costs more than each of the releases may be all of them together.
+  auto together = shared;
+  together[0].cost = Event::self_composed(3, kRelease);
+  CHECK(core::sampling_law(together, 1).kind == Kind::any);
+}
+
+TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][long]") {
+  // By the bound, in all runs here together with a probability of at most 10^4 2^-64 = 5e-16.
+  const int runs = trials(10'000, "runs of samplers that keep to their law");
+  const auto poisson = coins(200, 0.05);
+  const auto rare = coins(200, 0.001), nearly_all = coins(200, 0.97);
+  const auto some = charges_of(200, Event::sampled_without_replacement(101, 7, kRelease));
+  int ended = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto seed = static_cast<std::uint64_t>(run);
+    ended += ends(
+        poisson, 101, [](auto, Random& r) { return by_coins(r, 101, 0.05); }, seed);
+    ended += ends(
+        rare, 101, [](auto, Random& r) { return by_coins(r, 101, 0.001); }, seed);
+    ended += ends(
+        nearly_all, 101, [](auto, Random& r) { return by_coins(r, 101, 0.97); }, seed);
+    if (run % 10 == 0)
+      ended += ends(
+          some, 101, [](auto, Random& r) { return subset(r, 101, 7); }, seed);
+  }
+  CHECK(ended == 0);
+}
+
+TEST_CASE("a long run by coins, whose rate is scheduled, is not ended", "[checks][sampling]") {
+  constexpr std::uint64_t kSteps = 20'000;
+  std::vector<Charge> charges = coins(kSteps, 0.01);
+  for (Charge& charge : charges)
+    if (charge.step % 3 == 0) charge.cost = Event::poisson_sampled(0.2, kRelease);
+  CHECK_FALSE(ends(charges, 300, [](std::uint64_t step, Random& random) {
+    return by_coins(random, 300, step % 3 == 0 ? 0.2 : 0.01);
+  }));
+}
+
+// What the false-alarm rate rests on, at a rate that can be counted: 10 000 runs of a true law, each
+// looked at after each of its 300 steps, at alpha = 1/20. Were the bound not one, or only one for a
+// single look, more than a twentieth would be ended: 500, and 600 with a probability below 1e-5.
+TEST_CASE("a law that holds is refuted at any step of a run no more often than alpha",
+          "[checks][sampling][statistics]") {
+  Random random(5);
+  std::binomial_distribution<int> draws(40, 0.1);
+  int refuted = 0;
+  for (int run = 0; run < 10'000; ++run) {
+    CountLaw law;
+    bool is_refuted = false;
+    for (int step = 0; step < 300 && !is_refuted; ++step) {
+      law.add(40.0, 0.1, draws(random));
+      is_refuted = law.is_refuted(std::log(20.0));
+    }
+    refuted += is_refuted ? 1 : 0;
+  }
+  CHECK(refuted <= 600);
+}
+
+// E exp(lambda X) = (1 + q (exp(lambda) - 1))^n of the binomial distribution: 300 draws where 200
+// were to be expected, of 2000, are refuted by the best lambda, which is near ln(3/2 9/8.5) = 0.46,
+// at an evidence near n KL(0.15 || 0.1) = 24.4: 0.5 gives 300 / 2 - 2000 ln(1 + 0.1 (e^0.5 - 1)) =
+// 24.22, from which ln 22 for the choice and 1 for roundings go.
+TEST_CASE("the evidence against a law is that of the best bet, less the choice",
+          "[checks][sampling]") {
+  CountLaw law;
+  law.add(2000.0, 0.1, 300.0);
+  const double evidence =
+      150.0 - 2000.0 * std::log(1.0 + 0.1 * (std::exp(0.5) - 1.0)) - std::log(22.0) - 1.0;
+  CHECK(evidence > 20.0);
+  CHECK(law.is_refuted(evidence - 1e-9));
+  CHECK_FALSE(law.is_refuted(evidence + 1e-9));
+}
+
+TEST_CASE("a sampler that draws otherwise than it was charged ends the run",
+          "[checks][sampling][privacy]") {
+  const auto honest = [](auto, Random& random) { return by_coins(random, kRows, kRate); };
+  CHECK_FALSE(ends(coins(300, kRate), kRows, honest));
+
+  SECTION("twice as many rows, within 10 steps") {
+    CHECK(ends(coins(10, kRate), kRows,
+               [](auto, Random& random) { return by_coins(random, kRows, 2 * kRate); }));
+  }
+  SECTION("half of the rows, within 20 steps") {
+    CHECK(ends(coins(20, kRate), kRows,
+               [](auto, Random& random) { return by_coins(random, kRows, kRate / 2); }));
+  }
+  SECTION("a tenth more, within 500 steps") {
+    CHECK(ends(coins(500, kRate), kRows,
+               [](auto, Random& random) { return by_coins(random, kRows, 1.1 * kRate); }));
+  }
+  SECTION("one row in every batch, within 40 steps") {
+    CHECK(ends(coins(40, kRate), kRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kRows, kRate);
+      if (std::find(batch.begin(), batch.end(), 777u) == batch.end()) batch.push_back(777);
+      return batch;
+    }));
+  }
+  SECTION("one row never, within 70 expected draws") {
+    CHECK(ends(coins(1400, kRate), kRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kRows, kRate);
+      batch.erase(std::remove(batch.begin(), batch.end(), 777u), batch.end());
+      return batch;
+    }));
+  }
+  SECTION("batches of the right sizes, and always the first rows, within 10 steps") {
+    CHECK(ends(coins(10, kRate), kRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kRows, kRate);
+      std::iota(batch.begin(), batch.end(), 0u);
+      return batch;
+    }));
+  }
+  SECTION("a permutation that is cut into batches, within an epoch") {
+    Rows order;
+    CHECK(ends(coins(20, kRate), kRows, [&](std::uint64_t step, Random& random) {
+      if (step == 0) order = shuffled(random, kRows);
+      return Rows(order.begin() + static_cast<std::ptrdiff_t>(50 * step),
+                  order.begin() + static_cast<std::ptrdiff_t>(50 * (step + 1)));
+    }));
+  }
+  SECTION("subsets of a fixed size, within 100 steps") {
+    CHECK(ends(coins(100, kRate), kRows,
+               [](auto, Random& random) { return subset(random, kRows, 50); }));
+  }
+  SECTION("one half of the rows at twice the rate, within 20 steps") {
+    CHECK(ends(coins(20, kRate), kRows,
+               [](auto, Random& random) { return by_coins(random, kRows / 2, 2 * kRate); }));
+  }
+}
+
+TEST_CASE("subsets are as large as was charged, of all rows, and new ones in each step",
+          "[checks][sampling][privacy]") {
+  const auto some = charges_of(400, Event::sampled_without_replacement(200, 10, kRelease));
+  CHECK_FALSE(ends(some, 200, [](auto, Random& random) { return subset(random, 200, 10); }));
+  CHECK(ends(some, 200, [](auto, Random& random) { return subset(random, 200, 11); }));
+  CHECK(ends(some, 201, [](auto, Random& random) { return subset(random, 201, 10); }));
+  CHECK(ends(some, 200, [](auto, Random&) { return Rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; }));
+  CHECK(ends(some, 200, [](std::uint64_t step, Random&) {
+    Rows batch(10);
+    std::iota(batch.begin(), batch.end(), static_cast<std::uint32_t>(10 * (step % 20)));
+    return batch;
+  }));
+}
+
+TEST_CASE("what is charged once is drawn once", "[checks][sampling][privacy]") {
+  const auto charges = epochs(12, 4);
+  const auto batch_of = [](std::uint64_t step) {
+    const auto first = static_cast<std::uint32_t>(2 * (step % 4));
+    return Rows{first, first + 1};
+  };
+  CHECK_FALSE(ends(charges, 8, [&](std::uint64_t step, Random&) { return batch_of(step); }));
+  CHECK(ends(charges, 8, [&](std::uint64_t step, Random&) {
+    return step == 11 ? Rows{1, 6} : batch_of(step);  // 1 was in step 8
+  }));
+  // Paid for in full: whatever is drawn.
+  CHECK_FALSE(ends(charges_of(50, kRelease), 8, [](auto, Random&) { return Rows{0, 1, 2}; }));
+}
+
+TEST_CASE("a run may begin anywhere, and an epoch with it", "[checks][sampling]") {
+  const auto charges = epochs(12, 4);
+  SamplingWatch watch(charges, "test/sampler");
+  watch.check(6, 8, Rows{4, 5});
+  CHECK_THROWS_AS(watch.check(7, 8, Rows{5, 6}), PluginError);
+  SamplingWatch other(charges, "test/sampler");
+  other.check(7, 8, Rows{5, 6});
+  other.check(8, 8, Rows{5, 6});
+  CHECK(other.batches() == 2);
+}
+
+TEST_CASE("a batch that repeats or invents rows is refused", "[checks][sampling]") {
+  for (const auto& charges : {coins(3, 0.5), charges_of(3, kRelease), epochs(3, 3)}) {
+    SamplingWatch watch(charges, "test/sampler");
+    CHECK_THROWS_AS(watch.check(0, 4, Rows{1, 1}), PluginError);
+    CHECK_THROWS_AS(watch.check(0, 4, Rows{4}), PluginError);
+  }
+}
