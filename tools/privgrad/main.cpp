@@ -118,6 +118,7 @@ const std::vector<Command>& commands() {
                                         calibrate_command(),
                                         noise_error_command(),
                                         bound_command(),
+                                        falsify_command(),
                                         influence_command(),
                                         plugins_list_command(),
                                         plugins_describe_command(),

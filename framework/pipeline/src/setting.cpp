@@ -54,7 +54,7 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 
 }  // namespace
 
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
+std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   auto setting = std::make_shared<Setting>();
   setting->data = manifest.data.make<DataSource>();
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });

@@ -116,6 +116,8 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
+  if (witness_)
+    witness_({.step = step, .batch = batch_, .gradient = gradient, .clip_norm = clip_norm_});
   bench.previous = bench.parameters;
   made_.optimizer->step(bench.parameters, gradient,
                         {.step = step, .learning_rate = plan_.learning_rate[step]});

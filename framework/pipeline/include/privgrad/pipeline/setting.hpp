@@ -40,7 +40,7 @@ struct Setting {
 
 /// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be
 /// read, or there are no training examples.
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest);
+std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
 /// The program that executes the setting's network: the model's own (SelfExecuting), or the
 /// backend's.

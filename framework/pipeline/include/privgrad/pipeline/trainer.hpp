@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "privgrad/pipeline/adaptive_noise.hpp"
@@ -48,6 +50,14 @@ Workbench make_workbench(const Plan& plan, Executor& executor);
 /// \returns the model's initial parameters.
 /// \param key  that of the run.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
+
+/// A step of a trainer, between its release and the optimizer. Private: the batch is.
+struct StepSeen {
+  std::uint64_t step = 0;
+  std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
+  const Released& gradient;
+  double clip_norm = 0.0;  ///< Of the next step where it adapts.
+};
 
 /// Trains on the data of one owner, and answers for what that costs them: the sampler, the
 /// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
@@ -97,6 +107,12 @@ class Trainer {
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   bool take_step(std::uint64_t step, Workbench& bench);
 
+  /// Shows every step from now on to `witness`, on the thread that takes it. For comparisons of runs
+  /// (falsify.hpp), never for what goes into a run's outputs.
+  void show_steps_to(std::function<void(const StepSeen&)> witness) {
+    witness_ = std::move(witness);
+  }
+
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept { return gradient_noise_; }
   /// Null unless the noise adapts.
@@ -138,6 +154,7 @@ class Trainer {
   double clip_norm_;
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
+  std::function<void(const StepSeen&)> witness_;
 };
 
 }  // namespace privgrad::core
