@@ -420,8 +420,9 @@ class Faulty final : public Base {
   void compose(const Event& event, std::uint64_t count) override {
     const double one = cost(event);
     if (std::isnan(one)) throw PrivacyError("only Gaussians");
+    if (count == 0) return;
     if (kTable[I].compose != nullptr) return kTable[I].compose(*this, one, count);
-    if (count > 0) square_ += static_cast<double>(count) * one;
+    square_ += static_cast<double>(count) * one;
   }
   PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) throw ConfigError("delta is outside (0, 1)");

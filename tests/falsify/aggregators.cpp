@@ -68,21 +68,30 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"cancels_itself", "a node with both signs: no noise at all"},
      .recipe = CHANGED(recipe.noise.push_back({step, -recipe.noise[0].multiplier}))},
 {
-  .told = {"takes_back", "continues the noise of the step before with the other sign"},
+  .told = {"takes_back", "continues the noise of the step before with the other sign",
+           Let::harmless,
+           "nothing is kept, so nothing is carried: the recipe is charged as a matrix"},
   .recipe = CHANGED(if (step > 0) recipe.earlier.push_back({step - 1, -1.0}))
 }
 ,
     // Noise that is not what was asked for.
-    {.told = {"half_the_noise", "half of the noise that was planned"},
+    {.told = {"half_the_noise", "half of the noise that was planned", Let::harmless,
+              "charged by the recipe itself: epsilon is that of the noise that is added"},
      .recipe = CHANGED(recipe.noise[0].multiplier *= 0.5)},
-    {.told = {"ninety_nine_hundredths", "a hundredth less noise than was planned"},
+    {.told = {"ninety_nine_hundredths", "a hundredth less noise than was planned", Let::harmless,
+              "charged by the recipe itself: epsilon is that of the noise that is added"},
      .recipe = CHANGED(recipe.noise[0].multiplier *= 0.99)},
-    {.told = {"noise_over_sqrt_of_steps", "noise divided by the root of the number of steps"},
+    {.told = {"noise_over_sqrt_of_steps", "noise divided by the root of the number of steps",
+              Let::harmless,
+              "charged by the recipe itself: epsilon is that of the noise that is added"},
      .recipe = CHANGED(recipe.noise[0].multiplier /=
                        std::sqrt(static_cast<double>(self.multipliers_.size())))},
-    {.told = {"variance_for_deviation", "the square root of the noise"},
+    {.told = {"variance_for_deviation", "the square root of the noise", Let::harmless,
+              "charged by the recipe itself: epsilon is that of the noise that is added"},
      .recipe = CHANGED(recipe.noise[0].multiplier = std::sqrt(recipe.noise[0].multiplier))},
-    {.told = {"noise_of_the_first_step", "one multiplier for all steps of a schedule"},
+    {.told = {"noise_of_the_first_step", "one multiplier for all steps of a schedule",
+              Let::harmless,
+              "charged by the recipe itself: epsilon is that of the noise that is added"},
      .recipe = CHANGED(recipe.noise[0].multiplier = 0.9 * self.multiplier(0))},
     {.told = {"no_noise", "a multiplier of 0"},
      .recipe = CHANGED(recipe.noise[0].multiplier = 0.0)},
@@ -128,9 +137,11 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"quieter_at_each_start", "start() makes the noise smaller each time"},
      .recipe = CHANGED(recipe.noise[0].multiplier /= static_cast<double>(self.starts_ + 1))},
     // Data that is released more often.
-    {.told = {"keeps_all", "releases prefix sums with independent noise"},
+    {.told = {"keeps_all", "releases prefix sums with independent noise", Let::harmless,
+              "charged as one mechanism with the whole matrix"},
      .recipe = CHANGED(recipe.keep = 1.0)},
-    {.told = {"keeps_half", "an average over steps with fresh noise"},
+    {.told = {"keeps_half", "an average over steps with fresh noise", Let::harmless,
+              "charged as one mechanism with the whole matrix"},
      .recipe = CHANGED(recipe.keep = 0.5)},
     {.told = {"keeps_nan", "keeps what is no number"},
      .recipe = CHANGED(recipe.keep = std::nan(""))},
@@ -164,7 +175,8 @@ const std::array kTable = std::to_array<Row>({
   .recipe = CHANGED(recipe.grid_levels = 4096; recipe.keep = 1.0)
 }
 , {
-  .told = {"half_the_noise_on_a_grid", "half of the discrete noise that was planned"},
+  .told = {"half_the_noise_on_a_grid", "half of the discrete noise that was planned", Let::harmless,
+           "charged by the recipe itself: epsilon is that of the noise that is added"},
   .recipe = CHANGED(recipe.grid_levels = 4096; recipe.noise[0].multiplier *= 0.5)
 }
 ,
@@ -184,6 +196,9 @@ class Faulty final : public Base {
 
 std::vector<Fault> aggregator_faults() {
   return faults_of<Aggregator, Faulty>(kTable, "aggregator", [](const Row& row) {
-    return std::vector<std::string>{std::string("aggregator={kind: ") + row.told.id + "}"};
+    const std::string id = row.told.id;
+    std::vector<std::string> place{"aggregator={kind: " + id + "}"};
+    if (id == "silent_after_two_thousand") place.emplace_back("steps=2001");
+    return place;
   });
 }

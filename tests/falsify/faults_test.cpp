@@ -164,3 +164,10 @@ TEST_CASE("faults of samplers") { check_kind(sampler_faults()); }
 TEST_CASE("faults of aggregators") { check_kind(aggregator_faults()); }
 TEST_CASE("faults of accountants") { check_kind(accountant_faults()); }
 TEST_CASE("faults of clippings") { check_kind(clipping_faults()); }
+TEST_CASE("faults of programs") { check_kind(program_faults()); }
+TEST_CASE("faults of exact programs") { check_kind(exact_program_faults()); }
+TEST_CASE("faults of transforms") { check_kind(transform_faults()); }
+TEST_CASE("faults of schedules") { check_kind(schedule_faults()); }
+TEST_CASE("faults of optimizers") { check_kind(optimizer_faults()); }
+TEST_CASE("faults of models") { check_kind(model_faults()); }
+TEST_CASE("faults of data sources") { check_kind(data_source_faults()); }

@@ -39,7 +39,7 @@ std::string to_text(LastRow change) {
     case LastRow::zeros:
       return "the last row of zeros and another class";
     case LastRow::copy:
-      return "the last row a copy of the first";
+      return "the last row a copy of the one before it";
     case LastRow::huge:
       return "the last row of the largest numbers";
     case LastRow::subnormal:
@@ -62,7 +62,7 @@ Dataset with_last_row(const Dataset& data, LastRow change) {
   const std::size_t width = data.row_size();
   std::vector<std::uint32_t> rows(change == LastRow::removed ? kept : data.rows());
   std::iota(rows.begin(), rows.end(), 0u);
-  if (change == LastRow::copy) rows.back() = 0;
+  if (change == LastRow::copy) rows.back() -= 1;
   std::vector<float> features(rows.size() * width), targets(rows.size());
   data.gather(rows, features, targets);
   const auto last = std::span(features).subspan(kept * width);

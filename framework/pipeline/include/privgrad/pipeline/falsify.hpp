@@ -62,7 +62,7 @@ struct FalsifyOptions {
 /// - "record": what a whole run leaves beside its model and the measurements of research mode, the
 ///   sizes of files included.
 ///
-/// Neighbours: the last row of zeros (and of another class), a copy of another row, of numbers so
+/// Neighbours: the last row of zeros (and of another class), a copy of the row before, of numbers so
 /// large that gradients overflow, so small that they are subnormal; under add_or_remove_one also
 /// removed. A row that is replaced serves for all three adjacencies: what is shown is that the other
 /// rows' part stays, and that the row's own part is within the bound.
