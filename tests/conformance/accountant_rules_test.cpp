@@ -216,8 +216,8 @@ struct TellsTheFirstAnswer final : Right {
     told_.reset();
   }
   PrivacyAnswer epsilon(double delta) const override {
-    if (!told_) told_ = Right::epsilon(delta);
-    return delta == 1e-12 ? *told_ : Right::epsilon(delta);
+    if (delta == 1e-5 && !told_) told_ = Right::epsilon(delta);
+    return delta == 1e-5 ? *told_ : Right::epsilon(delta);
   }
   mutable std::optional<PrivacyAnswer> told_;
 };

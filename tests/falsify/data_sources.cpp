@@ -98,7 +98,7 @@ return self.right(split, -mean);
             Let::trusted, "a row is what a source calls one (docs/trust.md)"},
    .read = READ{Dataset data = self.right(split);
 std::vector<float> features(data.features().begin(), data.features().end());
-std::copy_n(features.begin(), 3, features.begin() + 6);
+for (std::size_t j = 0; j < 3; ++j) features.at(6 + j) = features.at(j);
 data.replace_features({3}, features);
 return data;
 }

@@ -60,6 +60,10 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   if (setting->info.train_rows == 0)
     throw IoError(error_text(manifest, "data", "there are no training examples"));
+  if (element_count(setting->info.shape.features) == 0)
+    throw IoError(error_text(
+        manifest, "data",
+        "examples of " + privgrad::to_text(setting->info.shape.features) + " have no features"));
   const ExampleShape shape = plan_transforms(manifest, *setting);
   setting->dataset_size = public_size(manifest, setting->info);
   setting->model = manifest.model.make<Model>();
