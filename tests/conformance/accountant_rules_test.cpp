@@ -208,6 +208,33 @@ struct ThreadBound final : Right {
   }
   std::thread::id home_ = std::this_thread::get_id();
 };
+/// A cache that nobody clears.
+struct TellsTheFirstAnswer final : Right {
+  using Right::Right;
+  void start(Adjacency adjacency) override {
+    Right::start(adjacency);
+    told_.reset();
+  }
+  PrivacyAnswer epsilon(double delta) const override {
+    if (delta == 1e-5 && !told_) told_ = Right::epsilon(delta);
+    return delta == 1e-5 ? *told_ : Right::epsilon(delta);
+  }
+  mutable std::optional<PrivacyAnswer> told_;
+};
+struct WrapsAt32Bits final : Right {
+  using Right::Right;
+  void compose(const Event& event, std::uint64_t count) override {
+    Right::compose(event, count & 0xffffffff);
+  }
+};
+struct LowerEpsilonAboveTruth final : Right {
+  using Right::Right;
+  PrivacyAnswer epsilon(double delta) const override {
+    PrivacyAnswer result = answer(2.0 * Right::epsilon(delta).value, BoundKind::upper);
+    result.lower = 0.75 * result.value;
+    return result;
+  }
+};
 struct CountsTwice final : Right {
   using Right::Right;
   void compose(const Event& event, std::uint64_t count) override {
@@ -307,6 +334,7 @@ TEST_CASE("each rule of accountants can fail") {
        {"answers_fall_as_the_other_number_grows", "grows with delta", findings<GrowsWithDelta>()},
        {"more_releases_cost_no_less", "cost less than fewer", findings<CheaperTogether>()},
        {"epsilon_and_delta_agree", "but delta() of that", findings<TwoMinds>()},
+       {"asking_changes_nothing", "asked between", findings<TellsTheFirstAnswer>()},
        {"answers_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
        {"counting_is_repeating", "one after the other", findings<CountsTwice>()},
        {"order_does_not_matter", "in the other order", findings<OrderCounts>()},
@@ -317,5 +345,8 @@ TEST_CASE("each rule of accountants can fail") {
        {"never_below_the_true_value", "under replace_one", findings<IgnoresAdjacency>()},
        {"never_below_the_true_value", "epsilon(1e-06) of 1 x", findings<EpsilonTooSmall>()},
        {"never_below_the_true_value", "is exact, but", findings<BoundCalledExact>()},
+       {"never_below_the_true_value", "4294967297 x", findings<WrapsAt32Bits>()},
+       {"never_below_the_true_value", "the lower bound of epsilon",
+        findings<LowerEpsilonAboveTruth>()},
        {"never_below_the_true_value", "the lower bound of delta", findings<LowerAboveTruth>()}});
 }

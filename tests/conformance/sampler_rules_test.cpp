@@ -280,6 +280,29 @@ struct OtherRate final : Right {
     return all;
   }
 };
+/// Charges another mechanism than the releases.
+struct ChargesLaplace final : Right {
+  using Right::Right;
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return std::vector<Event>(releases.size(), Event::laplace(1.0));
+  }
+};
+struct FreeLater final : Right {
+  using Right::Right;
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> all = Right::charges(releases);
+    for (std::size_t step = 100; step < all.size(); ++step) all[step] = Event::nothing();
+    return all;
+  }
+};
+/// As likely as the expected size over the rows that are there, which are private.
+struct RateOfTheRowsThere final : Right {
+  using Right::Right;
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              Batch& batch) override {
+    draw(step, rows, expected_batch_size(step) / static_cast<double>(rows), random, batch);
+  }
+};
 /// States a rate and draws at another.
 struct DrawsMore final : Right {
   using Right::Right;
@@ -363,6 +386,10 @@ TEST_CASE("each rule of samplers can fail") {
         findings<SmallerNoise>()},
        {"charges_cover_every_use_of_an_example", "a data set of 1000", findings<OtherPopulation>()},
        {"charges_cover_every_use_of_an_example", "on average", findings<OtherRate>()},
+       {"charges_cover_every_use_of_an_example", "cover 0", findings<ChargesLaplace>()},
+       {"batches_are_drawn_as_charged", "after step", findings<FreeLater>()},
+       {"batches_are_drawn_as_charged", "rows there instead of 100",
+        findings<RateOfTheRowsThere>()},
        {"batches_are_drawn_as_charged", "excess of all batch sizes", findings<DrawsMore>()},
        {"batches_are_drawn_as_charged", "squared deviations", findings<SubsetAsPoisson>()},
        {"batches_are_drawn_as_charged", "consecutive batches share", findings<ShuffleAsSubset>()},

@@ -22,6 +22,7 @@ Command account_command();
 Command calibrate_command();
 Command noise_error_command();
 Command bound_command();
+Command falsify_command();
 Command influence_command();
 Command audit_command();
 Command plugins_list_command();

@@ -112,15 +112,29 @@ int dispatch(const Words& given) {
 }  // namespace
 
 const std::vector<Command>& commands() {
-  static const std::vector<Command> all{
-      run_command(),         plan_command(),         ablate_command(),
-      validate_command(),    account_command(),      calibrate_command(),
-      noise_error_command(), bound_command(),        influence_command(),
-      audit_command(),       plugins_list_command(), plugins_describe_command(),
-      plugins_new_command(), plugins_test_command(), plugins_docs_command(),
-      report_command(),      verify_command(),       schema_command(),
-      data_list_command(),   data_fetch_command(),   data_describe_command(),
-      completion_command()};
+  static const std::vector<Command> all{run_command(),
+                                        plan_command(),
+                                        ablate_command(),
+                                        validate_command(),
+                                        account_command(),
+                                        calibrate_command(),
+                                        noise_error_command(),
+                                        bound_command(),
+                                        influence_command(),
+                                        falsify_command(),
+                                        audit_command(),
+                                        plugins_list_command(),
+                                        plugins_describe_command(),
+                                        plugins_new_command(),
+                                        plugins_test_command(),
+                                        plugins_docs_command(),
+                                        report_command(),
+                                        verify_command(),
+                                        schema_command(),
+                                        data_list_command(),
+                                        data_fetch_command(),
+                                        data_describe_command(),
+                                        completion_command()};
   return all;
 }
 

@@ -62,6 +62,11 @@ namespace {
 void complete(const Manifest& manifest, Setting& setting) {
   if (setting.info.train_rows == 0)
     throw IoError(error_text(manifest, "data", "there are no training examples"));
+  if (element_count(setting.info.shape.features) == 0) {
+    throw IoError(error_text(
+        manifest, "data",
+        "examples of " + privgrad::to_text(setting.info.shape.features) + " have no features"));
+  }
   const ExampleShape shape = plan_transforms(manifest, setting);
   setting.dataset_size = public_size(manifest, setting.info);
   setting.model = manifest.model.make<Model>();
@@ -76,7 +81,7 @@ void complete(const Manifest& manifest, Setting& setting) {
 
 }  // namespace
 
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest) {
+std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   auto setting = std::make_shared<Setting>();
   setting->data = manifest.data.make<DataSource>();
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });

@@ -137,6 +137,8 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
   if (watcher_) watcher_(step, gradient);
+  if (witness_)
+    witness_({.step = step, .batch = batch_, .gradient = gradient, .clip_norm = clip_norm_});
   bench.previous = bench.parameters;
   in_run_of(manifest_.optimizer.component->full_name(), [&] {
     made_.optimizer->step(bench.parameters, gradient,

@@ -213,17 +213,31 @@ struct KnownCase {
   std::function<double(double epsilon)> delta;
 };
 
+/// So many Gaussians are one whose sensitivity is the root of their number times as large (Dong, Roth,
+/// Su 2022).
+KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
+                          bool one_by_one = false) {
+  const double mu = sensitivity / sigma * std::sqrt(static_cast<double>(count));
+  const Event event = Event::gaussian(sigma);
+  return {
+      std::to_string(count) + " x gaussian(" + format_number(sigma) + ")" +
+          (one_by_one ? ", one by one" : ""),
+      one_by_one ? std::vector<Spending>(count, {event, 1}) : std::vector<Spending>{{event, count}},
+      [mu](double epsilon) { return gaussian_delta(epsilon, mu); }};
+}
+
 std::vector<KnownCase> known_cases(Adjacency adjacency) {
   const double sensitivity = sensitivity_of_unit_bound(adjacency);
   std::vector<KnownCase> cases;
   for (const double sigma : {0.7, 2.0, 10.0}) {
-    for (const std::uint64_t count : {1u, 16u}) {
-      // k Gaussians are one whose sensitivity is sqrt(k) times as large (Dong, Roth, Su 2022).
-      const double mu = sensitivity / sigma * std::sqrt(static_cast<double>(count));
-      cases.push_back({std::to_string(count) + " x gaussian(" + format_number(sigma) + ")",
-                       {{Event::gaussian(sigma), count}},
-                       [mu](double epsilon) { return gaussian_delta(epsilon, mu); }});
-    }
+    for (const std::uint64_t count : {1u, 16u})
+      cases.push_back(known_gaussians(sensitivity, sigma, count));
+  }
+  if (adjacency == Adjacency::zero_out) {
+    // Little noise; one by one; much noise, and a count that does not fit in 8, 16 or 32 bits.
+    cases.push_back(known_gaussians(sensitivity, 0.25, 1));
+    cases.push_back(known_gaussians(sensitivity, 8.0, 40, true));
+    cases.push_back(known_gaussians(sensitivity, 131072.0, (std::uint64_t{1} << 32) + 1));
   }
   cases.push_back({"laplace(2)", {{Event::laplace(2.0), 1}}, [sensitivity](double epsilon) {
                      return laplace_delta(epsilon, sensitivity / 2.0);
@@ -292,6 +306,12 @@ void check_known_values(Checker& checker) {
                          .lower = {},
                          .note = {}},
                         delta, truth, "epsilon(" + format_number(delta) + ") of " + where);
+          // Below the true epsilon the true delta is no smaller than the one that was asked for.
+          if (answer.lower.value_or(0.0) > 0.0 && !std::isinf(*answer.lower)) {
+            require(known.delta(*answer.lower) >= delta * (1.0 - 1e-6) - 1e-14,
+                    "the lower bound of epsilon(" + format_number(delta) + ") of " + where +
+                        " is above the true value");
+          }
         }
       }
     }
@@ -434,6 +454,18 @@ void check_answers(Checker& checker, const std::vector<Supported>& events) {
                     text_of(event, adjacency));
       }
     }
+  });
+  checker.rule("asking_changes_nothing", [&] {
+    const auto& [adjacency, event] = events.front();
+    const auto asked = after(checker, adjacency, {{event, 1}});
+    static_cast<void>(asked->epsilon(1e-5));
+    static_cast<void>(asked->delta(1.0));
+    asked->compose(event, 2);
+    const auto unasked = after(checker, adjacency, {{event, 1}, {event, 2}});
+    require(close(asked->epsilon(1e-5).value, unasked->epsilon(1e-5).value, kSlack, 1e-15) &&
+                close(asked->delta(1.0).value, unasked->delta(1.0).value, kSlack, 1e-15),
+            "asked between " + text_of(event, adjacency) +
+                " and two more, it answers otherwise than one that was not");
   });
   checker.rule("answers_are_the_same_on_every_thread", [&] {
     for (const auto& [adjacency, event] : events) {

@@ -87,29 +87,40 @@ std::optional<std::vector<Event>> charges(const Sampler& sampler, const Sampling
 }
 
 /// How many releases of gaussian(kNoise), on a batch that holds the example, an event pays for at
-/// most: Gaussians add up as 1/sigma^2. Infinity where the event says it in another way.
-double releases_paid(const Event& event) {
+/// most: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity / sigma)^2 / 2. Another
+/// mechanism, such as Laplace noise, pays for none: it is not what is released. Nor does a smaller
+/// rho, whatever the sampling: a charge that claims amplification names the sampled event.
+double releases_paid(const Event& event, Adjacency adjacency) {
   const double infinity = std::numeric_limits<double>::infinity();
+  if (const auto* zcdp = std::get_if<ZcdpEvent>(&event.kind())) {
+    const double sensitivity = sensitivity_of_unit_bound(adjacency);
+    return zcdp->rho * 2.0 * kNoise * kNoise / (sensitivity * sensitivity);
+  }
   if (const auto* gaussian = std::get_if<GaussianEvent>(&event.kind())) {
     return kNoise * kNoise / (gaussian->noise_multiplier * gaussian->noise_multiplier);
   }
   if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
     double sum = 0.0;
-    for (const Event& part : composed->of) sum += releases_paid(part);
+    for (const Event& part : composed->of) sum += releases_paid(part, adjacency);
     return sum;
   }
   if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind())) {
     return repeated->count == 0
                ? 0.0
-               : static_cast<double>(repeated->count) * releases_paid(*repeated->of);
+               : static_cast<double>(repeated->count) * releases_paid(*repeated->of, adjacency);
   }
   if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
-    return releases_paid(*poisson->of);
+    return releases_paid(*poisson->of, adjacency);
   }
   if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
-    return releases_paid(*subset->of);
+    return releases_paid(*subset->of, adjacency);
   }
-  return infinity;
+  // No finite epsilon at all.
+  if (std::holds_alternative<NonPrivateEvent>(event.kind()) ||
+      std::holds_alternative<UnsupportedEvent>(event.kind())) {
+    return infinity;
+  }
+  return 0.0;
 }
 
 /// After every prefix of the steps, no example has been in more batches than were paid for.
@@ -118,7 +129,7 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
   std::vector<double> taken(plan.dataset_size, 0.0);
   double allowed = 0.0;
   for (std::size_t step = 0; step < chosen.size(); ++step) {
-    allowed += releases_paid(paid[step]);
+    allowed += releases_paid(paid[step], plan.adjacency);
     for (const std::uint32_t row : chosen[step]) {
       taken[row] += 1.0;
       require(taken[row] <= allowed * (1.0 + 1e-9),
@@ -205,6 +216,28 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
   // Pairs of consecutive batches overlap in their neighbours' examples, hence the factor 3.
   require_near(shared, (steps - 1.0) * n * q * q, 3.0 * steps * n * q * q,
                "the number of examples that consecutive batches share");
+}
+
+/// A batch of Poisson sampling from however many rows there are: what is charged is the probability
+/// of each, which must not depend on how many others there are.
+void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan& plan) {
+  const PublicSource random(kSeed);
+  for (const std::size_t rows : {std::size_t{2}, std::size_t{50}, std::size_t{150}}) {
+    double drawn = 0.0;
+    const auto draw_all = [&] {
+      for (std::uint64_t step = 0; step < plan.steps; ++step) {
+        Batch batch;
+        sampler.sample(step, rows, random, batch);
+        drawn += static_cast<double>(batch.size());
+      }
+    };
+    // Where the size is public, it may insist on it.
+    if (!accepted("sample() of other rows", {Thrown::config}, draw_all)) continue;
+    const double mean = q * static_cast<double>(rows * plan.steps);
+    require_near(drawn, mean, (1.0 - q) * mean,
+                 "with " + std::to_string(rows) + " rows there instead of " +
+                     std::to_string(plan.dataset_size) + ", the size of all batches");
+  }
 }
 
 void require_stated_population(const Event& event, const SamplingPlan& plan, double expected) {
@@ -348,12 +381,17 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       const auto sampler = checker.make<Sampler>();
       if (!starts(*sampler, plan)) continue;
       const auto paid = charges(*sampler, plan, plan.steps);
-      if (!paid || !amplification(paid->front())) continue;
+      if (!paid) continue;
+      require_participation_paid(batches(*started(checker, plan), plan), *paid, plan);
+      if (!amplification(paid->front())) continue;
       const bool steady = std::all_of(paid->begin(), paid->end(),
                                       [&](const Event& event) { return event == paid->front(); });
       if (!steady) throw NotChecked{"its charges differ from step to step"};
       compared = true;
-      require_drawn_as_charged(batches(*sampler, plan), *amplification(paid->front()), plan);
+      const Amplification how = *amplification(paid->front());
+      require_drawn_as_charged(batches(*sampler, plan), how, plan);
+      if (!how.fixed_size)
+        require_drawn_from_any_rows(*started(checker, plan), how.probability, plan);
     }
     if (!compared) throw NotChecked{"it claims no amplification by sampling"};
   });

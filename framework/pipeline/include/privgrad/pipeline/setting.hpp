@@ -44,7 +44,7 @@ struct Setting {
 
 /// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be
 /// read, or there are no training examples.
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest);
+std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
 /// The same from what a run has recorded, without the data: for plans that nobody runs.
 /// \throws ManifestError

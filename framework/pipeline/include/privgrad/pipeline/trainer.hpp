@@ -63,6 +63,14 @@ struct RunChecks {
   RunChecks& operator+=(const RunChecks& other);
 };
 
+/// A step of a trainer, between its release and the optimizer. Private: the batch is.
+struct StepSeen {
+  std::uint64_t step = 0;
+  std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
+  const Released& gradient;
+  double clip_norm = 0.0;  ///< Of the next step where it adapts.
+};
+
 /// Trains on the data of one owner, and answers for what that costs them: the sampler, the
 /// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
 /// federated run one per client.
@@ -119,6 +127,12 @@ class Trainer {
   /// \throws PluginError for what proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
+  /// Shows every step from now on to `witness`, on the thread that takes it. For comparisons of runs
+  /// (falsify.hpp), never for what goes into a run's outputs.
+  void show_steps_to(std::function<void(const StepSeen&)> witness) {
+    witness_ = std::move(witness);
+  }
+
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept { return gradient_noise_; }
   /// Null unless the noise adapts.
@@ -166,6 +180,7 @@ class Trainer {
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   Watcher watcher_;
+  std::function<void(const StepSeen&)> witness_;
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// Something that differs between two runs, and that no noise covers.
+struct Difference {
+  std::string what;                   ///< "batch", "release", "charges", ...: see falsify().
+  std::optional<std::uint64_t> step;  ///< Nothing: of the run as a whole.
+  std::string neighbour;              ///< How the neighbour differs: "the row removed".
+  std::string detail;                 ///< What was expected, and what was found; private.
+};
+
+/// What was found, and what was looked at.
+struct Falsified {
+  std::vector<Difference> differences;    ///< None: nothing is refuted. That is no proof.
+  std::vector<std::string> not_compared;  ///< What the comparison does not cover here, and why.
+  std::vector<std::string> neighbours;    ///< That were tried.
+  std::uint64_t steps = 0;                ///< That were compared, with each neighbour.
+  std::uint64_t participations = 0;       ///< Of these the steps whose batch has the row.
+  std::uint64_t coordinates = 0;          ///< Released numbers that were made anew.
+};
+
+struct FalsifyOptions {
+  std::uint64_t steps = 16;  ///< At most so many of the plan's are compared, > 0.
+  std::uint64_t seed = 1;    ///< The first one tried; see falsify().
+  int threads = 2;           ///< Of one of the two runs that must have the same bits; > 0.
+};
+
+/// Tries to refute a plan: makes its first steps with the same keys on two data sets that differ in
+/// one row, and compares every value on the way from private to released with what it may be.
+///
+/// Nothing here is statistical. With the keys fixed, a release is a function of the data,
+///
+///     release_t = round((sum of the cells of the rows in the batch + noise of step t)) / divisor,
+///
+/// and each of its parts can be made again apart from the others: the batch by the sampler for the
+/// number of rows, the cells of a row by the program for that row alone, the noise by its address.
+/// Both data sets are led through the same released values (after each step the second one goes on
+/// with the parameters of the first), as adaptive composition has it: what may differ at a step is
+/// then one row's contribution to its sum, and nothing else. Compared are
+///
+/// - "transforms": what a row becomes, wherever the plan says that it follows from that row;
+/// - "batch": which rows are drawn. The row that differs is the last one, so that the numbers of the
+///   others stay; a sampler whose draws for them follow from how many rows there are is named here
+///   even where its law would allow that, since nobody can then say which draws belong together;
+/// - "contribution": that a row's cells are no longer than the bound, in integers;
+/// - "release": that the released numbers are, bit for bit, those made from the rows' own cells, the
+///   plan's divisor and the noise that was paid for. Where the plan lists `floating_point`, up to a
+///   thousandth of the clip norm;
+/// - "noise", "clip norm": the standard deviation that is told, and the clip norm in use;
+/// - "charges", "status": what the ledger has, and whether the step is made at all;
+/// - "repeat": that the same data give the same bits, on another number of threads;
+/// - "key": that a batch which is charged as drawn at random depends on the key;
+/// - "record": what a whole run leaves beside its model and the measurements of research mode, the
+///   sizes of files included.
+///
+/// Neighbours: the last row of zeros (and of another class), a copy of the row before, of numbers so
+/// large that gradients overflow, so small that they are subnormal; under add_or_remove_one also
+/// removed. A row that is replaced serves for all three adjacencies: what is shown is that the other
+/// rows' part stays, and that the row's own part is within the bound.
+///
+/// Seeds are tried from options.seed on until the row is in a batch of the steps that are compared.
+///
+/// What is found quotes private values. Nothing is released, and no account is charged.
+/// \throws ConfigError for options outside their range; what a plugin throws on the data as they are.
+Falsified falsify(const Plan& plan, const FalsifyOptions& options);
+
+nlohmann::json to_json(const Falsified& result);
+
+}  // namespace privgrad::core

@@ -1,0 +1,119 @@
+// Models that describe what cannot be trained, or begin otherwise each time.
+#include <cmath>
+#include <thread>
+
+#include "fault.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/model.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+class Base : public Model {
+ public:
+  static Network right(const ExampleShape& input) {
+    Network network;
+    network.input = input;
+    network.layers.push_back(Dense{std::max<std::size_t>(1, input.classes)});
+    network.loss = input.classes == 0 ? Loss::squared : Loss::cross_entropy;
+    return network;
+  }
+  mutable std::uint64_t calls_ = 0;
+};
+
+struct Row {
+  Told told;
+  void (*network)(const Base&, Network&) = nullptr;
+  void (*begin)(const Base&, RandomStream&, std::span<float>) = nullptr;
+};
+
+#define NETWORK []([[maybe_unused]] const Base& self, Network& network)
+#define BEGIN                                                                  \
+  []([[maybe_unused]] const Base& self, [[maybe_unused]] RandomStream& random, \
+     std::span<float> weights)
+
+const std::array kTable = std::to_array<Row>({
+    {.told = {"right", "nothing: the control"}},
+    {.told = {"no_layers", "nothing to train"}, .network = NETWORK { network.layers.clear();
+}  // namespace
+}
+, {.told = {"too_few_outputs", "fewer outputs than classes"},
+   .network = NETWORK{network.layers = {Dense{1}};
+network.loss = Loss::cross_entropy;
+}
+}
+, {.told = {"wrong_loss", "a loss for other targets"},
+   .network =
+       NETWORK{network.loss = network.input.classes == 0 ? Loss::cross_entropy : Loss::logistic;
+}
+}
+, {.told = {"other_input", "a network for other examples"},
+   .network = NETWORK{network.input.features.push_back(2);
+}
+}
+, {.told = {"grows", "another network each time"},
+   .network = NETWORK{network.layers.insert(network.layers.begin(),
+                                            Dense{static_cast<std::size_t>(++self.calls_)});
+}
+}
+, {.told = {"opaque", "layers that nobody can execute"}, .network = NETWORK{Opaque own;
+own.tensors.push_back({"weight", {3}, 1});
+own.outputs = output_count(network);
+network.layers = {own};
+}
+}
+, {.told = {"begins_nan", "weights that are no numbers"},
+   .begin = BEGIN{for (float& x
+                       : weights) x = std::nanf("");
+}
+}
+, {.told = {"begins_infinite", "weights beyond all bounds"},
+   .begin = BEGIN{for (float& x
+                       : weights) x = HUGE_VALF;
+}
+}
+, {.told = {"begins_unwritten", "leaves the weights as they were"}, .begin = BEGIN{(void)weights;
+}
+}
+, {.told = {"begins_by_calls", "other weights each time: a generator of its own"},
+   .begin = BEGIN{for (float& x
+                       : weights) x = 0.01f * static_cast<float>(++self.calls_);
+}
+}
+, {.told = {"begins_by_thread", "other weights on another thread"},
+   .begin = BEGIN{static const auto home = std::this_thread::get_id();
+random.fill_normal(weights);
+if (std::this_thread::get_id() != home) weights[0] = 7.0f;
+}
+}
+, {.told = {"begins_equal", "all weights 0", Let::harmless, "public values"},
+   .begin = BEGIN{for (float& x
+                       : weights) x = 0.0f;
+}
+}
+,
+});
+
+template <std::size_t I>
+class Faulty final : public Base {
+ public:
+  explicit Faulty(const Params&) {}
+  Network network(const ExampleShape& input) const override {
+    Network network = right(input);
+    if (kTable[I].network != nullptr) kTable[I].network(*this, network);
+    return network;
+  }
+  void initialise(const Network&, RandomStream& random, std::span<float> weights) const override {
+    if (kTable[I].begin != nullptr) return kTable[I].begin(*this, random, weights);
+    random.fill_normal(weights);
+  }
+};
+
+}  // namespace
+
+std::vector<Fault> model_faults() {
+  return faults_of<Model, Faulty>(kTable, "model", [](const Row& row) {
+    return std::vector<std::string>{std::string("model=") + row.told.id};
+  });
+}
