@@ -111,8 +111,7 @@ return 2.0 + 0.001 * static_cast<double>(++calls);
 }
 , .slot = "learning_rate"
 }
-, {.told = {"learning_rate_enormous", "a learning rate near the largest float", Let::harmless,
-            "post-processing: a model that is no longer finite ends the run"},
+, {.told = {"learning_rate_enormous", "a learning rate near the largest float"},
    .value = VALUE{return 3e38;
 }
 , .slot = "learning_rate"

@@ -5,6 +5,7 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "privgrad/pipeline/run.hpp"
@@ -44,6 +45,15 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+/// The statement but for the commitment to the data: with a seed anybody can open it, and without one
+/// it is another in each run and tells nobody anything.
+std::string statement_in(const fs::path& directory) {
+  nlohmann::json statement =
+      nlohmann::json::parse(content_of(directory / "statement.json"), nullptr, false);
+  if (statement.is_object()) statement.erase("data_commitment");
+  return statement.dump();
+}
+
 }  // namespace
 
 std::optional<std::string> difference_of(const LedgerContents& a, const LedgerContents& b) {
@@ -71,10 +81,12 @@ std::vector<std::string> differing_records(const Plan& plan, const RunData& raw,
   const std::string end_a = end_of_run(a, folder / "a"), end_b = end_of_run(b, folder / "b");
   if (end_a != end_b) found.push_back("the runs end otherwise: " + end_a + "; " + end_b);
   if (names_in(folder / "a") != names_in(folder / "b")) found.emplace_back("other files are left");
-  for (const char* name : {"manifest.yaml", "privgrad.lock", "schedules.json", "statement.json"}) {
+  for (const char* name : {"manifest.yaml", "privgrad.lock", "facts.json", "schedules.json"}) {
     if (content_of(folder / "a" / name) != content_of(folder / "b" / name))
       found.push_back(std::string(name) + " is another");
   }
+  if (statement_in(folder / "a") != statement_in(folder / "b"))
+    found.emplace_back("statement.json is another");
   const std::string model_a = content_of(folder / "a" / "model.safetensors"),
                     model_b = content_of(folder / "b" / "model.safetensors");
   if (model_a.size() != model_b.size()) found.emplace_back("model.safetensors has another size");
