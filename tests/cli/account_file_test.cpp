@@ -92,6 +92,22 @@ TEST_CASE("an account pays for runs of its own adjacency and unit, with noise, b
   CHECK_THAT(missing.err, ContainsSubstring("privgrad account --open"));
 }
 
+TEST_CASE("a federated run is paid for by what it costs the client that it costs most") {
+  const Cli cli;
+  REQUIRE(cli(opening("1.2")).exit_code == 0);
+  const Words simulated{"--set", "federated={clients: 3, rounds: 2, local_iterations: 2}"};
+  REQUIRE(cli.on_manifest("run", run("first", simulated)).exit_code == 0);
+  const Json account = shown(cli);
+  const Json entry = account.at("runs")[0];
+  CHECK(entry.at("status") == "completed");
+  CHECK(entry.at("epsilon").get<double>() > 0.9);
+  CHECK(entry.at("epsilon").get<double>() <= 1.0);
+  const std::string ledger = read_file(cli.out("first") / "ledgers" / "client-0.jsonl");
+  CHECK_THAT(ledger.substr(0, ledger.find('\n')),
+             ContainsSubstring(entry.at("reservation").get<std::string>()));
+  check_one_error_line(cli.on_manifest("run", run("second", simulated)), 3);
+}
+
 TEST_CASE("sampled runs are paid for by a Renyi filter of one order") {
   const Cli cli;
   REQUIRE(cli({"account", "--open", kFile, "--accountant", "{kind: rdp_filter, order: 16}",

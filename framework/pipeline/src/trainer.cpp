@@ -136,7 +136,6 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
   const Released gradient = released_gradient(step, bench);
   gradient_noise_ = gradient.noise_stddev();
-  if (watcher_) watcher_(step, gradient);
   if (witness_)
     witness_({.step = step, .batch = batch_, .gradient = gradient, .clip_norm = clip_norm_});
   bench.previous = bench.parameters;

@@ -236,9 +236,10 @@ class Audit {
     const PublicParts parts(plan_, canary_rows_, *random);
     AuditScores scores(plan_, layout_, parts, exchanged());
     const std::vector<double> noise = plan_.gradient_noise_multiplier();
-    trainer.watch([&](std::uint64_t step, const Released& gradient) {
+    trainer.show_steps_to([&](const StepSeen& seen) {
       const AdaptiveNoise* adaptive = trainer.adaptive_noise();
-      scores.add(step, gradient, adaptive != nullptr ? adaptive->noise_multiplier() : noise[step]);
+      scores.add(seen.step, seen.gradient,
+                 adaptive != nullptr ? adaptive->noise_multiplier() : noise[seen.step]);
     });
     train(trainer, key, ledgers_.file(run));
     std::vector<Guess> guesses;

@@ -95,11 +95,6 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// What the optimizer is given, for an audit of the run: a release is public once it is made.
-  using Watcher = std::function<void(std::uint64_t step, const Released& gradient)>;
-  /// \param watcher  called in each step, before the parameters move.
-  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
-
   /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
   /// schedule follows, if that is due, and chooses the noise of the step.
   /// \param bench  holds the model.
@@ -128,7 +123,7 @@ class Trainer {
   bool take_step(std::uint64_t step, Workbench& bench);
 
   /// Shows every step from now on to `witness`, on the thread that takes it. For comparisons of runs
-  /// (falsify.hpp), never for what goes into a run's outputs.
+  /// (falsify.hpp) and audits, never for what goes into a run's outputs.
   void show_steps_to(std::function<void(const StepSeen&)> witness) {
     witness_ = std::move(witness);
   }
@@ -179,7 +174,6 @@ class Trainer {
   double clip_norm_;
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
-  Watcher watcher_;
   std::function<void(const StepSeen&)> witness_;
 };
 
