@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <functional>
@@ -22,8 +23,9 @@ using core::read_ledger;
 
 namespace {
 
-int flushes = 0;
-bool flushing_fails = false;
+// Atomic: other tests of this program write ledgers on several threads.
+std::atomic<int> flushes = 0;
+std::atomic<bool> flushing_fails = false;
 
 std::vector<Charge> gaussians(std::uint64_t first, std::size_t count, double multiplier) {
   std::vector<Charge> charges;
