@@ -179,6 +179,68 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
   }
 }
 
+namespace {
+
+/// A coin of 1 in 10 for each row, and charged so. The instance that draws for estimates, which has
+/// a batch for each of the ten rounds and not for each of the forty steps, may keep to neither.
+class TwoFacedSampler final : public Sampler {
+ public:
+  explicit TwoFacedSampler(const Params&) {}
+  void start(const SamplingPlan& plan) override {
+    of_estimates_ = plan.steps == 10;
+    size_ = plan.dataset_size;
+  }
+  double expected_batch_size(std::uint64_t) const override {
+    return kRate * static_cast<double>(size_);
+  }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> charged;
+    const double rate = of_estimates_ && charges_less ? kRate / 2.0 : kRate;
+    for (const Event& release : releases) charged.push_back(Event::poisson_sampled(rate, release));
+    return charged;
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    const auto coins = random.stream(step);
+    batch.clear();
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      const bool drawn = coins->uniform_below(10) == 0;
+      if (drawn || (of_estimates_ && takes_all)) batch.push_back(row);
+    }
+  }
+  inline static bool takes_all = false, charges_less = false;
+
+ private:
+  static constexpr double kRate = 0.1;
+  bool of_estimates_ = false;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the batches of private estimates are held against what is charged for them",
+          "[federated][privacy]") {
+  const Catalog catalog = house_with({offer<Sampler, TwoFacedSampler>("two_faced")});
+  const auto run = [&](bool takes_all, bool charges_less) {
+    Experiment experiment(kBase,
+                          {"sampler=two_faced", "federated.estimates=private", "data.rows=400",
+                           "privacy={target_epsilon: 20, target_delta: 1e-5, "
+                           "adjacency: add_or_remove_one, accountant: rdp}",
+                           "federated.estimate_noise=2"},
+                          catalog);
+    TwoFacedSampler::takes_all = TwoFacedSampler::charges_less = false;
+    experiment.plan();
+    TwoFacedSampler::takes_all = takes_all;
+    TwoFacedSampler::charges_less = charges_less;
+    experiment.run();
+  };
+  CHECK_NOTHROW(run(false, false));
+  CHECK_THROWS_WITH(run(true, false), ContainsSubstring("two_faced (of estimates): the batches") &&
+                                          ContainsSubstring("are larger or smaller than"));
+  CHECK_THROWS_WITH(run(false, true),
+                    ContainsSubstring("two_faced: estimates are charged otherwise"));
+}
+
 TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
   // Parallel composition rests on it: others' examples may be anything.
   for (const char* estimates : {"private", "unaccounted"}) {

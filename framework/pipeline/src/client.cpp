@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "fed_avg_plan.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
@@ -57,6 +58,20 @@ RandomKey Client::key_of(std::size_t number, const RandomKey& run_key) {
 
 void Client::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
   trainer_.open_ledger(file, facts);
+  if (estimate_sampler_ != nullptr && !plan_.beside.empty()) watch_estimates();
+}
+
+/// The sampler of the estimates is an instance of its own, so it is asked what it costs as that of
+/// the steps is, and its batches are held against what it said.
+void Client::watch_estimates() {
+  const Manifest& manifest = *plan_.manifest;
+  if (estimate_charges(manifest, *estimate_sampler_, federated_.estimate_noise) != plan_.beside) {
+    throw PluginError(manifest.sampler.component->full_name() +
+                      ": estimates are charged otherwise than when they were planned; two "
+                      "instances with the same parameters must agree");
+  }
+  estimate_watch_.emplace(plan_.beside,
+                          manifest.sampler.component->full_name() + " (of estimates)");
 }
 
 void Client::close_ledger(const std::string& status, const nlohmann::json& files) {
@@ -104,6 +119,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
                             estimate_batch_);
+  if (estimate_watch_)
+    estimate_watch_->check(estimates_made_, client_.rows.size(), estimate_batch_);
   std::vector<bool> drawn(client_.rows.size(), false);
   for (std::uint32_t& row : estimate_batch_) {
     const bool exists = row < client_.rows.size();

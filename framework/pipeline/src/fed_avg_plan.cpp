@@ -84,7 +84,7 @@ class ClientPlanner {
       OwnerSetting owner{.dataset_size = size,
                          .steps = most_steps_,
                          .is_accounted_in_full = federated_.is_adaptive()};
-      if (estimate_noise > 0.0) owner.beside = estimate_charges(size, estimate_noise);
+      if (estimate_noise > 0.0) owner.beside = charges_of_estimates(size, estimate_noise);
       plans[size] = std::make_shared<const Plan>(plan_owner(manifest_, setting_, owner));
     }
     return plans;
@@ -126,15 +126,14 @@ class ClientPlanner {
     const std::uint64_t smallest = *std::min_element(sizes_.begin(), sizes_.end());
     return smallest_scale(
         [&](double candidate) {
-          return guard_answer(manifest_, estimate_charges(smallest, candidate)).value;
+          return guard_answer(manifest_, charges_of_estimates(smallest, candidate)).value;
         },
         wish_.estimate_share * *manifest_.target_epsilon);
   }
 
-  std::vector<Charge> estimate_charges(std::uint64_t size, double noise) const {
-    const std::vector<Event> releases(wish_.rounds, Event::gaussian(noise));
+  std::vector<Charge> charges_of_estimates(std::uint64_t size, double noise) const {
     const auto sampler = start_estimate_sampler(manifest_, size, federated_.estimate_batch_size);
-    return sampled_charges(manifest_, *sampler, releases, "estimate");
+    return estimate_charges(manifest_, *sampler, noise);
   }
 
   const Manifest& manifest_;
@@ -169,6 +168,12 @@ ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint
                     .batch_sizes = batch_size});
     return sampler;
   });
+}
+
+std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
+                                     double noise) {
+  const std::vector<Event> releases(manifest.federated->rounds, Event::gaussian(noise));
+  return sampled_charges(manifest, sampler, releases, "estimate");
 }
 
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,

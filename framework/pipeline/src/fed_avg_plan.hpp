@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "local_steps.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
@@ -13,5 +14,11 @@ namespace privgrad::core {
 /// \returns the plan of the client whose guarantee is the weakest.
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);
+
+/// What private estimates of a client are charged: one a round.
+/// \param sampler  of the estimates, started.
+/// \param noise    their noise multiplier, > 0.
+std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
+                                     double noise);
 
 }  // namespace privgrad::core

@@ -48,6 +48,7 @@ class Client {
   /// federation of one client draws what a central run draws; the others' are derived from it.
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
+  /// \throws IoError; PluginError if the components are charged otherwise than planned.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
@@ -73,6 +74,7 @@ class Client {
                                    Workbench& bench);
 
  private:
+  void watch_estimates();
   bool draw_estimate_batch();
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
   void estimate_privately(std::span<const float> received, ClientRound& round, Workbench& bench);
@@ -94,6 +96,7 @@ class Client {
   std::optional<Mechanism> estimate_mechanism_;
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
+  std::optional<SamplingWatch> estimate_watch_;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;
 };
