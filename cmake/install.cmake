@@ -1,7 +1,8 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
 #   bin/privgrad   lib/libprivgrad_sdk.so   lib/privgrad/plugins/<room>/   include/privgrad/
 #   lib/privgrad/privgrad-fetch   lib/privgrad/privgrad-conformance   lib/cmake/privgrad/
-#   share/privgrad/plugin_template/   share/doc/privgrad/
+#   share/privgrad/plugin_template/   share/doc/privgrad/ (pages and examples, beside each other as in the sources)
+#   share/man/man1/privgrad*.1
 #   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
 set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
@@ -22,7 +23,18 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/privgradConfig.cmake
         DESTINATION ${package_dir})
 
 install(DIRECTORY examples/plugin_template DESTINATION share/privgrad)
-install(FILES LICENSE NOTICE README.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad)
+install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad)
+install(DIRECTORY docs DESTINATION share/doc/privgrad)
+install(DIRECTORY examples DESTINATION share/doc/privgrad PATTERN plugin_template EXCLUDE)
+
+# The manual pages say what --help says.
+set(man_pages ${PROJECT_BINARY_DIR}/share/man/man1)
+add_custom_command(OUTPUT ${man_pages}/privgrad.1
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${man_pages}
+  COMMAND privgrad man ${man_pages}
+  DEPENDS privgrad VERBATIM)
+add_custom_target(privgrad_man_pages ALL DEPENDS ${man_pages}/privgrad.1)
+install(DIRECTORY ${man_pages} DESTINATION share/man)
 
 # The shells look for completions in these folders below /usr and /usr/local; under another prefix the user
 # points them there.

@@ -16,7 +16,8 @@ const Words kCommands[] = {{"run"},
                            {"data", "list"},
                            {"data", "fetch"},
                            {"data", "describe"},
-                           {"completion"}};
+                           {"completion"},
+                           {"man"}};
 
 }  // namespace
 

@@ -92,6 +92,24 @@ TEST_CASE("influence: an estimate is continued, and its table is what schedules 
   CHECK_THAT(page, ContainsSubstring("\"id\":\"influence\""));
 }
 
+// Two pairs of runs: Student's t reaches 25 standard errors, which no influence here exceeds.
+TEST_CASE("influence: an estimate within noise is said to be that, wherever it is shown") {
+  const Cli cli;
+  write_file(cli.dir() / "m.yaml", kQuadratic);
+  const Outcome outcome = cli({"influence", "m.yaml", "--quiet", "--points", "2", "--repeats", "2",
+                               "--factors", "1.1", "--out", "r"});
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(line_count(outcome.err) == 1);
+  CHECK(outcome.err.starts_with("privgrad: warning: these estimates are within noise: "));
+  CHECK_THAT(outcome.out, ContainsSubstring("these estimates are within noise: "));
+  CHECK_THAT(read_file(cli.out("r/report.html")), ContainsSubstring("within noise: "));
+  const Json record = Json::parse(read_file(cli.out("r/influence.json")));
+  CHECK_THAT(record.at("within_noise").get<std::string>(), ContainsSubstring("within noise: "));
+  // What is exact has no noise.
+  CHECK_FALSE(estimate(cli, {"--method", "hessian", "--out", "h"}).contains("within_noise"));
+}
+
 TEST_CASE("influence refuses what it cannot estimate, in one line") {
   const Cli cli;
   write_file(cli.dir() / "m.yaml", kQuadratic);

@@ -3,12 +3,12 @@
 
 namespace {
 
-const Words kRelease{"--set", "mode=release",
-                     "--set", "data.transforms=[]",
-                     "--set", "data={kind: synthetic, rows: 60, dimensions: 4, size: 60}"};
+const Words kInRelease{"--set", "mode=release",
+                       "--set", "data.transforms=[]",
+                       "--set", "data={kind: synthetic, rows: 60, dimensions: 4, size: 60}"};
 
 Outcome release(const Cli& cli, const std::string& command, const Words& more) {
-  Words words = kRelease;
+  Words words = kInRelease;
   words.insert(words.end(), more.begin(), more.end());
   return cli.on_manifest(command, words);
 }
@@ -105,4 +105,38 @@ TEST_CASE("without noise there is no guarantee to remark on") {
   INFO(plan.err);
   CHECK(plan.exit_code == 0);
   CHECK(plan.err == "");
+}
+
+TEST_CASE("what a study compares is remarked on as a run is") {
+  const Cli cli;
+  const auto study = [&](const std::string& name, const std::string& more) {
+    write_file(cli.dir() / (name + ".yaml"),
+               "study: 1\nbase: small.yaml\nseeds: 2\n"
+               "metrics: [test_loss]\n" +
+                   more);
+    const Outcome outcome = cli({"ablate", name + ".yaml", "--quiet", "--out", name});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    return outcome;
+  };
+  // One guarantee for all arms: each sentence once.
+  const Outcome large = study("large",
+                              "axes: {optimizer: [sgd, adam]}\n"
+                              "set: {privacy.target_epsilon: 25, privacy.target_delta: 0.02}\n");
+  CHECK(line_count(large.err) == 2);
+  CHECK(warns(large, "epsilon is 25, and above 20"));
+  CHECK(warns(large, "delta is 0.02 for 60 examples"));
+  CHECK_THAT(large.out, ContainsSubstring("\nremark: epsilon is 25, and above 20"));
+  CHECK_THAT(large.out, ContainsSubstring("\nremark: delta is 0.02"));
+  CHECK(Json::parse(read_file(cli.out("large/study.json"))).at("remarks").size() == 2);
+  CHECK_THAT(read_file(cli.out("large/report.html")),
+             ContainsSubstring("epsilon is 25, and above"));
+
+  // Of some arms only: they are named.
+  const Outcome some =
+      study("some", "axes: {privacy.target_epsilon: [1, 30]}\nequal_privacy: false\n");
+  CHECK(line_count(some.err) == 1);
+  CHECK(warns(some, "30: epsilon is "));
+
+  CHECK(study("none", "axes: {optimizer: [sgd, adam]}\n").err == "");
 }

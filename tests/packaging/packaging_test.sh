@@ -80,6 +80,21 @@ case_install() {
   for shell in bash-completion/completions/privgrad zsh/site-functions/_privgrad; do
     expect_text "$prefix/share/$shell" "plugins describe"
   done
+  documentation=$prefix/share/doc/privgrad
+  # What a page of the documentation points to is there: links go on working.
+  for file in README.md docs/manifest.md docs/components/README.md docs/decisions/README.md \
+    examples/manifests/quickstart.yaml examples/studies/quickstart.yaml; do
+    [ -f "$documentation/$file" ] || fail "$file is not installed"
+  done
+  [ ! -e "$documentation/examples/plugin_template" ] || fail "the template is installed twice"
+  expect_exit 0 "$privgrad" validate "$documentation/examples/manifests/quickstart.yaml"
+  # Each command has a page, and no page lacks its command.
+  "$privgrad" --help | sed -n '/^commands:/,/^$/s/^  \([a-z -]*[a-z-]\)  .*/\1/p' | tr ' ' '-' | sort >"$log.commands"
+  (cd "$prefix/share/man/man1" && ls privgrad-*.1) | sed 's/^privgrad-//; s/\.1$//' | sort >"$log.pages"
+  [ -s "$log.commands" ] || fail "--help lists no commands"
+  cmp "$log.commands" "$log.pages" || fail "manual pages and commands differ"
+  expect_text "$prefix/share/man/man1/privgrad-run.1" ".SH SYNOPSIS"
+  expect_text "$prefix/share/man/man1/privgrad.1" "privgrad\\-plugins\\-list"
 }
 
 case_new() {

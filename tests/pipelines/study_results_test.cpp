@@ -98,7 +98,9 @@ TEST_CASE("a p is never said to be smaller than it is", "[study]") {
   // p = 0.204833: rounded to the nearest it would be 0.2048.
   REQUIRE_THAT(two_pair_p(1.0, 2.0), WithinAbs(0.204833, 1e-6));
   const auto results = core::results_json(three_arms(), with_differences({1, 2}, {1, 2}));
-  CHECK_THAT(words_of(results, 0), ContainsSubstring("p 0.2049 (Holm 0.4097, sign flips 0.5000)"));
+  CHECK_THAT(words_of(results, 0),
+             ContainsSubstring("p 0.2049 (Holm 0.4097, sign flips 0.5000; with 2 pairs they "
+                               "cannot go below 0.5)"));
   const auto tiny = core::results_json(three_arms(), with_differences({1, 1.00001}, {1, 2}));
   CHECK_THAT(words_of(tiny, 0), ContainsSubstring("p below 0.0001"));
 }
@@ -110,13 +112,40 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
   REQUIRE(2.0 * two_pair_p(1.0, 1.105) > 0.05);
   CHECK_THAT(words_of(both, 0), ContainsSubstring("; this does not stand after Holm's correction"));
   const auto clear = core::results_json(three_arms(), with_differences({1, 1.01}, {1, -1}));
-  CHECK_THAT(words_of(clear, 0), ContainsSubstring("; this stands after Holm's correction"));
+  CHECK_THAT(words_of(clear, 0),
+             ContainsSubstring("; after Holm's correction Student's t finds it, and sign flips do "
+                               "not"));
   // Differences that cancel are differences all the same.
   CHECK_THAT(words_of(clear, 2), ContainsSubstring("is equal on average"));
   CHECK_THAT(words_of(clear, 2), ContainsSubstring("; chance can explain it"));
   const auto same = core::results_json(three_arms(), with_differences({0, 0}, {1, 1}));
   CHECK_THAT(words_of(same, 0), ContainsSubstring("is that of the baseline in every pair"));
   CHECK_THAT(words_of(same, 2), ContainsSubstring("in all of 2 pairs alike"));
+}
+
+// The runs of one more arm, whose losses differ from the baseline's by these.
+TEST_CASE("what stands is what sign flips confirm as well", "[study]") {
+  const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
+  const auto words = [&](const std::vector<double>& differences) {
+    core::StudyRuns runs(2);
+    for (const double difference : differences) {
+      runs[0].push_back(ended(1.0));
+      runs[1].push_back(ended(1.0 + difference));
+    }
+    return words_of(core::results_json(plan, runs), 0);
+  };
+  // Three pairs of one sign: their flips give 2 of 8 whatever Student's t finds.
+  const std::string few = words({1.0, 1.01, 1.02});
+  CHECK_THAT(few, ContainsSubstring("sign flips 0.2500; with 3 pairs they cannot go below 0.25)"));
+  CHECK_THAT(few, ContainsSubstring("Student's t finds it, and sign flips do not."));
+  CHECK_THAT(few, !ContainsSubstring("stands"));
+  // Six give 2 of 64, which can be told from chance.
+  const std::string enough = words({1.0, 1.01, 1.02, 1.03, 1.04, 1.05});
+  CHECK_THAT(enough, ContainsSubstring("sign flips 0.0313); this stands after Holm's correction."));
+  // More pairs than flips are tried for: Student's t stands alone.
+  std::vector<double> many;
+  for (int i = 0; i < 21; ++i) many.push_back(1.0 + 0.01 * i);
+  CHECK_THAT(words(many), ContainsSubstring("sign flips none); this stands after Holm's"));
 }
 
 TEST_CASE("a metric that one run lacks is not compared, and its mean is not made up", "[study]") {

@@ -64,19 +64,6 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
   }
 }
 
-std::string call_line(const Usage& usage) {
-  std::string line = "privgrad " + usage.name;
-  for (const std::string& operand : usage.operands) line += " " + operand;
-  return line + (usage.options.empty() ? "" : " [OPTION]...");
-}
-
-std::string option_head(const Option& option) {
-  std::string head = option.letter != 0 ? std::string{'-', option.letter, ',', ' '} : "";
-  head += "--" + option.name;
-  if (option.implied) return head + "[=" + option.value + "]";
-  return option.value.empty() ? head : head + " " + option.value;
-}
-
 /// Breaks `text` into lines of at most `width` characters, the later ones indented by `indent`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::string out;
@@ -99,6 +86,29 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
 }
 
 }  // namespace
+
+std::string call_line(const Usage& usage) {
+  std::string line = "privgrad " + usage.name;
+  for (const std::string& operand : usage.operands) line += " " + operand;
+  return line + (usage.options.empty() ? "" : " [OPTION]...");
+}
+
+std::string option_head(const Option& option) {
+  std::string head = option.letter != 0 ? std::string{'-', option.letter, ',', ' '} : "";
+  head += "--" + option.name;
+  if (option.implied) return head + "[=" + option.value + "]";
+  return option.value.empty() ? head : head + " " + option.value;
+}
+
+std::string option_doc(const Option& option) {
+  return option.doc + (option.repeatable ? " May be given several times." : "");
+}
+
+std::vector<Option> all_options(const Usage& usage) {
+  std::vector<Option> options = usage.options;
+  options.push_back({.name = "help", .value = "", .doc = "Print this page."});
+  return options;
+}
 
 Option quiet_option() {
   return {.name = "quiet", .value = "", .doc = "Show no progress.", .letter = 'q'};
@@ -137,15 +147,12 @@ std::string help_text(const Usage& usage) {
   constexpr std::size_t kDocColumn = 24;
   constexpr std::size_t kWidth = 100;
   std::string text = "usage: " + call_line(usage) + "\n\n" + usage.summary + "\n";
-  std::vector<Option> options = usage.options;
-  options.push_back({.name = "help", .value = "", .doc = "Print this page."});
   text += "\noptions:\n";
-  for (const Option& option : options) {
+  for (const Option& option : all_options(usage)) {
     std::string head = "  " + option_head(option);
     head += head.size() + 2 > kDocColumn ? "\n" + std::string(kDocColumn, ' ')
                                          : std::string(kDocColumn - head.size(), ' ');
-    const std::string doc = option.doc + (option.repeatable ? " May be given several times." : "");
-    text += head + wrapped(doc, kDocColumn, kWidth - kDocColumn) + "\n";
+    text += head + wrapped(option_doc(option), kDocColumn, kWidth - kDocColumn) + "\n";
   }
   if (!usage.details.empty()) text += "\n" + usage.details + "\n";
   text += "\nexamples:\n";

@@ -59,6 +59,18 @@ class Arguments {
 /// \throws UsageError naming what is wrong, with the nearest right name.
 Arguments parse(const Usage& usage, const std::vector<std::string>& given);
 
+/// "privgrad run MANIFEST [OPTION]..."
+std::string call_line(const Usage& usage);
+
+/// "-q, --quiet", "--out DIR".
+std::string option_head(const Option& option);
+
+/// What help says of an option.
+std::string option_doc(const Option& option);
+
+/// The options of the usage, and --help.
+std::vector<Option> all_options(const Usage& usage);
+
 /// The page that --help prints.
 std::string help_text(const Usage& usage);
 

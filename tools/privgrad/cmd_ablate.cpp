@@ -66,6 +66,7 @@ int do_ablate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const core::StudyPlan plan = core::plan_study(core::read_study(arguments.operand(0)),
                                                 arguments.texts("set"), host.catalog());
+  for (const std::string& remark : core::study_remarks(plan)) complain("warning", remark);
   if (arguments.has("dry-run")) return show_dry_run(plan, arguments, jobs);
 
   const core::StudyDirectory directory(arguments.has("out")

@@ -146,6 +146,7 @@ Json record_of(const Call& call, const core::Manifest& manifest, std::uint64_t s
   if (call.by_retraining) {
     json["repeats"] = call.repeats;
     json["factors"] = call.factors;
+    json["within_noise"] = core::within_noise(estimates, call.repeats);
   }
   try {
     json["gamma"] = fit_exponential_influence(estimates);
@@ -183,6 +184,8 @@ std::string page_of(const Json& record, const fs::path& table) {
       record["gamma"].is_number()
           ? "nearest exponential: gamma " + short_number(record["gamma"].get<double>(), 6) + "\n"
           : "no exponential fits: " + record["no_gamma"].get<std::string>() + "\n";
+  if (const std::string noise = record.value("within_noise", ""); !noise.empty())
+    page += "\n" + noise + "\n";
   return page +
          "\nfor schedules.noise_multiplier:\n  {kind: dynamic, influence: {kind: estimated, "
          "file: " +
@@ -199,6 +202,8 @@ int finish(const Call& call, const Json& record, const Arguments& arguments) {
              "the influence was measured on private rows and charged nowhere; plans that use it "
              "list that as unaccounted");
   }
+  if (const std::string noise = record.value("within_noise", ""); !noise.empty())
+    complain("warning", noise);
   if (arguments.has("json")) {
     print_json(record);
   } else {

@@ -4,13 +4,15 @@
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/studies/study_schema.hpp"
 
 namespace privgrad::tool {
 namespace {
 
 int do_schema(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  print_json(core::manifest_schema(host.catalog()));
+  print_json(arguments.has("study") ? core::study_schema(host.catalog())
+                                    : core::manifest_schema(host.catalog()));
   return 0;
 }
 
@@ -18,13 +20,15 @@ int do_schema(const Arguments& arguments) {
 
 Command schema_command() {
   return {.usage = {.name = "schema",
-                    .summary = "Prints a JSON Schema for manifests, made from the plugins that "
-                               "were found, other people's\nincluded.",
+                    .summary = "Prints a JSON Schema for manifests or studies, made from the "
+                               "plugins that were found, other\npeople's included.",
                     .operands = {},
-                    .options = {plugin_dir_option()},
+                    .options = {{.name = "study", .value = "", .doc = "Of studies instead."},
+                                plugin_dir_option()},
                     .details = "An editor completes and checks a manifest that begins with\n"
                                "# yaml-language-server: $schema=privgrad.schema.json",
-                    .examples = {"privgrad schema > privgrad.schema.json"}},
+                    .examples = {"privgrad schema > privgrad.schema.json",
+                                 "privgrad schema --study > privgrad-study.schema.json"}},
           .run = do_schema};
 }
 

@@ -1,5 +1,9 @@
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "command.hpp"
 #include "manifest_call.hpp"
+#include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
@@ -12,6 +16,7 @@
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/transform.hpp"
+#include "problem_json.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -48,9 +53,30 @@ void make_all(const core::Manifest& manifest) {
   if (!problems.empty()) throw core::ManifestError(std::move(problems));
 }
 
+nlohmann::json answer(const std::vector<std::string>& lines) {
+  auto problems = nlohmann::json::array();
+  for (const std::string& line : lines) problems.push_back(problem_json(line));
+  return {{"valid", lines.empty()}, {"problems", std::move(problems)}};
+}
+
+/// The lines of an error: one problem each.
+std::vector<std::string> lines_of(const std::exception& problem) {
+  std::vector<std::string> lines;
+  std::istringstream text(problem.what());
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
 int do_validate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  make_all(core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
+  const bool as_json = arguments.has("json");
+  try {
+    make_all(core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
+  } catch (const Error& problem) {
+    if (as_json) print_json(answer(lines_of(problem)));
+    throw;  // said on standard error too, and decides the exit code
+  }
+  if (as_json) print_json(answer({}));
   return 0;
 }
 
@@ -62,10 +88,16 @@ Command validate_command() {
                                "right, else all that is\nwrong, each with file, line and column "
                                "(exit code 2).",
                     .operands = {"MANIFEST"},
-                    .options = {set_option(), plugin_dir_option()},
+                    .options = {set_option(),
+                                {.name = "json",
+                                 .value = "",
+                                 .doc = "Print {\"valid\", \"problems\"} as JSON: each problem "
+                                        "with file, line, column, message, expected and nearest."},
+                                plugin_dir_option()},
                     .details = "Opens no data and computes no noise: `privgrad plan` also tells "
                                "what the privacy budget and\nthe data have to say.",
-                    .examples = {"privgrad validate examples/manifests/quickstart.yaml"}},
+                    .examples = {"privgrad validate examples/manifests/quickstart.yaml",
+                                 "privgrad validate m.yaml --json"}},
           .run = do_validate};
 }
 

@@ -37,6 +37,7 @@ Command data_list_command();
 Command data_fetch_command();
 Command data_describe_command();
 Command completion_command();
+Command man_command();
 
 /// All of them, in the order in which help lists them.
 const std::vector<Command>& commands();

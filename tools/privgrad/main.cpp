@@ -134,7 +134,8 @@ const std::vector<Command>& commands() {
                                         data_list_command(),
                                         data_fetch_command(),
                                         data_describe_command(),
-                                        completion_command()};
+                                        completion_command(),
+                                        man_command()};
   return all;
 }
 

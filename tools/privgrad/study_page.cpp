@@ -156,6 +156,8 @@ std::string study_results_page(const Json& results) {
   }
   text += statuses_text(results);
   text += stains_text(results.at("stains").get<std::vector<std::string>>());
+  for (const Json& remark : results.at("remarks"))
+    text += wrapped("remark: " + remark.get<std::string>(), 100);
   for (const Json& words : results.at("words")) text += wrapped(words.get<std::string>(), 100);
   text += "\nWhat choosing the best arm costs\n";
   for (const Json& words : results.at("choice").at("words")) {

@@ -43,6 +43,20 @@ std::string description_of(const ParamSpec& spec) {
   return text;
 }
 
+/// A validator names the value that it compared, and says of `anyOf` no more than that nothing fits:
+/// so a value's own form chooses the one schema that it is held to.
+Json choose(Json condition, Json fits, Json otherwise) {
+  return {{"if", std::move(condition)}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
+}
+Json of_type(const char* type) { return {{"type", type}}; }
+Json has_kind(const Json& ids) {
+  return {{"required", {"kind"}}, {"properties", {{"kind", {{"enum", ids}}}}}};
+}
+/// The word `auto`, or what the schema says.
+Json or_auto(Json schema) {
+  return choose(of_type("string"), {{"enum", {"auto"}}}, std::move(schema));
+}
+
 /// Builds the whole schema; one definition per kind of component.
 class Builder {
  public:
@@ -82,8 +96,8 @@ class Builder {
     const Json reference = {{"$ref", "#/$defs/" + std::string(slot.kind)}};
     Json schema = reference;
     if (slot.is_list) schema = {{"type", "array"}, {"items", reference}};
-    if (slot.takes_number) schema = {{"anyOf", {number_schema(slot), reference}}};
-    if (slot.takes_auto) schema["anyOf"].push_back({{"enum", {"auto"}}});
+    if (slot.takes_auto) schema = choose({{"enum", {"auto"}}}, Json(true), schema);
+    if (slot.takes_number) schema = choose(of_type("number"), number_schema(slot), schema);
     schema["description"] = slot.doc;
     if (!slot.default_name.empty()) schema["default"] = slot.default_name;
     return schema;
@@ -105,27 +119,31 @@ class Builder {
   void define(const Slot& slot) {
     if (definitions_.contains(slot.kind)) return;
     definitions_[slot.kind] = Json::object();  // data's own members are built below
-    Json names = Json::array();
-    Json variants = Json::array();
+    Json names = Json::array(), kinds = Json::array(), variants = Json::array();
     for (const Component& component : catalog_.components()) {
       if (component.factory.kind != slot.kind) continue;
       const Json ids = ids_of(component);
-      variants.push_back(component_schema(slot, component, ids));
+      kinds.insert(kinds.end(), ids.begin(), ids.end());
+      variants.push_back({{"if", has_kind(ids)}, {"then", component_schema(slot, component, ids)}});
       // A name alone will do where there is nothing that must be said beside it.
       const auto& specs = component.factory.info.params;
       const bool needs_more =
           std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s.required; });
       if (!needs_more) names.insert(names.end(), ids.begin(), ids.end());
     }
+    Json object = of_type("object");
+    object.update(has_kind(kinds));
+    if (!variants.empty()) object["allOf"] = std::move(variants);
     if (slot.key == aggregator_section().key) {
       // The component that is there by default, with nothing but the manifest's own keys.
       Json own = section(aggregator_section());
       own["required"].push_back(aggregator_section().params.front().name);
-      variants.push_back(std::move(own));
+      object = choose({{"required", {"kind"}}}, std::move(object), std::move(own));
     }
-    if (!names.empty()) variants.insert(variants.begin(), Json{{"enum", names}});
     // Without any component there is nothing that would be right.
-    definitions_[slot.kind] = variants.empty() ? Json(false) : Json{{"anyOf", variants}};
+    definitions_[slot.kind] = kinds.empty()
+                                  ? Json(false)
+                                  : choose(of_type("string"), {{"enum", names}}, std::move(object));
   }
 
   /// The short name, unless two plugins offer it, and the full one.
@@ -193,7 +211,7 @@ Json param_schema(const ParamSpec& spec) {
     case ParamType::real:
       schema = {{"type", spec.type == ParamType::integer ? "integer" : "number"}};
       add_bounds(spec, schema);
-      if (spec.takes_auto) schema = {{"anyOf", {schema, {{"enum", {"auto"}}}}}};
+      if (spec.takes_auto) schema = or_auto(std::move(schema));
       break;
     case ParamType::text:
       schema = {{"type", "string"}};

@@ -1,7 +1,5 @@
 #include "privgrad/pipeline/falsify.hpp"
 
-#include <stdlib.h>  // mkdtemp is not in <cstdlib>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,6 +11,7 @@
 #include "neighbours.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/scratch_folder.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/value.hpp"
@@ -93,27 +92,6 @@ class World {
   Trainer trainer_;
   Workbench bench_;
   Taken taken_;
-};
-
-/// A folder that goes with the object.
-class Scratch {
- public:
-  Scratch() {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "privgrad-falsify-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw IoError(name + ": cannot be made");
-    path_ = name;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 class Comparison {
@@ -201,7 +179,7 @@ class Comparison {
     RunData there = try_transforms(change, here);
     if (there.train.rows() == 0) return {};
     compare_transforms(here.train, there.train);
-    const Scratch folder;
+    const ScratchFolder folder("falsify");
     std::vector<std::vector<float>> released;
     {
       World a(plan_, std::move(here.train), key(seed_), *executor, folder.path() / "a");
@@ -368,7 +346,7 @@ class Comparison {
       const auto tried = neighbours_under(plan_.manifest->adjacency);
       if (std::find(tried.begin(), tried.end(), change) == tried.end()) continue;
       now_ = to_text(change);
-      const Scratch folder;
+      const ScratchFolder folder("falsify");
       for (const std::string& text : differing_records(plan_, raw_, change, seed_, folder.path()))
         report("record", std::nullopt, text);
     }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <span>
 
+#include "breach.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
@@ -65,6 +67,10 @@ const Replay::Contribution& Replay::of_row(std::uint64_t step, const Dataset& da
 Replay::Contribution Replay::exact_cells(const ExactClipping& program, const Batch& one,
                                          const Clip& clip) const {
   const auto pass = program.make_pass(1);
+  if (pass == nullptr) {
+    throw PluginError(program_owner(*plan_.manifest, *plan_.setting) +
+                      ": the program makes no memory for a pass");
+  }
   std::vector<double> norms(program.groups(), std::numeric_limits<double>::quiet_NaN());
   std::vector<double> scales(program.groups());
   program.backward(one, *pass, norms);

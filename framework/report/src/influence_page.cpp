@@ -75,6 +75,7 @@ InfluenceChart influence_chart(const fs::path& directory) {
                       .own_data = text(record, "data", source) == "own",
                       .estimates = estimates_of(record, source),
                       .gamma = number(record, "gamma", source),
+                      .within_noise = text(record, "within_noise", source).value_or(""),
                       .chart = {}};
   const bool measured_some = made.method == "retraining";
   Series measured{.name = "estimate", .points = {}, .markers = measured_some};
@@ -115,6 +116,8 @@ std::string influence_page(const fs::path& directory) {
               ? "<p class=\"warning\" role=\"note\">Measured on private rows, and charged nowhere: "
                 "plans that use it list it as unaccounted.</p>\n"
               : paragraph("Measured on auxiliary data: nothing private was looked at.");
+  if (!made.within_noise.empty())
+    body += "<p class=\"warning\" role=\"note\">" + escaped(made.within_noise) + "</p>\n";
   body += facts(
       {{"measured steps", std::to_string(made.estimates.size())},
        {"nearest exponential", made.gamma ? "gamma = " + short_number(*made.gamma, 6) : "none"}});

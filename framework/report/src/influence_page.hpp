@@ -19,7 +19,8 @@ struct InfluenceChart {
   std::string method;
   bool own_data = false;  ///< Measured on private rows, and charged nowhere.
   std::vector<InfluenceEstimate> estimates;
-  std::optional<double> gamma;  ///< Of the nearest exponential.
+  std::optional<double> gamma;    ///< Of the nearest exponential.
+  std::string within_noise = {};  ///< What the estimates do not show; empty if they do.
   Chart chart;
 };
 

@@ -313,8 +313,8 @@ MarkdownSection influence_section(const fs::path& directory, const std::string& 
               "\n\nInfluence of each step's noise, by " + plain(made.method) + " on " +
               (made.own_data ? "the private rows (unaccounted)" : "auxiliary data") +
               (made.gamma ? ". Nearest exponential: gamma = " + short_number(*made.gamma, 5) : "") +
-              ".\n\n" + table + "\n![" + plain(made.chart.title) + "](" + folder + "/" + file +
-              ")\n\n",
+              ".\n\n" + (made.within_noise.empty() ? "" : plain(made.within_noise) + ".\n\n") +
+              table + "\n![" + plain(made.chart.title) + "](" + folder + "/" + file + ")\n\n",
       .pictures = {{file, svg_chart(made.chart)}}};
 }
 

@@ -142,10 +142,10 @@ class StudyPage {
       html += paragraph("All " + done + " runs have come to their end.");
     }
     std::vector<std::string> stains = texts(study_, "stains", study_file_);
-    for (const std::string& stain : texts(results_, "stains", results_file_)) {
+    for (const std::string& stain : texts(results_, "stains", results_file_))
       if (std::find(stains.begin(), stains.end(), stain) == stains.end()) stains.push_back(stain);
-    }
     for (const std::string& stain : stains) html += warning(stain);
+    for (const auto& remark : texts(study_, "remarks", study_file_)) html += warning(remark);
     html += warning(
         "None of the models is for release: the runs of a study have seeds, so that arms can be "
         "compared in pairs, and whoever knows a seed can take the noise of its run away. The "

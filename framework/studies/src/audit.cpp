@@ -1,7 +1,5 @@
 #include "privgrad/studies/audit.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,6 +16,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/scratch_folder.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 
 namespace privgrad::core {
@@ -29,31 +28,6 @@ namespace fs = std::filesystem;
 constexpr float kCanaryGradient = 1e18f;
 /// Slots are float32 features; above this not every whole number is one.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
-
-/// Holds the ledgers, and is gone with them. In memory where there is a file system for that: a
-/// ledger waits for its disk, and these need not outlive the process.
-class LedgerDirectory {
- public:
-  LedgerDirectory() {
-    for (const fs::path& place : {fs::path("/dev/shm"), fs::temp_directory_path()}) {
-      std::string name = (place / "privgrad-audit-XXXXXX").string();
-      if (::mkdtemp(name.data()) == nullptr) continue;
-      path_ = name;
-      return;
-    }
-    throw IoError("cannot make a temporary directory in " + fs::temp_directory_path().string());
-  }
-  LedgerDirectory(const LedgerDirectory&) = delete;
-  LedgerDirectory& operator=(const LedgerDirectory&) = delete;
-  ~LedgerDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  fs::path file(std::uint64_t run) const { return path_ / (std::to_string(run) + ".jsonl"); }
-
- private:
-  fs::path path_;
-};
 
 /// Whether all that is charged for is Gaussian, so that all releases together are, whatever the size
 /// of the noise.
@@ -241,7 +215,7 @@ class Audit {
       scores.add(seen.step, seen.gradient,
                  adaptive != nullptr ? adaptive->noise_multiplier() : noise[seen.step]);
     });
-    train(trainer, key, ledgers_.file(run));
+    train(trainer, key, ledgers_.path() / (std::to_string(run) + ".jsonl"));
     std::vector<Guess> guesses;
     for (std::size_t i = 0; i < coins.size(); ++i) {
       const double score = scores.values()[i];
@@ -278,7 +252,7 @@ class Audit {
   std::unique_ptr<Program> program_;  // of the plan's network
   Workbench bench_;                   // with what wraps it
   std::vector<std::uint32_t> canary_rows_;
-  LedgerDirectory ledgers_;
+  ScratchFolder ledgers_{"audit"};
 };
 
 }  // namespace

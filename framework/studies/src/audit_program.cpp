@@ -102,6 +102,7 @@ class ByPasses : public ByRows, public ExactClipping {
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     auto made = std::make_unique<AuditPass>();
     made->inner = exact_.make_pass(most_rows);
+    if (made->inner == nullptr) return nullptr;  // the core says so
     return made;
   }
 

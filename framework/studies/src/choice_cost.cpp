@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 
@@ -56,9 +57,9 @@ ChoiceCost proved(const std::vector<const Plan*>& plans, Compute compute) {
       cost.epsilon = std::move(answer);
     }
   } catch (const PrivacyError& problem) {
-    cost.why = problem.what();
+    cost.why = shown_line(problem.what());
   } catch (const NumericError& problem) {
-    cost.why = problem.what();
+    cost.why = shown_line(problem.what());
   }
   return cost;
 }

@@ -1,6 +1,8 @@
 #include "privgrad/studies/influence_study.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "privgrad/manifest/yaml.hpp"
@@ -112,6 +114,25 @@ std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& ques
                                            std::sqrt(static_cast<double>(question.repeats))});
   }
   return estimates;
+}
+
+std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats) {
+  constexpr double kTogether = 0.95;
+  if (repeats < 2) return "one run of each kind says nothing about chance; use --repeats";
+  const double share = (1.0 - kTogether) / static_cast<double>(estimates.size());
+  const double half_width = student_half_width(repeats - 1, 1.0 - share);
+  double highest_low = -std::numeric_limits<double>::infinity();
+  double lowest_high = std::numeric_limits<double>::infinity();
+  for (const InfluenceEstimate& one : estimates) {
+    highest_low = std::max(highest_low, one.influence - half_width * one.standard_error);
+    lowest_high = std::min(lowest_high, one.influence + half_width * one.standard_error);
+  }
+  if (estimates.size() < 2 ? highest_low > 0.0 : highest_low > lowest_high) return "";
+  const bool holds_zero = highest_low <= 0.0 && lowest_high >= 0.0;
+  return std::string("these estimates are within noise: ") +
+         (holds_zero ? "no influence at all" : "the same influence of every step") +
+         " lies in all of their 95 % intervals (shared evenly among them); measure with more "
+         "--repeats, or with larger --factors";
 }
 
 }  // namespace privgrad::core

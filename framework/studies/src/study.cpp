@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "known_metrics.hpp"
 #include "privgrad/manifest/manifest_names.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
@@ -17,15 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::array kKeys{
     "study", "name", "base",  "set",     "axes",     "zip",           "arms",
     "skip",  "only", "seeds", "metrics", "baseline", "equal_privacy", "training_data_is_public"};
-
-const std::vector<StudyMetric>& known_metrics() {
-  static const std::vector<StudyMetric> metrics{{"test_accuracy", true},
-                                                {"test_loss", false},
-                                                {"train_accuracy", true},
-                                                {"train_loss", false},
-                                                {"gradient_norm", false}};
-  return metrics;
-}
 
 std::string is_a(const Value& node) { return "is " + std::string(node.type_name()); }
 
@@ -227,6 +219,15 @@ class StudyReader {
 };
 
 }  // namespace
+
+const std::vector<StudyMetric>& known_metrics() {
+  static const std::vector<StudyMetric> metrics{{"test_accuracy", true},
+                                                {"test_loss", false},
+                                                {"train_accuracy", true},
+                                                {"train_loss", false},
+                                                {"gradient_norm", false}};
+  return metrics;
+}
 
 Study read_study(const fs::path& file) { return parse_study(read_yaml_file(file), file); }
 

@@ -8,6 +8,7 @@
 
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -269,6 +270,28 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
+std::vector<std::string> study_remarks(const StudyPlan& plan) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> said;
+  for (const PlannedArm& arm : plan.arms) {
+    const std::optional<double>& target = arm.manifest->target_epsilon;
+    const double epsilon = plan.study->equal_privacy && target ? *target : arm.plan.epsilon().value;
+    for (std::string& remark : remarks(arm.plan, epsilon)) {
+      const auto same = [&](const auto& other) { return other.first == remark; };
+      auto found = std::find_if(said.begin(), said.end(), same);
+      if (found == said.end()) found = said.insert(said.end(), {std::move(remark), {}});
+      found->second.push_back(arm.arm->name);
+    }
+  }
+  std::vector<std::string> all;
+  for (const auto& [remark, arms] : said) {
+    std::string names;
+    for (const std::string& name : arms) names += (names.empty() ? "" : ", ") + name;
+    const bool is_of_all = arms.size() == plan.arms.size();
+    all.push_back(is_of_all ? remark : names + ": " + remark);
+  }
+  return all;
+}
+
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog) {
   StudyPlan plan;
@@ -331,7 +354,8 @@ nlohmann::json to_json(const StudyPlan& plan) {
           {"unit", to_text(PrivacyUnit::example)},
           {"axes", std::move(axes)},
           {"arms", std::move(arms)},
-          {"stains", plan.stains}};
+          {"stains", plan.stains},
+          {"remarks", study_remarks(plan)}};
 }
 
 }  // namespace privgrad::core

@@ -162,6 +162,34 @@ std::string p_text(const std::optional<double>& p) {
   return number_text(std::ceil(*p * 1e4) / 1e4, std::chars_format::fixed, 4);
 }
 
+/// What claims are held to.
+constexpr double kLevel = 0.05;
+
+bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
+
+/// Both tests, and what the second cannot say of so few pairs.
+std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs) {
+  const PairedComparison& one = *family.arms[arm];
+  std::string text = "p " + p_text(one.p) + " (Holm " + p_text(family.p_holm[arm]) +
+                     ", sign flips " + p_text(one.p_sign_flip);
+  const double least = least_sign_flip_p(pairs);
+  if (one.p_sign_flip && least >= kLevel) {
+    text += "; with " + std::to_string(pairs) + " pairs they cannot go below " + short_text(least);
+  }
+  return text + ")";
+}
+
+/// Student's t takes the differences for normal, which a few of them cannot show: what sign flips do
+/// not confirm does not stand. Of many pairs there are none, and normal is near enough.
+std::string verdict(const Family& family, std::size_t arm) {
+  const PairedComparison& one = *family.arms[arm];
+  if (!is_small(one.p)) return "chance can explain it";
+  if (!is_small(family.p_holm[arm])) return "this does not stand after Holm's correction";
+  if (!one.p_sign_flip || is_small(family.p_sign_flip_holm[arm]))
+    return "this stands after Holm's correction";
+  return "after Holm's correction Student's t finds it, and sign flips do not";
+}
+
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
                      std::size_t arm, const StudyRuns& all) {
   const std::size_t runs = all[arm].size();
@@ -186,14 +214,8 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
   if (!one->difference.ci95) return by + " in a single pair, which says nothing about chance.";
   if (!one->p) return by + " in all of " + std::to_string(runs) + " pairs alike.";
   const auto& [low, high] = *one->difference.ci95;
-  const bool is_clear = family.p_holm[arm] && *family.p_holm[arm] < 0.05;
-  const bool alone = *one->p < 0.05;
-  std::string verdict = is_clear ? "; this stands after Holm's correction"
-                        : alone  ? "; this does not stand after Holm's correction"
-                                 : "; chance can explain it";
-  return by + ", 95 % interval " + short_text(low) + " to " + short_text(high) + ", p " +
-         p_text(one->p) + " (Holm " + p_text(family.p_holm[arm]) + ", sign flips " +
-         p_text(one->p_sign_flip) + ")" + verdict + ".";
+  return by + ", 95 % interval " + short_text(low) + " to " + short_text(high) + ", " +
+         tests_text(family, arm, runs) + "; " + verdict(family, arm) + ".";
 }
 
 // ---- choosing

@@ -1,11 +1,22 @@
 #include "privgrad/trust/checked_answer.hpp"
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
+namespace {
+
+/// Notes go into files of JSON, which is UTF-8: U+FFFD for what is none.
+std::string as_utf8(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
+      .get<std::string>();
+}
+
+}  // namespace
 
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name) {
   const auto broken = [&](const std::string& what) {
@@ -17,6 +28,7 @@ PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name) {
     throw broken("its lower bound " + format_number(*answer.lower) + " is above its answer " +
                  format_number(answer.value));
   }
+  answer.note = as_utf8(answer.note);
   return answer;
 }
 

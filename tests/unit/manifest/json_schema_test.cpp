@@ -40,6 +40,15 @@ class Validator {
       return std::any_of(argument.begin(), argument.end(),
                          [&](const Json& one) { return accepts(one, value); });
     }
+    if (keyword == "allOf") {
+      return std::all_of(argument.begin(), argument.end(),
+                         [&](const Json& one) { return accepts(one, value); });
+    }
+    if (keyword == "if") {
+      const char* branch = accepts(argument, value) ? "then" : "else";
+      return !schema.contains(branch) || accepts(schema[branch], value);
+    }
+    if (keyword == "then" || keyword == "else") return schema.contains("if");
     if (keyword == "minimum") return !value.is_number() || value >= argument;
     if (keyword == "maximum") return !value.is_number() || value <= argument;
     if (keyword == "exclusiveMinimum") return !value.is_number() || value > argument;
@@ -113,25 +122,26 @@ TEST_CASE("the schema says what the declarations say", "[json_schema]") {
   CHECK(schema.at("/properties/backend/default"_json_pointer) == "cpu");
   CHECK(schema.at("/properties/clipping/default"_json_pointer) == "flat");
 
-  const Json& optimizer = schema.at("/$defs/optimizer/anyOf"_json_pointer);
-  REQUIRE(optimizer.size() == 3);
-  CHECK(optimizer[0] == Json{{"enum", {"sgd", "test:sgd", "momentum", "test:momentum"}}});
-  CHECK(optimizer[2].at("/properties/kind/enum"_json_pointer) == Json{"momentum", "test:momentum"});
-  const Json& beta = optimizer[2].at("/properties/beta"_json_pointer);
+  const Json& optimizer = schema.at("/$defs/optimizer"_json_pointer);
+  const Json names = {"sgd", "test:sgd", "momentum", "test:momentum"};
+  CHECK(optimizer.at("then") == Json{{"enum", names}});
+  CHECK(optimizer.at("/else/properties/kind/enum"_json_pointer) == names);
+  REQUIRE(optimizer.at("/else/allOf"_json_pointer).size() == 2);
+  const Json& momentum = optimizer.at("/else/allOf/1/then"_json_pointer);
+  CHECK(momentum.at("/properties/kind/enum"_json_pointer) == Json{"momentum", "test:momentum"});
+  const Json& beta = momentum.at("/properties/beta"_json_pointer);
   CHECK(beta.at("type") == "number");
   CHECK(beta.at("minimum") == 0.0);
   CHECK(beta.at("exclusiveMaximum") == 1.0);
   CHECK(beta.at("default") == 0.9);
   CHECK(beta.at("description") == "Kept share.");
   CHECK_FALSE(beta.contains("maximum"));
-  CHECK(optimizer[2].at("required") == Json{"kind"});
+  CHECK(momentum.at("required") == Json{"kind"});
 
   // shuffle cannot be named alone: its batch size must be given.
-  const Json& sampler = schema.at("/$defs/sampler/anyOf"_json_pointer);
-  CHECK(sampler[0] == Json{{"enum", {"all", "test:all"}}});
+  CHECK(schema.at("/$defs/sampler/then"_json_pointer) == Json{{"enum", {"all", "test:all"}}});
   // A bare number has the bounds of constant's value.
-  CHECK(schema.at("/properties/schedules/properties/clip_norm/anyOf/0/minimum"_json_pointer) ==
-        0.0);
+  CHECK(schema.at("/properties/schedules/properties/clip_norm/then/minimum"_json_pointer) == 0.0);
   CHECK(param_schema(param::real("x", "Doc.").in_unit("nats")).at("description") ==
         "Doc. Unit: nats.");
 }
@@ -141,7 +151,7 @@ TEST_CASE("a name that two plugins offer is completed in full only", "[json_sche
   catalog.add(std::make_shared<PluginIdentity>(PluginIdentity{"acme", "1", "", "", ""}), nullptr,
               {declare<Optimizer>("sgd")});
   const Json schema = manifest_schema(catalog);
-  CHECK(schema.at("/$defs/optimizer/anyOf/0/enum"_json_pointer) ==
+  CHECK(schema.at("/$defs/optimizer/then/enum"_json_pointer) ==
         Json{"test:sgd", "momentum", "test:momentum", "acme:sgd"});
   CHECK(manifest_schema(Catalog()).at("/$defs/optimizer"_json_pointer) == false);
 }

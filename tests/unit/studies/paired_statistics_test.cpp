@@ -61,6 +61,21 @@ TEST_CASE("sign flips are counted exactly", "[statistics]") {
   CHECK_FALSE(compare_with_zero(Numbers(kMostSignFlips + 1, 1.0)).p_sign_flip);
 }
 
+TEST_CASE("what sign flips can reach is reached by differences of one sign", "[statistics]") {
+  for (const std::size_t pairs : {1u, 2u, 3u, 6u, 20u}) {
+    const auto reached = compare_with_zero(Numbers(pairs, 1.0)).p_sign_flip;
+    CHECK(reached.value_or(1.0) == least_sign_flip_p(pairs));
+  }
+}
+
+// Student's t has one degree of freedom for two numbers, which is Cauchy's law: tan(pi c / 2).
+TEST_CASE("intervals are Student's, for any confidence", "[statistics]") {
+  for (const double confidence : {0.5, 0.95, 0.995}) {
+    CHECK_THAT(student_half_width(1, confidence),
+               WithinRel(std::tan(std::numbers::pi / 2.0 * confidence), 1e-9));
+  }
+}
+
 TEST_CASE("differences without spread have no t", "[statistics]") {
   const PairedComparison same = compare_with_zero(Numbers{0, 0, 0});
   CHECK(same.p == 1.0);

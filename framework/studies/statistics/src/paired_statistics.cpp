@@ -69,11 +69,17 @@ SampleSummary summarize(std::span<const double> values) {
   summary.mean = all_equal(values) ? values.front() : mean_of(values);
   if (n < 2) return summary;
   summary.std = std_of(values, summary.mean);
-  const double quantile =
-      boost::math::quantile(boost::math::complement(Student(static_cast<double>(n - 1)), 0.025));
-  const double half = quantile * *summary.std / std::sqrt(static_cast<double>(n));
+  const double half =
+      student_half_width(n - 1, 0.95) * *summary.std / std::sqrt(static_cast<double>(n));
   summary.ci95 = {summary.mean - half, summary.mean + half};
   return summary;
+}
+
+double least_sign_flip_p(std::size_t pairs) { return std::exp2(1.0 - static_cast<double>(pairs)); }
+
+double student_half_width(std::size_t degrees_of_freedom, double confidence) {
+  const Student student(static_cast<double>(degrees_of_freedom));
+  return boost::math::quantile(boost::math::complement(student, (1.0 - confidence) / 2.0));
 }
 
 PairedComparison compare_with_zero(std::span<const double> differences) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "privgrad/influence.hpp"
@@ -38,5 +39,13 @@ Study influence_study(const InfluenceQuestion& question);
 /// \throws NumericError if a run diverged.
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,
                                                    const StudyRuns& runs);
+
+/// What estimates do not show: whether a step's noise matters at all, or more than another's.
+/// Intervals around all of them hold what is estimated with 95 % together (Student's t, shared
+/// evenly: Bonferroni). Where one value lies in all intervals, steps of equal influence give such
+/// estimates; of steps that are equal, this is said in at least 95 % of measurements.
+/// \param repeats  that each was measured with.
+/// \returns a sentence; "" where the estimates tell steps apart.
+std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats);
 
 }  // namespace privgrad::core

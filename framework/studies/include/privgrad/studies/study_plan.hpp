@@ -46,6 +46,11 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
 /// What a reader must know of the comparison of these arms (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
+/// What a reader should know of the arms' guarantees (remarks()), each sentence once, with the names
+/// of the arms that it is about unless it is about all. With equal privacy epsilon is the one that
+/// all are calibrated to.
+std::vector<std::string> study_remarks(const StudyPlan& plan);
+
 /// study.json, described in docs/studies.md.
 nlohmann::json to_json(const StudyPlan& plan);
 

@@ -7,7 +7,7 @@
 namespace privgrad::core {
 
 /// The answer, if it can be one: an accountant is a plugin, and what it says decides what is
-/// released.
+/// released. Its note goes into files: U+FFFD stands for what is no UTF-8 in it.
 /// \param name  of the accountant, for the error.
 /// \throws PluginError if the value is NaN or negative, or below the lower bound that comes with
 ///   it.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -32,6 +33,16 @@ struct PairedComparison {
   /// Nothing for more than kMostSignFlips pairs. (Fisher 1935, section 21.)
   std::optional<double> p_sign_flip;
 };
+
+/// The least that p_sign_flip can be, whatever the differences are: 2^(1-n).
+/// \param pairs  n, at least one.
+double least_sign_flip_p(std::size_t pairs);
+
+/// Half the width of an interval around a mean that holds what is estimated with this confidence, in
+/// standard errors: Student's t.
+/// \param degrees_of_freedom  at least one.
+/// \param confidence  in (0, 1), of both sides together.
+double student_half_width(std::size_t degrees_of_freedom, double confidence);
 
 /// \param differences  at least one, finite.
 PairedComparison compare_with_zero(std::span<const double> differences);

@@ -1,0 +1,59 @@
+// Plugins that give nothing where a program, its memory or a number of examples is expected: one
+// line that names them, from every command that would use it, and never a crash.
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const Words kSteps512 = {"--set", "steps=512"};  // two of them are looked at
+
+/// COMMAND small.yaml with this change and more, and the plugins of tests/fixtures/gives_nothing.cpp.
+Outcome call_with(const std::string& command, const std::string& change, Words more = {}) {
+  const Cli cli;
+  const std::string file = "test_gives_nothing.privgrad.so";
+  fs::create_directories(cli.out("plugins"));
+  fs::copy_file(fs::path(PRIVGRAD_TEST_FIXTURES) / file, cli.out("plugins") / file);
+  fs::permissions(cli.out("plugins") / file, fs::perms::owner_all);
+  more.insert(more.begin(), {"--plugin-dir", cli.out("plugins"), "--set", change});
+  if (command == "run") more.insert(more.end(), {"--quiet", "--out", "run"});
+  const Outcome outcome = cli.on_manifest(command, more);
+  CHECK_FALSE(fs::exists(cli.out("run") / "model.safetensors"));
+  return outcome;
+}
+
+void check_refusal(const Outcome& outcome, const std::string& who, const std::string& what) {
+  check_one_error_line(outcome, 1);
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("test.gives_nothing:" + who) && ContainsSubstring(what));
+}
+
+}  // namespace
+
+TEST_CASE("a backend or a model that gives no program is named") {
+  for (const std::string command : {"plan", "run", "falsify", "audit"}) {
+    INFO(command);
+    check_refusal(call_with(command, "backend=no_program"), "no_program", "gave no program");
+    check_refusal(call_with(command, "model=no_own_program"), "no_own_program", "gave no program");
+  }
+}
+
+TEST_CASE("a program that makes no memory for its passes is named") {
+  const std::string what = "the program makes no memory for a pass";
+  for (const std::string command : {"run", "falsify", "audit"}) {
+    INFO(command);
+    check_refusal(call_with(command, "backend=no_memory"), "no_memory", what);
+  }
+  // Where one example is looked at in a pass of its own, in a run and in a falsifier.
+  check_refusal(call_with("run", "backend=no_memory_for_one", kSteps512), "no_memory_for_one",
+                what);
+  check_refusal(call_with("falsify", "backend=no_memory_for_one"), "no_memory_for_one", what);
+}
+
+TEST_CASE("a program that takes no examples in a pass is named") {
+  for (const std::string command : {"run", "falsify", "audit"}) {
+    INFO(command);
+    check_refusal(call_with(command, "backend=no_examples"), "no_examples",
+                  "the program takes 0 examples in a pass, expected at least 1");
+  }
+}

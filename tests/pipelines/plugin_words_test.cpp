@@ -1,0 +1,68 @@
+// What plugins say in words goes into the files of a run, which are UTF-8 whatever a plugin says.
+#include <nlohmann/json.hpp>
+
+#include "fake_accountant.hpp"
+#include "test_components.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+constexpr const char* kReplaced = "caf\xef\xbf\xbd";  // U+FFFD
+
+/// Counts as CountingAccountant does, and notes it in Latin-1.
+class Latin1 final : public Accountant {
+ public:
+  explicit Latin1(const Params&) {}
+  void start(Adjacency adjacency) override { counts_.start(adjacency); }
+  std::optional<std::string> refuses(const Event& event) const override {
+    return counts_.refuses(event) ? std::optional<std::string>("caf\xe9") : std::nullopt;
+  }
+  void compose(const Event& event, std::uint64_t count) override { counts_.compose(event, count); }
+  PrivacyAnswer epsilon(double delta) const override { return noted(counts_.epsilon(delta)); }
+  PrivacyAnswer delta(double epsilon) const override { return noted(counts_.delta(epsilon)); }
+
+ private:
+  static PrivacyAnswer noted(PrivacyAnswer answer) {
+    answer.note = "caf\xe9";
+    return answer;
+  }
+  CountingAccountant counts_;
+};
+
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 60, dimensions: 4}
+model: {kind: linear}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: latin1}
+steps: 4
+)";
+
+const Catalog& parts() {
+  static const Catalog catalog = house_with({offer<Accountant, Latin1>("latin1")});
+  return catalog;
+}
+
+}  // namespace
+
+TEST_CASE("an accountant's note that is no UTF-8 is written with U+FFFD in its place") {
+  for (const bool guards : {true, false}) {
+    INFO((guards ? "the accountant that guards the budget" : "another one"));
+    std::vector<std::string> overrides;
+    if (!guards) overrides = {"privacy.accountant=zcdp", "privacy.also=[latin1]"};
+    Experiment experiment(kBase, overrides, parts());
+    CHECK(experiment.run().status == core::RunStatus::completed);
+    for (const char* file : {"statement.json", "summary.json"}) {
+      const std::string text = read_file(experiment.run_dir() / file);
+      INFO(file << ": " << text);
+      CHECK(nlohmann::json::accept(text));
+      if (guards) CHECK_THAT(text, ContainsSubstring(kReplaced));
+    }
+    CHECK_THAT(core::to_json(experiment.plan()).dump(), ContainsSubstring(kReplaced));
+  }
+}

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+
+namespace privgrad::tool {
+
+/// The manual page of a command, in the macros of man(7): what its --help says.
+std::string man_page(const Usage& usage);
+
+/// The page privgrad(1): all commands, a line each.
+std::string man_page(const std::vector<Command>& all);
+
+/// "privgrad-plugins-list" for "plugins list".
+std::string man_name(const Usage& usage);
+
+}  // namespace privgrad::tool
