@@ -67,7 +67,7 @@ TEST_CASE("anybody can make the audit of a run again, without its data") {
   const Cli cli;
   write_file(cli.dir() / "rows.csv", "a,b,y\n1,2,3\n2,1,0\n0,1,1\n1,1,2\n");
   const Json record =
-      audited_run(cli, {"--set", "data={kind: csv, train: rows.csv, target: y, classes: 0}"});
+      audited_run(cli, {"--set", "data={kind: csv, train: rows.csv, target: y, task: regression}"});
   fs::remove(cli.dir() / "rows.csv");
   const Outcome again = cli({"audit", "out", "--json", "--threads", "1"});
   CHECK(again.exit_code == 0);
