@@ -5,8 +5,10 @@
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/verify.hpp"
 #include "privgrad/report/report.hpp"
+#include "privgrad/studies/run_audit.hpp"
 #include "privgrad/studies/verify_study.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/signature.hpp"
@@ -143,7 +145,7 @@ std::string text_of(const core::Verification& result) {
 }
 
 void refuse_what_runs_only_have(const Arguments& arguments) {
-  for (const char* option : {"data", "opening", "trusted", "sign", "client"}) {
+  for (const char* option : {"data", "opening", "trusted", "sign", "client", "audit"}) {
     if (arguments.has(option))
       throw UsageError("--" + std::string(option) + " is for runs, and this is a study");
   }
@@ -177,7 +179,10 @@ int do_verify(const Arguments& arguments) {
                   ": holds neither a run (manifest.yaml) nor a study (study.json)");
   }
   core::Verification result = core::verify_run(directory, host.catalog(), target.client);
+  if (!target.client) core::check_audit(directory, result);
   check_page(directory, result);
+  if (arguments.has("audit") && result.verified())
+    core::repeat_audit(directory, host.catalog(), core::available_threads(), result);
   check_data(directory, host.catalog(), arguments, result);
   if (arguments.has("sign") && result.verified()) {
     if (arguments.has("new-key")) core::make_signing_key(arguments.text("sign"));
@@ -208,6 +213,10 @@ Command verify_command() {
                 {.name = "data",
                  .value = "",
                  .doc = "Read the training data, and compare it with what the ledger is bound to."},
+                {.name = "audit",
+                 .value = "",
+                 .doc = "Make the audit of audit.json again, which takes as long as a training "
+                        "run, and compare it."},
                 {.name = "opening",
                  .value = "FILE",
                  .doc = "The opening.json that the run left with the data's owner; a run with a "

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <vector>
 
+#include "audit_words.hpp"
 #include "influence_page.hpp"
 #include "markdown.hpp"
 #include "paragraphs.hpp"
@@ -46,6 +47,7 @@ std::string statement(const fs::path& directory) {
   record.directory = directory;
   record.statement = statement;
   read_bindings(record);
+  if (const auto audit = read_audit(record)) paragraphs.push_back(audit_paragraph(*audit));
   if (!record.problems.empty()) {
     paragraphs.insert(
         paragraphs.begin(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "audit_words.hpp"
 #include "digits.hpp"
 #include "document.hpp"
 #include "html.hpp"
@@ -39,8 +40,9 @@ std::string statement_paragraph(const std::string& words) {
 
 class RunPage {
  public:
-  explicit RunPage(const RunRecord& record)
+  RunPage(const RunRecord& record, std::optional<AuditShown> audit)
       : record_(record),
+        audit_(std::move(audit)),
         summary_(record.summary.value_or(Json::object())),
         statement_(record.statement.value_or(Json::object())),
         summary_file_((record.directory / "summary.json").string()),
@@ -152,6 +154,10 @@ class RunPage {
           tile("epsilon", record_.charged_steps == 0 && !ended() ? "0" : "infinite",
                record_.charged_steps == 0 && !ended() ? "nothing was charged" : "none is proved");
     }
+    if (audit_) {
+      html += tile("epsilon, audited", "\u2265 " + lower_number(*audit_),
+                   "with confidence " + confidence_words(*audit_));
+    }
     if (has_noise()) {
       const auto delta = of_statement("delta");
       html += tile("delta", digits(delta, 6),
@@ -177,6 +183,7 @@ class RunPage {
       if (sentence != stain) html += statement_paragraph(sentence);  // that stands above
     }
     if (prose.empty()) html += paragraph("This run left no statement.");
+    if (audit_) html += statement_paragraph(audit_paragraph(*audit_)) + audit_bar(*audit_);
     html += accountant_table();
     html += epsilon_chart();
     return section("privacy", "Privacy statement", html);
@@ -571,6 +578,7 @@ class RunPage {
   }
 
   const RunRecord& record_;
+  const std::optional<AuditShown> audit_;
   const Json summary_, statement_;
   const std::string summary_file_, statement_file_;
   Charts charts_;
@@ -578,6 +586,9 @@ class RunPage {
 
 }  // namespace
 
-std::string run_page(const RunRecord& record) { return RunPage(record).html(); }
+std::string run_page(RunRecord record) {
+  auto audit = read_audit(record);
+  return RunPage(record, std::move(audit)).html();
+}
 
 }  // namespace privgrad::report

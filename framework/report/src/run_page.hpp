@@ -8,6 +8,6 @@ namespace privgrad::report {
 
 /// The page of one run.
 /// \throws IoError for members of the record that have the wrong type.
-std::string run_page(const RunRecord& record);
+std::string run_page(RunRecord record);
 
 }  // namespace privgrad::report

@@ -4,14 +4,16 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "audit_bounds.hpp"
 #include "audit_program.hpp"
 #include "audit_scores.hpp"
+#include "crafted_neighbours.hpp"
+#include "drawn_rows.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
@@ -22,23 +24,10 @@
 namespace privgrad::core {
 namespace {
 
-namespace fs = std::filesystem;
-
 /// Longer than any clip norm that anybody uses, and its square is far from the end of doubles.
 constexpr float kCanaryGradient = 1e18f;
 /// Slots are float32 features; above this not every whole number is one.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
-
-/// Whether all that is charged for is Gaussian, so that all releases together are, whatever the size
-/// of the noise.
-bool is_gaussian(const Event& event) {
-  if (std::holds_alternative<GaussianEvent>(event.kind())) return true;
-  if (const auto* all = std::get_if<ComposedEvent>(&event.kind()))
-    return std::all_of(all->of.begin(), all->of.end(), is_gaussian);
-  if (const auto* many = std::get_if<SelfComposedEvent>(&event.kind()))
-    return is_gaussian(*many->of);
-  return false;
-}
 
 /// The plan with spare parameters.
 Plan with_spares(const Plan& plan, const SpareLayout& layout) {
@@ -63,9 +52,10 @@ class Audit {
         options_(options),
         layout_(plan.setting->groups, canaries_of(plan, options)),
         plan_(with_spares(plan, layout_)),
-        key_(run_key(*plan.manifest).derive("audit")),
+        key_((options.key ? *options.key : run_key(*plan.manifest)).derive("audit")),
         executor_(make_executor(options.threads)),
-        data_(read_data(*plan.manifest, *plan.setting)),
+        data_(options.rows == AuditRows::drawn ? drawn_data(*plan.setting, key_.derive("rows"))
+                                               : read_data(*plan.manifest, *plan.setting)),
         program_(make_program(plan, backend_, *executor_)) {
     for (std::size_t i = 0; i < layout_.spares(); ++i) {
       canary_rows_.push_back(
@@ -77,7 +67,8 @@ class Audit {
 
   AuditResult result() {
     const auto begin = std::chrono::steady_clock::now();
-    AuditResult result{.bounds = planned_bounds(),
+    AuditResult result{.bounds = planned_bounds(original_, options_, layout_.spares()),
+                       .adjacency = original_.manifest->adjacency,
                        .epsilon_upper = original_.epsilon().value,
                        .delta = original_.manifest->target_delta,
                        .confidence = options_.confidence,
@@ -85,28 +76,19 @@ class Audit {
                        .runs = runs(),
                        .steps = original_.affordable_steps,
                        .seconds = 0.0};
-    std::vector<Guess> guesses;
+    std::vector<AuditGuess> guesses;
     for (std::uint64_t run = 0; run < runs(); ++run) {
-      if (options_.stop != nullptr && options_.stop->load())
-        throw Error("interrupted: an audit that is not whole says nothing");
-      for (const Guess& guess : guesses_of_run(run)) guesses.push_back(guess);
+      check_not_stopped(options_);
+      for (const AuditGuess& guess : guesses_of_run(run)) guesses.push_back(guess);
       if (options_.on_run) options_.on_run(run + 1, runs());
     }
-    std::stable_sort(guesses.begin(), guesses.end(), [](const Guess& a, const Guess& b) {
-      return std::fabs(a.score) > std::fabs(b.score);
-    });
-    for (AuditBound& bound : result.bounds) evaluate(bound, guesses);
+    evaluate(result, std::move(guesses));
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
   }
 
  private:
-  struct Guess {
-    double score;
-    bool is_right;
-  };
-
   static std::size_t canaries_of(const Plan& plan, const AuditOptions& options) {
     if (options.kind == AuditKind::repeated) return 1;
     const std::uint64_t rows = plan.setting->info.train_rows;
@@ -120,54 +102,8 @@ class Audit {
   }
 
   std::uint64_t runs() const { return options_.kind == AuditKind::repeated ? options_.runs : 1; }
-  double level() const { return 1.0 - options_.confidence; }
   bool exchanged() const { return original_.manifest->adjacency == Adjacency::replace_one; }
   bool leaves_out() const { return original_.manifest->adjacency == Adjacency::add_or_remove_one; }
-
-  /// The methods, and how many guesses each is to make: fixed before anything is thrown or drawn,
-  /// from what the plan says.
-  std::vector<AuditBound> planned_bounds() const {
-    const double delta = original_.manifest->target_delta, a = level();
-    const double epsilon = original_.epsilon().value;
-    const double mu = std::isfinite(epsilon) ? gaussian_mu(epsilon, delta) : 30.0;
-    const std::uint64_t coins =
-        options_.kind == AuditKind::repeated ? options_.runs : layout_.spares();
-    std::vector<AuditBound> bounds;
-    const auto add = [&](const char* method, bool assumes_gaussian, const auto& bound) {
-      Guesses guesses = best_guesses(coins, mu, bound);
-      guesses.correct = 0;
-      bounds.push_back({method, assumes_gaussian, guesses, 0.0, 0.0});
-    };
-    if (options_.kind == AuditKind::repeated) {
-      bounds.push_back({"repeated_gaussian", true, {coins, coins, 0}, 0.0, 0.0});
-      add("repeated", false, [&](const Guesses& g) { return repeated_epsilon(g, delta, a); });
-    } else {
-      add("one_run_gaussian", true, [&](const Guesses& g) { return f_dp_mu(g, a); });
-      add("one_run_f_dp", false, [&](const Guesses& g) { return f_dp_epsilon(g, delta, a); });
-      add("one_run", false, [&](const Guesses& g) { return one_run_epsilon(g, delta, a); });
-    }
-    if (!is_gaussian(original_.event) || original_.manifest->noise_off)
-      std::rotate(bounds.begin(), bounds.begin() + 1, bounds.end());
-    return bounds;
-  }
-
-  /// \param guesses  the clearest first.
-  void evaluate(AuditBound& bound, const std::vector<Guess>& guesses) const {
-    const double delta = original_.manifest->target_delta;
-    const auto end = guesses.begin() + static_cast<std::ptrdiff_t>(bound.guesses.made);
-    bound.guesses.correct = static_cast<std::uint64_t>(
-        std::count_if(guesses.begin(), end, [](const Guess& guess) { return guess.is_right; }));
-    if (bound.assumes_gaussian) {
-      bound.mu = bound.method == "repeated_gaussian" ? repeated_mu(bound.guesses, level())
-                                                     : f_dp_mu(bound.guesses, level());
-      bound.epsilon = gaussian_epsilon(bound.mu, delta);
-    } else {
-      bound.epsilon = bound.method == "repeated" ? repeated_epsilon(bound.guesses, delta, level())
-                      : bound.method == "one_run_f_dp"
-                          ? f_dp_epsilon(bound.guesses, delta, level())
-                          : one_run_epsilon(bound.guesses, delta, level());
-    }
-  }
 
   std::vector<bool> throw_coins(const RandomKey& key) const {
     const auto random = make_random_source(key.derive("coins"))->stream(0);
@@ -197,7 +133,7 @@ class Audit {
     return rows;
   }
 
-  std::vector<Guess> guesses_of_run(std::uint64_t run) {
+  std::vector<AuditGuess> guesses_of_run(std::uint64_t run) {
     const RandomKey key = key_.derive("run " + std::to_string(run));
     const std::vector<bool> coins = throw_coins(key);
     const Dataset data = marked(coins);
@@ -216,7 +152,7 @@ class Audit {
                  adaptive != nullptr ? adaptive->noise_multiplier() : noise[seen.step]);
     });
     train(trainer, key, ledgers_.path() / (std::to_string(run) + ".jsonl"));
-    std::vector<Guess> guesses;
+    std::vector<AuditGuess> guesses;
     for (std::size_t i = 0; i < coins.size(); ++i) {
       const double score = scores.values()[i];
       guesses.push_back({score, (score > 0.0) == coins[i]});
@@ -225,7 +161,7 @@ class Audit {
   }
 
   /// All steps that the budget pays for.
-  void train(Trainer& trainer, const RandomKey& key, const fs::path& ledger) {
+  void train(Trainer& trainer, const RandomKey& key, const std::filesystem::path& ledger) {
     bench_.memory = {};
     std::vector<float> parameters(layout_.outer_parameters(), 0.0f);
     layout_.spread(initial_parameters(original_, key), parameters);
@@ -237,7 +173,7 @@ class Audit {
       if (!trainer.take_step(step, bench_)) break;
     }
     std::error_code ignored;
-    fs::remove(ledger, ignored);
+    std::filesystem::remove(ledger, ignored);
   }
 
   const Plan& original_;
@@ -257,35 +193,6 @@ class Audit {
 
 }  // namespace
 
-nlohmann::json to_json(const AuditResult& result) {
-  const auto number = [](double value) {
-    return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-  };
-  nlohmann::json bounds = nlohmann::json::array();
-  for (const AuditBound& bound : result.bounds) {
-    bounds.push_back({{"method", bound.method},
-                      {"assumes", bound.assumes_gaussian ? nlohmann::json("gaussian_releases")
-                                                         : nlohmann::json(nullptr)},
-                      {"epsilon_lower", number(bound.epsilon)},
-                      {"mu_lower", bound.assumes_gaussian ? number(bound.mu) : nullptr},
-                      {"guesses", bound.guesses.made},
-                      {"correct", bound.guesses.correct}});
-  }
-  return {{"epsilon_lower", number(result.bound().epsilon)},
-          {"epsilon_upper", number(result.epsilon_upper)},
-          {"delta", result.delta},
-          {"confidence", result.confidence},
-          {"method", result.bound().method},
-          {"canaries", result.canaries},
-          {"runs", result.runs},
-          {"steps", result.steps},
-          {"guesses", result.bound().guesses.made},
-          {"correct", result.bound().guesses.correct},
-          {"contradicts", result.contradicts()},
-          {"bounds", std::move(bounds)},
-          {"seconds", result.seconds}};
-}
-
 std::optional<std::string> refuses_audit(const Plan& plan) {
   if (plan.federated)
     return "federated: audits are of one owner's data; audit the manifest without this section";
@@ -303,6 +210,7 @@ AuditResult audit(const Plan& plan, const AuditOptions& options) {
                       ", allowed is (0, 1)");
   if (options.runs == 0) throw ConfigError("runs: is 0, allowed is [1, inf)");
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
+  if (options.neighbours != AuditNeighbours::canary) return audit_crafted(plan, options);
   return Audit(plan, options).result();
 }
 

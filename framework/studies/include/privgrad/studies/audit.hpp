@@ -11,6 +11,7 @@
 
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/statistics/audit_statistics.hpp"
+#include "privgrad/trust/random_key.hpp"
 
 /// Audits: what an adversary who sees every release finds out about who was in the data, and the
 /// epsilon that follows from it. A proof bounds epsilon from above, an audit from below; where the
@@ -36,11 +37,36 @@ enum class AuditKind {
   repeated,     ///< One canary, many runs: two fixed neighbours.
 };
 
+/// The two neighbours of repeated runs.
+enum class AuditNeighbours {
+  canary = 1,  ///< A canary is there, or is not, beside any rows.
+  /// Rows of which a sum in single precision moves by many clip norms for one more of them: after
+  /// 2^k + 1 contributions of a whole clip norm, many that are just under half a unit in the last
+  /// place of such a sum.
+  rounding,
+  /// Rows of which one alone has a gradient, in all coordinates: noise that was rounded before it
+  /// was added leaves numbers near 0 on a coarser lattice where it is there (Mironov 2012).
+  lattice,
+};
+
+/// Which rows there are beside the canaries.
+enum class AuditRows {
+  of_the_data = 1,  ///< The manifest's, which are private.
+  drawn,            ///< Of a public law (drawn_rows.hpp): nothing is read, nobody's data is used.
+};
+
 struct AuditOptions {
   AuditKind kind = AuditKind::one_run;
+  AuditRows rows = AuditRows::of_the_data;
+  /// Others than the canary are for repeated runs, make all rows themselves, and look at the first
+  /// step alone.
+  AuditNeighbours neighbours = AuditNeighbours::canary;
   std::uint64_t canaries = 0;  ///< Of one_run; 0: as many as there are examples, at most 1000.
   std::uint64_t runs = 1000;   ///< Of repeated.
   double confidence = 0.99;    ///< In (0, 1).
+  /// That coins, noise and drawn rows come from; nothing: the manifest's seed, or the operating
+  /// system.
+  std::optional<RandomKey> key = {};
   int threads = 1;
   std::function<void(std::uint64_t run, std::uint64_t runs)> on_run = {};  ///< May be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the audit ends by an error.
@@ -56,10 +82,17 @@ struct AuditBound {
   double mu = 0.0;       ///< Of those that assume Gaussian releases.
 };
 
+/// What guesses come to by a method.
+/// \param confidence  in (0, 1).
+/// \throws ConfigError for a method that there is not.
+AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
+                    double confidence);
+
 struct AuditResult {
   /// Which method is the audit's was fixed before the coins were thrown, so no correction is due:
   /// the first one. The others are for comparison: each holds at the confidence by itself.
   std::vector<AuditBound> bounds;
+  Adjacency adjacency = Adjacency::add_or_remove_one;
   double epsilon_upper = 0.0;  ///< Of the plan's accountant; infinite without noise.
   double delta = 0.0;
   double confidence = 0.0;
@@ -81,9 +114,8 @@ std::optional<std::string> refuses_audit(const Plan& plan);
 /// the models are thrown away, the ledgers are in a temporary directory that is deleted, and no
 /// account is charged, as nothing is released. The result depends on the coins of the canaries and
 /// on noise, and on no more of the private rows than a release of the run does: if it is published,
-/// the rows have been used by as many runs as were made.
-///
-/// Keys are those of the manifest: of its seed, or of the operating system.
+/// the rows have been used by as many runs as were made. With drawn rows there are no private ones,
+/// and the plan may be one that was made from recorded facts.
 /// \throws ConfigError for numbers out of range and plans that refuses_audit(); as run().
 AuditResult audit(const Plan& plan, const AuditOptions& options);
 

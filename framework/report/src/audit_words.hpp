@@ -1,0 +1,38 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "record.hpp"
+
+namespace privgrad::report {
+
+/// A lower bound on a run's epsilon that an attack found, beside the one that is proved.
+struct AuditShown {
+  double lower = 0.0, upper = 0.0;  ///< Upper: as the run's statement has it.
+  double confidence = 0.0;
+  bool of_the_same_files = true;  ///< Plugins and program are those that the run had.
+  std::string method;
+  double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
+};
+
+/// The audit.json of a run's directory, if it is of this run: of this manifest, with these last
+/// lines and this epsilon. If it is of another one, a note says that it is not shown.
+/// \param record  with its bindings read (read_bindings()).
+/// \throws IoError for a file that no audit writes.
+std::optional<AuditShown> read_audit(RunRecord& record);
+
+/// "epsilon is at most 3.00 (proved), and at least 2.40 (audited, 99 %)".
+std::string bracket_words(const AuditShown& audit);
+/// "2.40", rounded down.
+std::string lower_number(const AuditShown& audit);
+/// "99 %"
+std::string confidence_words(const AuditShown& audit);
+
+/// A paragraph of a statement.
+std::string audit_paragraph(const AuditShown& audit);
+
+/// A picture of both bounds, which needs no script.
+std::string audit_bar(const AuditShown& audit);
+
+}  // namespace privgrad::report

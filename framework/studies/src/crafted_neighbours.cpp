@@ -1,0 +1,224 @@
+#include "crafted_neighbours.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "audit_bounds.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/scratch_folder.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A residual, and so a gradient, that is longer than clip norms are.
+constexpr float kFar = -1e4f;
+/// Pairs of runs from which the adversary learns what the two data sets release. The middle between
+/// them is then known within an eighth of the noise, which costs a hundredth of the power.
+constexpr std::uint64_t kRehearsals = 64;
+/// Of a release that only one of the two can have made.
+constexpr double kCertain = 1e6;
+/// Digits after the first of a float32.
+constexpr int kFloatDigits = 23;
+
+std::string refusal(const Plan& plan, AuditNeighbours neighbours) {
+  const Network& network = plan.setting->network;
+  if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers.front()) ||
+      network.loss != Loss::squared)
+    return "crafted rows are for the model linear with the squared loss";
+  if (plan.correlated || plan.clip_norm_adapts())
+    return "crafted rows are for independent noise and a clip norm that does not adapt";
+  const double batch = plan.batch_size.front();
+  if (batch != static_cast<double>(plan.dataset_size) || plan.dataset_size < 4)
+    return "crafted rows are all in the first batch, and at least 4: use sampler full_batch";
+  if (neighbours == AuditNeighbours::lattice && std::exp2(std::ilogb(batch)) != batch)
+    return "the lattice is seen where releases are divided by a power of two, and there are " +
+           std::to_string(plan.dataset_size) + " examples";
+  if (std::fabs(static_cast<double>(kFar)) < plan.clip_norm.front())
+    return "crafted gradients of length 1e4 are clipped, and the clip norm is " +
+           format_number(plan.clip_norm.front());
+  return "";
+}
+
+Dataset without_first(const Dataset& data) {
+  std::vector<float> features(data.rows() * data.row_size()), targets(data.rows());
+  std::vector<std::uint32_t> rows(data.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  data.gather(rows, features, targets);
+  std::fill_n(features.begin(), data.row_size(), 0.0f);
+  targets.front() = 0.0f;  // what a network with biases of 0 says of it: no residual, no gradient
+  return {data.shape(), std::move(features), std::move(targets)};
+}
+
+/// Features of 0, so that the bias alone has a gradient. 2^k + 1 rows are clipped to the clip norm;
+/// a sum of them in float32 resolves 2^(k - 23) clip norms below 2^(k + 1), and half of that below
+/// 2^k. What follows is a little less than half of the former, the other way: nothing while the sum
+/// is above 2^k, and a whole unit each where one row less was in it.
+Dataset rounding_rows(const Plan& plan) {
+  const std::size_t count = plan.setting->info.train_rows;
+  const int k = std::ilogb(static_cast<double>(count) / 2.0);
+  const double unit = plan.clip_norm.front() * std::exp2(k - kFloatDigits);
+  std::vector<float> targets(count, static_cast<float>(0.98 * unit / 2.0));
+  std::fill_n(targets.begin(), (std::size_t{1} << static_cast<unsigned>(k)) + 1, kFar);
+  const ExampleShape& shape = plan.setting->network.input;
+  return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
+}
+
+/// The same gradient in all coordinates, of one row.
+Dataset lattice_rows(const Plan& plan) {
+  const ExampleShape& shape = plan.setting->network.input;
+  const std::size_t width = element_count(shape.features), count = plan.setting->info.train_rows;
+  std::vector<float> features(count * width), targets(count);
+  std::fill_n(features.begin(), width, 1.0f);
+  targets.front() = kFar;
+  return {shape, std::move(features), std::move(targets)};
+}
+
+class CraftedAudit {
+ public:
+  CraftedAudit(const Plan& plan, const AuditOptions& options)
+      : plan_(plan),
+        options_(options),
+        key_((options.key ? *options.key : run_key(*plan.manifest)).derive("audit")),
+        executor_(make_executor(options.threads)),
+        bench_(make_workbench(plan, *executor_)),
+        with_(options.neighbours == AuditNeighbours::rounding ? rounding_rows(plan)
+                                                              : lattice_rows(plan)),
+        without_(without_first(with_)) {
+    for (std::uint32_t row = 1; row < with_.rows(); ++row) others_.push_back(row);
+  }
+
+  AuditResult result() {
+    const auto begin = std::chrono::steady_clock::now();
+    AuditResult result{.bounds = planned(),
+                       .adjacency = plan_.manifest->adjacency,
+                       .epsilon_upper = plan_.epsilon().value,
+                       .delta = plan_.manifest->target_delta,
+                       .confidence = options_.confidence,
+                       .canaries = 1,
+                       .runs = options_.runs,
+                       .steps = 1,
+                       .seconds = 0.0};
+    rehearse();
+    const auto coins = make_random_source(key_.derive("coins"))->stream(0);
+    std::vector<AuditGuess> guesses;
+    for (std::uint64_t run = 0; run < options_.runs; ++run) {
+      check_not_stopped(options_);
+      const bool coin = coins->uniform_below(2) == 1;
+      const double score = score_of(release(coin, "run " + std::to_string(run)));
+      guesses.push_back({score, (score > 0.0) == coin});
+      if (options_.on_run) options_.on_run(run + 1, options_.runs);
+    }
+    evaluate(result, std::move(guesses));
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return result;
+  }
+
+ private:
+  struct Release {
+    std::vector<double> values;
+    double noise_stddev = 0.0;
+  };
+
+  /// What floating point leaks is of no law that is known beforehand, so that the bound for any
+  /// release comes first. Where there is a lattice, two runs of five show it.
+  std::vector<AuditBound> planned() const {
+    std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1);
+    std::stable_partition(bounds.begin(), bounds.end(),
+                          [](const AuditBound& bound) { return !bound.assumes_gaussian; });
+    if (options_.neighbours == AuditNeighbours::lattice)
+      bounds.front().guesses.made = std::max<std::uint64_t>(1, 2 * options_.runs / 5);
+    return bounds;
+  }
+
+  /// The first step, by the run's own code.
+  Release release(bool is_there, const std::string& purpose) {
+    const RandomKey key = key_.derive(purpose);
+    const bool removed = !is_there && plan_.manifest->adjacency == Adjacency::add_or_remove_one;
+    std::optional<std::span<const std::uint32_t>> some;
+    if (removed) some = others_;
+    Trainer trainer(plan_, is_there ? with_ : without_, some, key, *executor_);
+    Release seen;
+    trainer.show_steps_to([&](const StepSeen& step) {
+      seen.values.assign(step.gradient.values().begin(), step.gradient.values().end());
+      seen.noise_stddev = step.gradient.noise_stddev();
+    });
+    bench_.memory = {};
+    bench_.load(initial_parameters(plan_, key));
+    const auto ledger = ledgers_.path() / "ledger.jsonl";
+    if (!plan_.manifest->noise_off) trainer.open_ledger(ledger, nlohmann::json{{"audit", true}});
+    if (!trainer.choose_noise(0, bench_, {}) || !trainer.pay_for(0))
+      throw PrivacyError("the budget does not pay for a step");
+    trainer.take_step(0, bench_);
+    std::error_code ignored;
+    std::filesystem::remove(ledger, ignored);
+    return seen;
+  }
+
+  /// With the same keys, noise cancels in what the two releases differ by.
+  void rehearse() {
+    for (std::uint64_t i = 0; i < kRehearsals; ++i) {
+      check_not_stopped(options_);
+      const std::string purpose = "rehearsal " + std::to_string(i);
+      const Release a = release(true, purpose), b = release(false, purpose);
+      shift_.resize(a.values.size());
+      middle_.resize(a.values.size());
+      for (std::size_t j = 0; j < shift_.size(); ++j) {
+        shift_[j] += (a.values[j] - b.values[j]) / static_cast<double>(kRehearsals);
+        middle_[j] += (a.values[j] + b.values[j]) / (2.0 * static_cast<double>(kRehearsals));
+      }
+    }
+  }
+
+  /// Above 0 where row 0 seems to be there.
+  double score_of(const Release& release) const {
+    const double sigma =
+        release.noise_stddev > 0.0 ? release.noise_stddev : plan_.clip_norm.front() * 1e-3;
+    double score = 0.0;
+    for (std::size_t j = 0; j < shift_.size(); ++j)
+      score += (release.values[j] - middle_[j]) * shift_[j] / (sigma * sigma);
+    if (options_.neighbours != AuditNeighbours::lattice) return score;
+    for (std::size_t j = 0; j < shift_.size(); ++j) {
+      const double value = std::fabs(release.values[j]), away = 0.49 * std::fabs(shift_[j]);
+      if (value == 0.0 || value >= away) continue;
+      // c + n is this near to 0, so that |n| > |c| / 2, and float32 numbers of that size are
+      // multiples of the unit; so are c, and their sum. Of noise alone, all digits are as they come.
+      const double unit = std::ldexp(1.0, std::ilogb(away) - kFloatDigits);
+      const double own = std::ldexp(1.0, std::ilogb(value) - kFloatDigits);
+      if (std::fmod(value, unit) != 0.0) return -kCertain;
+      score += std::log(std::max(1.0, unit / own));
+    }
+    return score;
+  }
+
+  const Plan& plan_;
+  const AuditOptions& options_;
+  RandomKey key_;
+  std::unique_ptr<Executor> executor_;
+  Workbench bench_;
+  Dataset with_, without_;
+  std::vector<std::uint32_t> others_;
+  std::vector<double> shift_, middle_;
+  ScratchFolder ledgers_{"audit"};
+};
+
+}  // namespace
+
+AuditResult audit_crafted(const Plan& plan, const AuditOptions& options) {
+  if (options.kind != AuditKind::repeated)
+    throw ConfigError("neighbours: crafted ones are told apart by repeated runs");
+  if (const std::string why = refusal(plan, options.neighbours); !why.empty())
+    throw ConfigError("neighbours: " + why);
+  return CraftedAudit(plan, options).result();
+}
+
+}  // namespace privgrad::core

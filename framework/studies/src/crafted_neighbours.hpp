@@ -1,0 +1,18 @@
+#pragma once
+
+#include "privgrad/studies/audit.hpp"
+
+namespace privgrad::core {
+
+/// An audit by repeated runs between two data sets that are crafted against floating point, with as
+/// many rows as the plan's. They differ in row 0, which has a gradient in one and none in the other
+/// (under add_or_remove_one it is missing there), and are neighbours under every adjacency.
+///
+/// Only the first step is made: what it releases is a part of what the plan releases, so that what
+/// it costs bounds the plan's epsilon from below. The adversary knows both data sets and the code,
+/// and has run it on both beforehand: how far the two releases lie apart is measured, not derived.
+/// \throws ConfigError unless the model is one dense layer with the squared loss, and every row is
+///   in the first batch.
+AuditResult audit_crafted(const Plan& plan, const AuditOptions& options);
+
+}  // namespace privgrad::core

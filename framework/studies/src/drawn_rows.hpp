@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+
+#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// Examples that nobody's data went into, of the shape that the network takes: standard normal
+/// features (tokens: any of the vocabulary), and targets that are uniform among the classes, or
+/// standard normal.
+/// \param key  public, or of the operating system.
+Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& key);
+
+/// As many training examples as the setting says are there, and test examples where it has some.
+RunData drawn_data(const Setting& setting, const RandomKey& key);
+
+}  // namespace privgrad::core

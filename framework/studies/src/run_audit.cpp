@@ -1,0 +1,165 @@
+#include "privgrad/studies/run_audit.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/yaml.hpp"
+#include "privgrad/pipeline/outcome.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/trust/json_depth.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFile = "audit.json";
+// What audits and runs write stays far below these.
+constexpr std::size_t kMostRecord = std::size_t{1} << 20;
+constexpr std::size_t kMostOfRun = std::size_t{64} << 20;
+constexpr int kDeepest = 32;
+constexpr std::uint64_t kMostCoins = std::uint64_t{1} << 24;
+
+Json object_in(const RecordDirectory& directory, const std::string& name, std::size_t most) {
+  const std::string text = directory.read(name, most);
+  if (nested_deeper_than(kDeepest, text)) throw IoError(name + ": is nested too deep");
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw IoError(name + ": holds no JSON object");
+  return json;
+}
+
+/// What an audit of this run is bound to.
+Json what_it_audits(const RecordDirectory& directory, const Verification& verified) {
+  Json audits = Json::object();
+  for (const auto& [name, hash] : verified.seals) audits[name] = hash;
+  const std::optional<std::string> manifest = directory.sha256("manifest.yaml");
+  audits["manifest.yaml"] = manifest ? Json(*manifest) : Json(nullptr);
+  return audits;
+}
+
+/// A bound is of all steps that were planned and paid for; so must the run be.
+void check_whole(const RecordDirectory& directory) {
+  const Json status = object_in(directory, "summary.json", kMostOfRun).value("status", Json());
+  if (status == "completed" || status == "budget_exhausted") return;
+  throw ConfigError("the run ended as " + status.dump() +
+                    "; an audit is of all steps that a budget pays for, and its bound would stand "
+                    "beside the epsilon of fewer");
+}
+
+std::uint64_t coins_of(const Json& record) {
+  return record.at("runs").get<std::uint64_t>() > 1 ||
+                 record.at("method").get<std::string>().starts_with("repeated")
+             ? record.at("runs").get<std::uint64_t>()
+             : record.at("canaries").get<std::uint64_t>();
+}
+
+/// The bound of the record, from its guesses.
+AuditBound bound_again(const Json& record) {
+  const Guesses guesses{coins_of(record), record.at("guesses").get<std::uint64_t>(),
+                        record.at("correct").get<std::uint64_t>()};
+  const double confidence = record.at("confidence").get<double>();
+  const double delta = record.at("delta").get<double>();
+  if (guesses.canaries > kMostCoins || guesses.made > guesses.canaries ||
+      guesses.correct > guesses.made || !(confidence > 0.0 && confidence < 1.0) ||
+      !(delta >= 0.0 && delta < 1.0))
+    throw ConfigError("has numbers that no audit writes");
+  return bound_by(record.at("method").get<std::string>(), guesses, delta, confidence);
+}
+
+void check_record(const Json& record, const RecordDirectory& directory, Verification& verified) {
+  const auto problem = [&](const std::string& what) {
+    verified.problems.push_back(std::string(kFile) + ": " + what);
+  };
+  if (record.value("audits", Json()) != what_it_audits(directory, verified))
+    return problem(
+        "is of another run: it names another manifest, or another last line of a ledger");
+  const double upper = record.at("epsilon_upper").get<double>();
+  const double lower = record.at("epsilon_lower").get<double>();
+  if (!verified.epsilon || !nearly_equal(upper, *verified.epsilon) ||
+      !nearly_equal(record.at("delta"), verified.delta ? Json(*verified.delta) : Json()))
+    return problem("says another epsilon or delta than the run proves");
+  if (!nearly_equal(lower, bound_again(record).epsilon))
+    return problem("says 'epsilon_lower' otherwise than its guesses make it");
+  if (lower > upper)
+    return problem("contradicts the proof: epsilon is at least " + format_number(lower));
+  if (record.value("versions", Json()) !=
+      object_in(directory, "statement.json", kMostOfRun).value("versions", Json()))
+    verified.notes.emplace_back(
+        "audit.json: the plugins or the program that it attacked are not the "
+        "files that the run had");
+  verified.notes.emplace_back(
+      "audit.json: its bound follows from its guesses, at which --audit alone looks; no ledger "
+      "binds it, and a lower bound proves nothing about privacy");
+}
+
+}  // namespace
+
+RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, AuditOptions options) {
+  if (options.neighbours != AuditNeighbours::canary)
+    throw ConfigError("neighbours: those of a run's audit differ in a canary");
+  const Verification verified = verify_run(directory, catalog);
+  if (!verified.verified()) {
+    throw PrivacyError(directory.path().string() + ": does not verify (" +
+                       verified.problems.front() + "); what it proves cannot be audited");
+  }
+  check_whole(directory);
+  const Manifest manifest =
+      parse_manifest(directory.read("manifest.yaml", kMaxYamlBytes),
+                     directory.path() / "manifest.yaml", {}, catalog, DataFiles::may_be_missing);
+  const Plan plan = make_plan(manifest, facts_from_json(directory.read("facts.json", kMostOfRun)));
+  // Of federated runs, which have several ledgers, there is no audit.
+  if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
+  options.rows = AuditRows::drawn;
+  options.key = RandomKey::from_public_hex(verified.seals.front().second).derive("audit.json");
+  RunAudit made{audit(plan, options), {}};
+  made.record = to_json(made.result);
+  made.record.erase("seconds");
+  made.record["rows"] = "drawn";
+  made.record["versions"] = privacy_statement(plan, outcome_of_all(plan)).at("versions");
+  made.record["audits"] = what_it_audits(directory, verified);
+  return made;
+}
+
+void check_audit(const RecordDirectory& directory, Verification& verified) {
+  if (!directory.has(kFile)) return;
+  try {
+    check_record(object_in(directory, kFile, kMostRecord), directory, verified);
+  } catch (const IoError& failure) {
+    verified.problems.emplace_back(failure.what());
+  } catch (const ConfigError& failure) {
+    verified.problems.push_back(std::string(kFile) + ": " + failure.what());
+  } catch (const Json::exception&) {
+    verified.problems.push_back(std::string(kFile) + ": is not what an audit writes");
+  }
+}
+
+void repeat_audit(const RecordDirectory& directory, const Catalog& catalog, int threads,
+                  Verification& verified) {
+  const Json record = object_in(directory, kFile, kMostRecord);
+  AuditOptions options;
+  options.threads = threads;
+  try {
+    const bool repeated = record.at("method").get<std::string>().starts_with("repeated");
+    options.kind = repeated ? AuditKind::repeated : AuditKind::one_run;
+    options.canaries = record.at("canaries").get<std::uint64_t>();
+    options.runs = record.at("runs").get<std::uint64_t>();
+    options.confidence = record.at("confidence").get<double>();
+  } catch (const Json::exception&) {
+    throw IoError(std::string(kFile) + ": is not what an audit writes");
+  }
+  if (options.runs > kMostCoins)
+    throw IoError(std::string(kFile) + ": has numbers that no audit writes");
+  Json again = audit_run(directory, catalog, options).record;
+  // Plugins that were built anew are other files, and come to the same numbers.
+  if (record.contains("versions")) again["versions"] = record.at("versions");
+  if (nearly_equal(record, again)) {
+    verified.notes.emplace_back("audit.json: was made again, and is the same");
+    return;
+  }
+  verified.problems.push_back(std::string(kFile) + ": is not the audit that is made again");
+}
+
+}  // namespace privgrad::core
