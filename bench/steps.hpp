@@ -147,9 +147,9 @@ class Bench {
   /// Clip and sum.
   /// \param check  of one contribution, or null.
   void clip(core::ContributionCheck* check = nullptr) {
-    sum_.emplace(core::exact_sum(*program_, data_, batch_,
-                                 {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
-                                 *executor_, 0, &memory_, PrivacyUnit::example, check));
+    sum_.emplace(core::exact_sum_to_come(*program_, data_, batch_,
+                                         {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
+                                         *executor_, 0, memory_, PrivacyUnit::example, check));
   }
 
   /// The seconds of one private step, and its parts.

@@ -268,14 +268,37 @@ Json growth_report(const Catalog& catalog, const Floors& floors) {
           {"by_depth", depths}};
 }
 
+/// The parts of steps of one thread where what is done for each parameter counts: small batches.
+Json batches_report(const Catalog& catalog) {
+  std::vector<Case> cases;
+  for (const auto& [batch, repeats] : {std::pair<std::size_t, int>{16, 100}, {64, 60}, {256, 30}}) {
+    cases.push_back({"784-1000-10", dense_network(), batch, repeats});
+  }
+  // First: a process inherits the memory of the one that starts it.
+  Json memory = Json::array(), steps = Json::array();
+  for (const Case& one : cases) memory.push_back(memory_of(catalog, one));
+  for (const Case& one : cases) {
+    const Times best = measure(catalog, one, 1);
+    steps.push_back({{"network", one.name},
+                     {"batch", one.batch},
+                     {"plain_step_ms", best.plain * 1e3},
+                     {"clip_ms", best.clip * 1e3},
+                     {"noise_ms", best.release * 1e3},
+                     {"optimizer_ms", best.update * 1e3},
+                     {"private_step_ms", best.step * 1e3},
+                     {"private_over_plain", best.step / best.plain}});
+  }
+  return {{"steps", steps}, {"memory", memory}};
+}
+
 }  // namespace
 
-/// training [all|plain|growth]
+/// training [all|plain|growth|batches]
 int main(int argc, char** argv) {
   try {
     const std::string what = argc > 1 ? argv[1] : "all";
-    if (argc > 2 || (what != "all" && what != "plain" && what != "growth")) {
-      std::cerr << "usage: training [all|plain|growth]\n";
+    if (argc > 2 || (what != "all" && what != "plain" && what != "growth" && what != "batches")) {
+      std::cerr << "usage: training [all|plain|growth|batches]\n";
       return 2;
     }
     openblas_set_num_threads(1);
@@ -291,6 +314,10 @@ int main(int argc, char** argv) {
     }
     if (what == "growth") {
       std::cout << growth_report(host.catalog(), {sgemm_rate(), read_rate()}).dump(2) << '\n';
+      return EXIT_SUCCESS;
+    }
+    if (what == "batches") {
+      std::cout << batches_report(host.catalog()).dump(2) << '\n';
       return EXIT_SUCCESS;
     }
     // Before any thread starts, because they are measured in processes of their own.

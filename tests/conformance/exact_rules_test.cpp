@@ -12,9 +12,13 @@ using namespace privgrad;
 namespace {
 
 /// One dense layer, its cells rounded towards zero from its rows: right, and open to faults.
-class ExactLinear : public LinearProgram, public ExactClipping, public ReproducibleRows {
+class ExactLinear : public LinearProgram,
+                    public ExactClipping,
+                    public CellsInPieces,
+                    public ReproducibleRows {
  public:
-  using LinearProgram::LinearProgram;
+  explicit ExactLinear(Network network)
+      : LinearProgram(std::move(network)), ends_{1, parameters_.size()} {}
 
   std::size_t groups() const override { return 1; }
   std::size_t pass_rows() const override { return 16; }
@@ -53,11 +57,27 @@ class ExactLinear : public LinearProgram, public ExactClipping, public Reproduci
     }
   }
 
+  std::span<const std::size_t> piece_ends() const override { return ends_; }
+  void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {
+    static_cast<Rows&>(pass).taken.assign(taken.begin(), taken.end());
+  }
+  void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override {
+    const auto& rows = static_cast<Rows&>(pass);
+    const std::size_t begin = piece == 0 ? 0 : ends_[piece - 1];
+    for (std::size_t i = 0; i < rows.taken.size(); ++i) {
+      if (!takes(rows.taken[i])) continue;
+      for (std::size_t j = 0; j < sum.size(); ++j)
+        sum[j] = added(sum[j], rows.cells[i * parameters_.size() + begin + j]);
+    }
+  }
+
  protected:
   struct Rows final : Pass {
     std::vector<float> gradients;
     std::vector<std::int64_t> cells;
+    std::vector<std::uint8_t> taken;
   };
+  std::vector<std::size_t> ends_;
   std::span<const float> row(const std::vector<float>& rows, std::size_t i) const {
     return std::span(rows).subspan(i * parameters_.size(), parameters_.size());
   }
@@ -177,6 +197,37 @@ struct Overwrites final : ExactLinear {
   using ExactLinear::ExactLinear;
   std::int64_t added(std::int64_t, std::int64_t cell) const override { return cell; }
 };
+struct PiecesEndEarly final : ExactLinear {
+  explicit PiecesEndEarly(Network network) : ExactLinear(std::move(network)) { --ends_.back(); }
+};
+struct PiecesAreEmpty final : ExactLinear {
+  explicit PiecesAreEmpty(Network network) : ExactLinear(std::move(network)) {
+    ends_.insert(ends_.begin(), 1);
+  }
+};
+/// As a program does that takes examples out of a pass for good.
+struct ForgetsTheOthers final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {
+    auto& rows = static_cast<Rows&>(pass);
+    ExactLinear::choose(pass, taken);
+    for (std::size_t i = 0; i < rows.cells.size(); ++i)
+      if (taken[i / parameters_.size()] == 0) rows.cells[i] = 0;
+  }
+};
+struct PiecesOfAll final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {
+    ExactLinear::choose(pass, std::vector<std::uint8_t>(taken.size(), 1));
+  }
+};
+struct SetsPieces final : ExactLinear {
+  using ExactLinear::ExactLinear;
+  void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override {
+    std::fill(sum.begin(), sum.end(), 0);
+    ExactLinear::add_piece(pass, piece, sum);
+  }
+};
 /// As kernels do that take rows in fours: another order of additions for the others.
 struct RoundsByPlace final : ExactLinear {
   using ExactLinear::ExactLinear;
@@ -267,6 +318,11 @@ TEST_CASE("each rule of exact programs can fail") {
        {"cells_are_added_as_they_are", "modulo 2^64", findings<TakesAll>()},
        {"cells_are_added_as_they_are", "modulo 2^64", findings<Saturates>()},
        {"cells_are_added_as_they_are", "modulo 2^64", findings<Overwrites>()},
+       {"pieces_are_the_sum", "does not end at the last parameter", findings<PiecesEndEarly>()},
+       {"pieces_are_the_sum", "do not ascend", findings<PiecesAreEmpty>()},
+       {"pieces_are_the_sum", "not what add_cells() adds", findings<PiecesOfAll>()},
+       {"pieces_are_the_sum", "not what add_cells() adds", findings<ForgetsTheOthers>()},
+       {"pieces_are_the_sum", "not what add_cells() adds", findings<SetsPieces>()},
        {"a_scale_of_zero_takes_a_group_out", "a scale of 0 in group 0", findings<IgnoresScales>()},
        {"a_scale_of_zero_takes_a_group_out", "have finite norms", findings<FiniteNorms>()},
        {"a_scale_of_zero_takes_a_group_out", "has cells at a scale of 0", findings<ZeroTimesNan>()},

@@ -840,3 +840,66 @@ TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "
   CHECK(std::isnan(cpu::log1p_fixed(std::nan(""))));
   CHECK(std::isnan(cpu::log1p_fixed(-0.5)));
 }
+
+// Of networks with many pieces: units side by side and few of them, biases between pieces of rows and
+// at the end of one, a table, and each beside others.
+TEST_CASE("cpu exact: pieces of the parameters are the sum, whatever is taken and on any threads",
+          "[backend][privacy]") {
+  Generator generator(47);
+  ThreadExecutor executor(3);
+  const std::vector<Network> all = {
+      make_network({28, 28}, {Dense{130}, kRelu, Dense{3}}),
+      make_network({9000}, {Dense{9}, kTanh, Dense{70}, kTanh, Dense{3}}),
+      // 32760 weights and 40 biases: the last of 4096 parameters side by side begins in these.
+      make_network({5, 5, 91}, {conv(40, 3), kRelu, Flatten{}, Dense{90}, kRelu, Dense{3}}),
+      make_network({6, 6, 3}, {conv(500, 3), GroupNorm{.groups = 5}, kRelu, conv(9, 3), Dense{3}}),
+      make_network({6}, {Embedding{.vocabulary = 900, .width = 40}, LayerNorm{}, Dense{200}, kRelu,
+                         Dense{3}})};
+  std::size_t most_pieces = 0;
+  for (const Network& network : all) {
+    const Compiled one(network, executor);
+    const auto& pieces = dynamic_cast<const CellsInPieces&>(*one.program);
+    const auto ends = pieces.piece_ends();
+    REQUIRE(ends.back() == one.size);
+    most_pieces = std::max(most_pieces, ends.size());
+    const Examples examples = random_examples(generator, network, 21);
+    Made made(one, examples.batch(), 30);
+    made.make(longest_scales(one, made.norms));
+    for (const std::size_t without : {21u, 0u, 13u, 21u}) {
+      std::vector<std::uint8_t> taken(21, 1);
+      if (without < 21) taken[without] = 0;
+      pieces.choose(*made.pass, taken);
+      Cells sum(one.size, -1);
+      executor.for_each_chunk(ends.size(), [&](std::size_t i) {
+        const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+        pieces.add_piece(*made.pass, i, std::span(sum).subspan(begin, ends[i] - begin));
+      });
+      for (std::int64_t& cell : sum) ++cell;
+      REQUIRE(sum == made.sum_of(taken));
+    }
+  }
+  CHECK(most_pieces >= 4);
+}
+
+TEST_CASE("cpu exact: a piece is refused that there is none of, or that nobody chose for",
+          "[backend]") {
+  ThreadExecutor executor(1);
+  const Network network = make_network({7}, {Dense{3}});
+  const Compiled one(network, executor);
+  const auto& pieces = dynamic_cast<const CellsInPieces&>(*one.program);
+  Generator generator(48);
+  const Examples examples = random_examples(generator, network, 5);
+  Made made(one, examples.batch());
+  made.make(longest_scales(one, made.norms));
+  Cells sum(one.size, 0);
+  CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, sum), ConfigError);
+  CHECK_THROWS_AS(pieces.choose(*made.pass, std::vector<std::uint8_t>(4, 1)), ConfigError);
+  pieces.choose(*made.pass, std::vector<std::uint8_t>(5, 1));
+  CHECK_THROWS_AS(pieces.add_piece(*made.pass, 1, sum), ConfigError);
+  CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, std::span(sum).first(3)), ConfigError);
+  CHECK(sum == Cells(one.size, 0));
+  pieces.add_piece(*made.pass, 0, sum);
+  CHECK(sum == made.sum());
+  made.make(longest_scales(one, made.norms));  // other cells, of which none are chosen
+  CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, sum), ConfigError);
+}

@@ -215,9 +215,13 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
   if (ledger_ && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
-    return release(exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
-                             &bench.memory, plan_.unit, check),
-                   divisor);
+    // Correlated noise keeps whole sums from step to step.
+    return release(
+        correlated_ ? exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
+                                &bench.memory, plan_.unit, check)
+                    : exact_sum_to_come(program, data_, batch_, clip, executor_,
+                                        manifest_.microbatch_size, bench.memory, plan_.unit, check),
+        divisor);
   }
   if (check != nullptr) check_row(program, data_, batch_, *check);
   if (!ledger_) {

@@ -38,6 +38,7 @@ AutoLearningRate::~AutoLearningRate() = default;
 AutoSteps::~AutoSteps() = default;
 AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
+CellsInPieces::~CellsInPieces() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
 ComposesAdaptively::~ComposesAdaptively() = default;

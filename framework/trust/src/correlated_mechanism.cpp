@@ -298,7 +298,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   const std::uint64_t step = step_of_run - part.first_step;
   const double width = unit_ / static_cast<double>(kExactLevels) / divisor;
   std::vector<float> values(sum.size());
-  part.exact->release(step, TrustBase::cells(sum), width, values, executor_);
+  part.exact->release(step, TrustBase::take(std::move(sum)), width, values, executor_);
   const double scale = std::fabs(part.recipes.scale(step));
   const double stddev = scale * unit_ * std::sqrt(part.variance.next()) / divisor;
   const bool is_finite = all_finite(values);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "cells_to_come.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/value.hpp"
@@ -90,5 +91,21 @@ std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
   const bool above = whole == product && std::fma(noise_multiplier, cells, -product) > 0.0;
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }
+
+BoundedOnGrid::BoundedOnGrid(std::vector<std::int64_t> cells, std::unique_ptr<CellsToCome> to_come,
+                             std::size_t size, std::uint64_t levels, double l2_bound,
+                             double cell_width, std::size_t rows, PrivacyUnit unit)
+    : cells_(std::move(cells)),
+      to_come_(std::move(to_come)),
+      size_(size),
+      levels_(levels),
+      l2_bound_(l2_bound),
+      cell_width_(cell_width),
+      rows_(rows),
+      unit_(unit) {}
+
+BoundedOnGrid::BoundedOnGrid(BoundedOnGrid&&) noexcept = default;
+BoundedOnGrid& BoundedOnGrid::operator=(BoundedOnGrid&&) noexcept = default;
+BoundedOnGrid::~BoundedOnGrid() = default;
 
 }  // namespace privgrad::core

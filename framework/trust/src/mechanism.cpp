@@ -20,8 +20,8 @@
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/value.hpp"
 #include "privgrad/wide_registers.hpp"
+#include "rounded_release.hpp"
 #include "trust_base.hpp"
-#include "whole_numbers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -96,60 +96,6 @@ double noise_in_cells(double multiplier, std::uint64_t levels) {
   return std::fma(multiplier, cells, -product) > 0.0
              ? std::nextafter(product, std::numeric_limits<double>::infinity())
              : product;
-}
-
-/// values = width * cells, as floats, with the double that `to_double` makes of a cell.
-/// \returns whether all of them are finite.
-template <class ToDouble>
-__attribute__((always_inline)) inline bool to_floats(std::span<const std::int64_t> cells,
-                                                     double width, float* values,
-                                                     const ToDouble& to_double) {
-  const std::int64_t* from = cells.data();
-  std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    values[i] = static_cast<float>(to_double(from[i]) * width);
-    bad |= is_finite(values[i]) ? 0u : 1u;
-  }
-  return bad == 0;
-}
-
-bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* values) {
-  return to_floats(
-      cells, width, values,
-      [](std::int64_t k) __attribute__((always_inline)) { return static_cast<double>(k); });
-}
-
-#if defined(__x86_64__)
-/// AVX2 has no conversion of 64-bit integers; those that the one in use is not for are rare enough
-/// to be done again.
-[[gnu::target("avx2")]] bool to_floats_avx2(std::span<const std::int64_t> cells, double width,
-                                            float* values) {
-  std::uint64_t seen = 0;
-  const bool all_finite = to_floats(
-      cells, width, values, [&](std::int64_t k) __attribute__((always_inline)) {
-        seen |= beyond_shifted(k);
-        return shifted_to_double(k);
-      });
-  return seen == 0 ? all_finite : to_floats_plain(cells, width, values);
-}
-
-[[gnu::target("avx512f,avx512dq,avx512vl")]] bool to_floats_avx512(
-    std::span<const std::int64_t> cells, double width, float* values) {
-  return to_floats(
-      cells, width, values,
-      [](std::int64_t k) __attribute__((always_inline)) { return static_cast<double>(k); });
-}
-#endif
-
-using ToFloats = bool (*)(std::span<const std::int64_t>, double, float*);
-
-/// The same bits from all: each rounds a cell to a double, to the nearest, and the product twice.
-ToFloats find_to_floats() {
-#if defined(__x86_64__)
-  if (instruction_set() >= InstructionSet::avx512) return to_floats_avx512;
-  if (instruction_set() >= InstructionSet::avx2) return to_floats_avx2;
-#endif
-  return to_floats_plain;
 }
 
 /// The smallest float that is no smaller: noise is never less than what was paid for.
@@ -346,7 +292,7 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
   const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
-  return is_discrete ? with_discrete_noise(recipe, sum, divisor)
+  return is_discrete ? with_discrete_noise(recipe, std::move(sum), divisor)
                      : with_rounded_noise(recipe, std::move(sum), divisor);
 }
 
@@ -357,34 +303,23 @@ Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGri
   const unsigned shift = release_shift(sigma);
   const double width = std::ldexp(sum.cell_width(), static_cast<int>(shift)) / divisor;
   const double l2_bound = sum.l2_bound();
-  const std::uint64_t node = recipe.noise.front().node;
-  const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
-  std::vector<float> released(cells.size());
-  std::atomic<bool> all_finite = true;
-  static const ToFloats to_floats = find_to_floats();
-  for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
-    RoundedGaussianStream noise(noise_key_, node);
-    std::array<std::int64_t, kNormalsPerChunk> noised{};
-    for (; begin < end; begin += kNormalsPerChunk) {
-      const std::size_t size = std::min(kNormalsPerChunk, end - begin);
-      const auto out = std::span(noised).first(size);
-      fetch(cells.data() + begin, size);
-      fetch(released.data() + begin, size);
-      noise.release(begin, sigma, shift, std::span(cells).subspan(begin, size), out);
-      if (!to_floats(out, width, released.data() + begin)) all_finite = false;
-    }
-  });
-  return TrustBase::released(std::move(released), l2_bound * multiplier / divisor, all_finite);
+  auto [cells, to_come] = TrustBase::take_parts(std::move(sum));
+  RoundedRelease released =
+      release_rounded(std::move(cells), std::move(to_come),
+                      {noise_key_, recipe.noise.front().node, sigma, shift, width}, executor_);
+  return TrustBase::released(std::move(released.values), released.size,
+                             l2_bound * multiplier / divisor, released.is_finite);
 }
 
-Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, const BoundedOnGrid& sum,
+Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum,
                                         double divisor) {
   const std::uint64_t node = recipe.noise.front().node;
   const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
 
   static_assert(kNormalsPerChunk % kDiscreteChunk ==
                 0);  // parts are whole chunks of this noise, too
-  const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
+  const double width = sum.cell_width();
+  const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
   std::vector<float> released(cells.size());
   for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
     DiscreteGaussianStream stream(noise_key_, node, sigma);
@@ -394,19 +329,17 @@ Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, const Bound
       stream.fill(begin / kDiscreteChunk, std::span(noise).first(size));
       for (std::size_t i = 0; i < size; ++i) {
         const std::int64_t noised = cells[begin + i] + noise[i];
-        released[begin + i] =
-            static_cast<float>(static_cast<double>(noised) * sum.cell_width() / divisor);
+        released[begin + i] = static_cast<float>(static_cast<double>(noised) * width / divisor);
       }
     }
   });
-  return TrustBase::released(std::move(released),
-                             static_cast<double>(sigma) * sum.cell_width() / divisor);
+  return TrustBase::released(std::move(released), static_cast<double>(sigma) * width / divisor);
 }
 
 Released Mechanism::release_without_noise(BoundedOnGrid sum, double divisor) {
   check_divisor(divisor);
   const double width = sum.cell_width() / divisor;
-  const std::vector<std::int64_t>& cells = TrustBase::cells(sum);
+  const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
   std::vector<float> values(cells.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(static_cast<double>(cells[i]) * width);

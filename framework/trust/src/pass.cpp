@@ -29,6 +29,7 @@ Batch gather(const Dataset& data, std::span<const std::uint32_t> rows, Executor&
 void for_each_pass(const ExactClipping& program, const Dataset& data,
                    std::span<const std::uint32_t> batch, Executor& executor, std::size_t most_rows,
                    SumMemory& memory, const std::function<void(const Batch&, SumMemory&)>& body) {
+  memory.lent.reset();
   const std::size_t wanted = most_rows == 0 ? program.pass_rows() : most_rows;
   if (wanted == 0) throw PluginError("the program takes 0 examples in a pass, expected at least 1");
   const std::size_t pass_rows = std::min(batch.size(), wanted);

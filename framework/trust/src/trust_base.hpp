@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "cells_to_come.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/grid.hpp"
 
@@ -35,13 +39,46 @@ class TrustBase {
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
                                              double l2_bound, double cell_width, std::size_t rows,
                                              PrivacyUnit unit) {
-    return core::BoundedOnGrid(std::move(cells), levels, l2_bound, cell_width, rows, unit);
+    const std::size_t size = cells.size();
+    return core::BoundedOnGrid(std::move(cells), nullptr, size, levels, l2_bound, cell_width, rows,
+                               unit);
   }
 
-  static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) { return std::move(sum.cells_); }
+  /// A sum, of which some contributions are to come: taken together, no different from one that was
+  /// added up.
+  /// \param cells  of the others, as many as there are to come; empty: zeros.
+  static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells,
+                                             std::unique_ptr<core::CellsToCome> to_come,
+                                             std::uint64_t levels, double l2_bound,
+                                             std::size_t rows, PrivacyUnit unit) {
+    const double width = l2_bound / static_cast<double>(levels);
+    const std::size_t size = to_come->ends().back();
+    return core::BoundedOnGrid(std::move(cells), std::move(to_come), size, levels, l2_bound, width,
+                               rows, unit);
+  }
 
-  static const std::vector<std::int64_t>& cells(const core::BoundedOnGrid& sum) {
-    return sum.cells_;
+  /// What is to come is added here, on the calling thread.
+  static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) {
+    auto [cells, to_come] = take_parts(std::move(sum));
+    if (to_come != nullptr) add_all(*to_come, cells);
+    return std::move(cells);
+  }
+
+  /// The same, apart: the whole sum is `cells`, or zeros where they are empty, and what is to come.
+  struct Parts {
+    std::vector<std::int64_t> cells;
+    std::unique_ptr<core::CellsToCome> to_come;  // null: nothing
+  };
+  static Parts take_parts(core::BoundedOnGrid&& sum) {
+    sum.size_ = 0;
+    return {std::move(sum.cells_), std::move(sum.to_come_)};
+  }
+
+  /// For tests, which compare sums and release nothing.
+  static std::vector<std::int64_t> copy(const core::BoundedOnGrid& sum) {
+    std::vector<std::int64_t> cells = sum.cells_;
+    if (sum.to_come_ != nullptr) add_all(*sum.to_come_, cells);
+    return cells;
   }
 
   /// \param values  paid for and noised (or declared to be without privacy).
@@ -51,7 +88,25 @@ class TrustBase {
 
   /// \param is_finite  whether all values are.
   static Released released(std::vector<float> values, double noise_stddev, bool is_finite) {
-    return Released(std::move(values), noise_stddev, is_finite);
+    const auto memory = std::make_shared<const std::vector<float>>(std::move(values));
+    return released({memory, memory->data()}, memory->size(), noise_stddev, is_finite);
+  }
+
+  /// \param values  [size], and their memory.
+  static Released released(std::shared_ptr<const float[]> values, std::size_t size,
+                           double noise_stddev, bool is_finite) {
+    return Released(std::move(values), size, noise_stddev, is_finite);
+  }
+
+ private:
+  static void add_all(const core::CellsToCome& to_come, std::vector<std::int64_t>& cells) {
+    cells.resize(to_come.ends().back(), 0);
+    std::size_t begin = 0;
+    for (std::size_t piece = 0; piece < to_come.ends().size(); ++piece) {
+      const std::size_t end = to_come.ends()[piece];
+      to_come.add(piece, std::span(cells).subspan(begin, end - begin));
+      begin = end;
+    }
   }
 };
 

@@ -38,6 +38,7 @@ ExactEngine::ExactEngine(const Network& network, const std::vector<std::unique_p
   choose_cells();
   choose_rows();
   for (const std::size_t s : group_steps_) add_pieces(s);
+  make_ranges();
 }
 
 const DenseStep& ExactEngine::dense(std::size_t step) const {
@@ -132,6 +133,45 @@ void ExactEngine::add_pieces(std::size_t s) {
     case CellsBy::tokens:
       pieces_.push_back({s, 0, 0, 0, 0});
       return;
+  }
+}
+
+/// The parameter behind a piece's last one, if those before it belong to pieces before it.
+std::size_t ExactEngine::end_of(const Piece& piece) const {
+  const Step& step = *steps_[piece.step];
+  switch (cells_by_[piece.step]) {
+    case CellsBy::product:
+      if (piece.right == 0) return step.offset() + step.inputs() * step.outputs() + piece.end;
+      return step.offset() + std::min(piece.end * kUnitTile, step.outputs()) * step.inputs();
+    case CellsBy::rows:
+      return step.offset() + piece.end;
+    case CellsBy::places: {
+      // The last piece has all biases, which may begin in the one before it.
+      const auto& layer = static_cast<const ConvStep&>(step);
+      if (piece.end > step.parameter_count() - layer.channels()) break;
+      return step.offset() + piece.end;
+    }
+    case CellsBy::nothing:
+    case CellsBy::tokens:
+      break;
+  }
+  return step.offset() + step.parameter_count();
+}
+
+/// Pieces one after the other, about as many parameters as a product's piece has. Pieces side by side
+/// in the same units have ends alike, and one range.
+void ExactEngine::make_ranges() {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    const std::size_t end = end_of(pieces_[i]);
+    const bool is_last = i + 1 == pieces_.size();
+    if (!is_last) {
+      const std::size_t next = end_of(pieces_[i + 1]);
+      if (next == end || next - begin <= kProductPiece) continue;
+    }
+    range_ends_.push_back(end);
+    range_pieces_.push_back(i + 1);
+    begin = end;
   }
 }
 

@@ -31,6 +31,9 @@ class ExactPass final : public ExactClipping::Pass {
  public:
   std::size_t most_rows() const noexcept { return most_rows_; }
   std::size_t rows() const noexcept { return batch_.rows(); }
+  std::size_t chosen_rows() const noexcept {
+    return taken_.size();
+  }  ///< That choose() was told of.
 
  private:
   friend class ExactEngine;
@@ -52,6 +55,11 @@ class ExactPass final : public ExactClipping::Pass {
     std::unique_ptr<std::uint32_t[]> units, inputs;
   };
 
+  /// Pairs of examples whose products stay within int32 together.
+  struct Run {
+    std::size_t first, end;
+  };
+
   Share& share(std::size_t row, std::size_t group) { return shares_[row * groups_ + group]; }
 
   std::size_t most_rows_ = 0, groups_ = 0;
@@ -65,6 +73,9 @@ class ExactPass final : public ExactClipping::Pass {
   Memory panels_;                                       // of the examples that enter a dense layer
   std::vector<Operands> operands_;                      // of group g
   std::vector<Share> shares_;                           // [rows, groups]
+  std::vector<std::uint8_t> taken_;                     // [rows], of choose()
+  std::vector<std::uint16_t> taken_out_;                // the units of those that are not
+  std::vector<std::vector<Run>> runs_;                  // of group g
   std::mutex mutex_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
@@ -94,8 +105,14 @@ class ExactEngine {
   void backward(const Batch& batch, ExactPass& pass, std::span<double> squared_norms) const;
   void make_cells(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const;
-  void add_cells(ExactPass& pass, std::span<const std::uint8_t> taken,
-                 std::span<std::int64_t> sum) const;
+  /// What is chosen stays so until another choice, or other cells.
+  void choose(ExactPass& pass, std::span<const std::uint8_t> taken) const;
+  /// Adds the cells of the chosen examples.
+  void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
+
+  /// The same in ranges of the parameters, each on the calling thread.
+  std::span<const std::size_t> range_ends() const noexcept { return range_ends_; }
+  void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 
  private:
   /// Steps that are executed together: a dense layer with the activation after it, or others.
@@ -110,15 +127,21 @@ class ExactEngine {
     std::size_t step, first, end, left, right;
   };
 
-  /// Pairs of examples whose products stay within int32 together.
-  struct Run {
-    std::size_t first, end;
+  /// The sum of the parameters from `first` on.
+  struct Target {
+    std::span<std::int64_t> sum;
+    std::size_t first;
+    std::int64_t* at(std::size_t parameter) const { return sum.data() + (parameter - first); }
   };
+
+  using Run = ExactPass::Run;
 
   void make_stages();
   void choose_cells();
   void choose_rows();
   void add_pieces(std::size_t step);
+  void make_ranges();
+  std::size_t end_of(const Piece& piece) const;
   const DenseStep& dense(std::size_t step) const;
   const ConvStep& conv(std::size_t step) const;
   bool shares_memory(std::size_t step) const;
@@ -145,23 +168,17 @@ class ExactEngine {
                   Wide* squares) const;
   void make_pair(ExactPass& pass, std::size_t pair, Wide most,
                  std::span<SquaredLength> lengths) const;
-  void take_out(ExactPass& pass, std::span<const std::uint8_t> taken,
-                std::vector<std::uint16_t>* saved) const;
-  void put_back(ExactPass& pass, std::span<const std::uint8_t> taken,
-                const std::vector<std::uint16_t>& saved) const;
+  void take_out(ExactPass& pass) const;
+  void put_back(ExactPass& pass) const;
   static Rounding bias_rounding(const ExactPass::Share& share);
   static float place_factor(const ExactPass::Share& share);
   std::vector<Run> runs(ExactPass& pass, std::size_t group) const;
-  void sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                   std::span<std::int64_t> sum) const;
-  void sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                  std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
-  void sum_rows(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
-                std::span<std::int64_t> sum) const;
-  void sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                  std::span<const std::uint8_t> taken, std::span<std::int64_t> sum) const;
-  void sum_tokens(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
-                  std::span<std::int64_t> sum) const;
+  void sum_piece(const Piece& piece, ExactPass& pass, const Target& target) const;
+  void sum_product(const Piece& piece, ExactPass& pass, const Target& target) const;
+  void sum_biases(const Piece& piece, ExactPass& pass, const Target& target) const;
+  void sum_rows(const Piece& piece, ExactPass& pass, const Target& target) const;
+  void sum_places(const Piece& piece, ExactPass& pass, const Target& target) const;
+  void sum_tokens(const Piece& piece, ExactPass& pass, const Target& target) const;
 
   const Network& network_;
   const std::vector<std::unique_ptr<Step>>& steps_;
@@ -171,8 +188,10 @@ class ExactEngine {
   std::vector<std::size_t> stage_of_;     // of each step
   std::vector<std::size_t> group_steps_;  // of each group
   std::vector<Stage> stages_;
-  std::vector<Piece> pieces_;
-  std::vector<float> zeros_;  // as many as the widest operand has
+  std::vector<Piece> pieces_;              // in the order of their first parameters
+  std::vector<std::size_t> range_ends_;    // in parameters
+  std::vector<std::size_t> range_pieces_;  // where the pieces of each range end
+  std::vector<float> zeros_;               // as many as the widest operand has
   std::size_t first_with_parameters_ = 0;
   std::size_t pass_rows_ = 0;
 };

@@ -38,6 +38,8 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
                              std::uint64_t most_cells, std::span<SquaredLength> lengths) const {
   constexpr std::size_t kPairs = 4;
   const Wide most = Wide{most_cells} * most_cells;
+  pass.taken_out_.clear();  // of other cells
+  pass.taken_.clear();
   for_each_block(pass.rows(), 2 * kPairs, [&](std::size_t first, std::size_t count) {
     choose_scales(pass, scales, most_cells, first, count);
     for (std::size_t row = first; row < first + count; row += 2) {
@@ -168,34 +170,45 @@ void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
 
 // --- Sums.
 
-void ExactEngine::add_cells(ExactPass& pass, std::span<const std::uint8_t> taken,
-                            std::span<std::int64_t> sum) const {
-  std::vector<std::uint16_t> saved;
-  take_out(pass, taken, &saved);
-  std::vector<std::vector<Run>> all_runs(groups());
+void ExactEngine::choose(ExactPass& pass, std::span<const std::uint8_t> taken) const {
+  put_back(pass);
+  pass.taken_.assign(taken.begin(), taken.end());
+  take_out(pass);
+  pass.runs_.resize(groups());
   for (std::size_t group = 0; group < groups(); ++group) {
     const CellsBy by = cells_by_[group_steps_[group]];
-    if (by == CellsBy::product || by == CellsBy::places) all_runs[group] = runs(pass, group);
+    if (by == CellsBy::product || by == CellsBy::places) pass.runs_[group] = runs(pass, group);
   }
+}
+
+void ExactEngine::add_cells(ExactPass& pass, std::span<std::int64_t> sum) const {
   executor_.for_each_chunk(pass.rows() == 0 ? 0 : pieces_.size(), [&](std::size_t i) {
-    const Piece& piece = pieces_[i];
-    switch (cells_by_[piece.step]) {
-      case CellsBy::nothing:
-        return;
-      case CellsBy::product:
-        if (piece.right == 0) {
-          return sum_biases(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
-        }
-        return sum_product(piece, pass, all_runs[group_of_[piece.step]], sum);
-      case CellsBy::places:
-        return sum_places(piece, pass, all_runs[group_of_[piece.step]], taken, sum);
-      case CellsBy::rows:
-        return sum_rows(piece, pass, taken, sum);
-      case CellsBy::tokens:
-        return sum_tokens(piece, pass, taken, sum);
-    }
+    sum_piece(pieces_[i], pass, {sum, 0});
   });
-  put_back(pass, taken, saved);
+}
+
+void ExactEngine::add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const {
+  if (pass.rows() == 0) return;
+  const Target target{sum, range == 0 ? 0 : range_ends_[range - 1]};
+  for (std::size_t i = range == 0 ? 0 : range_pieces_[range - 1]; i < range_pieces_[range]; ++i) {
+    sum_piece(pieces_[i], pass, target);
+  }
+}
+
+void ExactEngine::sum_piece(const Piece& piece, ExactPass& pass, const Target& target) const {
+  switch (cells_by_[piece.step]) {
+    case CellsBy::nothing:
+      return;
+    case CellsBy::product:
+      if (piece.right == 0) return sum_biases(piece, pass, target);
+      return sum_product(piece, pass, target);
+    case CellsBy::places:
+      return sum_places(piece, pass, target);
+    case CellsBy::rows:
+      return sum_rows(piece, pass, target);
+    case CellsBy::tokens:
+      return sum_tokens(piece, pass, target);
+  }
 }
 
 namespace {
@@ -213,28 +226,26 @@ void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std:
 }  // namespace
 
 /// Sets the units of examples that are not taken to 0, and notes what they were.
-void ExactEngine::take_out(ExactPass& pass, std::span<const std::uint8_t> taken,
-                           std::vector<std::uint16_t>* saved) const {
+void ExactEngine::take_out(ExactPass& pass) const {
   const std::size_t pairs = (pass.most_rows_ + 1) / 2;
   for (std::size_t row = 0; row < pass.rows(); ++row) {
-    for (std::size_t group = 0; group < groups() && taken[row] == 0; ++group) {
+    for (std::size_t group = 0; group < groups() && pass.taken_[row] == 0; ++group) {
       if (cells_by_[group_steps_[group]] != CellsBy::product) continue;
       for_each_number(steps_[group_steps_[group]]->outputs(), pairs, row,
                       pass.operands_[group].units.get(),
                       [&](std::uint32_t& number, std::size_t shift) {
-                        saved->push_back(static_cast<std::uint16_t>(number >> shift));
+                        pass.taken_out_.push_back(static_cast<std::uint16_t>(number >> shift));
                         number &= ~(0xffffu << shift);
                       });
     }
   }
 }
 
-void ExactEngine::put_back(ExactPass& pass, std::span<const std::uint8_t> taken,
-                           const std::vector<std::uint16_t>& saved) const {
+void ExactEngine::put_back(ExactPass& pass) const {
   const std::size_t pairs = (pass.most_rows_ + 1) / 2;
-  auto next = saved.begin();
-  for (std::size_t row = 0; row < pass.rows(); ++row) {
-    for (std::size_t group = 0; group < groups() && taken[row] == 0; ++group) {
+  auto next = pass.taken_out_.begin();
+  for (std::size_t row = 0; row < pass.rows() && next != pass.taken_out_.end(); ++row) {
+    for (std::size_t group = 0; group < groups() && pass.taken_[row] == 0; ++group) {
       if (cells_by_[group_steps_[group]] != CellsBy::product) continue;
       for_each_number(steps_[group_steps_[group]]->outputs(), pairs, row,
                       pass.operands_[group].units.get(),
@@ -243,6 +254,7 @@ void ExactEngine::put_back(ExactPass& pass, std::span<const std::uint8_t> taken,
                       });
     }
   }
+  pass.taken_out_.clear();
 }
 
 /// As long as they can be: a sum of an element's products is at most that of the largest ones.
@@ -265,14 +277,13 @@ std::vector<ExactEngine::Run> ExactEngine::runs(ExactPass& pass, std::size_t gro
   return found;
 }
 
-void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                              std::span<std::int64_t> sum) const {
+void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, const Target& target) const {
+  const std::vector<Run>& runs = pass.runs_[group_of_[piece.step]];
   const std::size_t s = piece.step;
   const std::size_t inputs = steps_[s]->inputs();
   const std::size_t units = steps_[s]->outputs();
   const std::size_t pairs = (pass.most_rows_ + 1) / 2;
   const ExactPass::Operands& operands = pass.operands_[group_of_[s]];
-  std::int64_t* weights = sum.data() + steps_[s]->offset();
   alignas(64) std::int32_t products[kUnitTile * kInputTile];
   for (std::size_t down = piece.first; down < piece.end; ++down) {
     const std::size_t unit = down * kUnitTile;
@@ -280,91 +291,85 @@ void ExactEngine::sum_product(const Piece& piece, ExactPass& pass, std::span<con
     for (std::size_t across = piece.left; across < piece.right; ++across) {
       const std::size_t input = across * kInputTile;
       const std::size_t columns = std::min(kInputTile, inputs - input);
-      fetch_tile(rows, columns, weights + unit * inputs + input, inputs);
+      std::int64_t* const weights = target.at(steps_[s]->offset() + unit * inputs + input);
+      fetch_tile(rows, columns, weights, inputs);
       for (const Run& run : runs) {
         multiply_pairs(rows, columns, run.end - run.first,
                        operands.units.get() + (down * pairs + run.first) * kUnitTile,
                        operands.inputs.get() + (across * pairs + run.first) * kInputTile, products,
                        kInputTile);
-        add_tile(rows, columns, products, weights + unit * inputs + input, inputs);
+        add_tile(rows, columns, products, weights, inputs);
       }
     }
   }
 }
 
-void ExactEngine::sum_biases(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                             std::span<const std::uint8_t> taken,
-                             std::span<std::int64_t> sum) const {
+void ExactEngine::sum_biases(const Piece& piece, ExactPass& pass, const Target& target) const {
   const std::size_t s = piece.step;
   const std::size_t units = steps_[s]->outputs();
   const std::size_t count = piece.end - piece.first;
   const std::size_t biases = steps_[s]->offset() + units * steps_[s]->inputs();
   std::array<std::int32_t, kBiasPiece> sums;
-  for (const Run& run : runs) {
+  for (const Run& run : pass.runs_[group_of_[s]]) {
     std::fill_n(sums.begin(), count, 0);
     for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
       const ExactPass::Share& share = pass.share(row, group_of_[s]);
-      if (taken[row] == 0 || share.scale == 0.0) continue;
+      if (pass.taken_[row] == 0 || share.scale == 0.0) continue;
       add_rounded(bias_rounding(share), errors(pass, s) + row * units + piece.first, count,
                   sums.data());
     }
-    add_whole(sums.data(), count, sum.data() + biases + piece.first);
+    add_whole(sums.data(), count, target.at(biases + piece.first));
   }
 }
 
-void ExactEngine::sum_rows(const Piece& piece, ExactPass& pass, std::span<const std::uint8_t> taken,
-                           std::span<std::int64_t> sum) const {
+void ExactEngine::sum_rows(const Piece& piece, ExactPass& pass, const Target& target) const {
   const std::size_t s = piece.step;
   const std::size_t parameters = steps_[s]->parameter_count();
   for (std::size_t row = 0; row < pass.rows(); ++row) {
     const double scale = pass.share(row, group_of_[s]).scale * (1.0 - kRoundingMargin);
-    if (taken[row] == 0 || scale == 0.0) continue;
+    if (pass.taken_[row] == 0 || scale == 0.0) continue;
     add_truncated(scale, pass.kept_[s].get() + row * parameters + piece.first,
-                  piece.end - piece.first, sum.data() + steps_[s]->offset() + piece.first);
+                  piece.end - piece.first, target.at(steps_[s]->offset() + piece.first));
   }
 }
 
-void ExactEngine::sum_places(const Piece& piece, ExactPass& pass, std::span<const Run> runs,
-                             std::span<const std::uint8_t> taken,
-                             std::span<std::int64_t> sum) const {
+void ExactEngine::sum_places(const Piece& piece, ExactPass& pass, const Target& target) const {
   const std::size_t s = piece.step;
   const std::size_t group = group_of_[s];
   const std::size_t channels = conv(s).channels();
   const std::size_t weights = steps_[s]->parameter_count() - channels;
-  std::int64_t* to = sum.data() + steps_[s]->offset();
+  const std::size_t offset = steps_[s]->offset();
   const std::size_t count = std::min(piece.end, weights) - std::min(piece.first, weights);
   std::array<std::int32_t, kRowPiece> sums;
-  for (const Run& run : runs) {
+  for (const Run& run : pass.runs_[group]) {
     std::fill_n(sums.begin(), count, 0);
     for (std::size_t row = 2 * run.first; row < std::min(2 * run.end, pass.rows()); ++row) {
-      if (taken[row] == 0 || pass.share(row, group).scale == 0.0) continue;
+      if (pass.taken_[row] == 0 || pass.share(row, group).scale == 0.0) continue;
       add_truncated(place_factor(pass.share(row, group)),
                     pass.whole_[s].get() + row * weights + piece.first, count, sums.data());
     }
-    add_whole(sums.data(), count, to + piece.first);
+    add_whole(sums.data(), count, target.at(offset + piece.first));
   }
   if (piece.end < weights + channels) return;
   for (std::size_t row = 0; row < pass.rows(); ++row) {
     const double scale = pass.share(row, group).scale * (1.0 - kRoundingMargin);
-    if (taken[row] == 0 || scale == 0.0) continue;
-    add_truncated(scale, pass.kept_[s].get() + row * channels, channels, to + weights);
+    if (pass.taken_[row] == 0 || scale == 0.0) continue;
+    add_truncated(scale, pass.kept_[s].get() + row * channels, channels,
+                  target.at(offset + weights));
   }
 }
 
-void ExactEngine::sum_tokens(const Piece& piece, ExactPass& pass,
-                             std::span<const std::uint8_t> taken,
-                             std::span<std::int64_t> sum) const {
+void ExactEngine::sum_tokens(const Piece& piece, ExactPass& pass, const Target& target) const {
   const std::size_t s = piece.step;
   const auto& step = static_cast<const EmbeddingStep&>(*steps_[s]);
   for (std::size_t row = 0; row < pass.rows(); ++row) {
     const double scale = pass.share(row, group_of_[s]).scale * (1.0 - kRoundingMargin);
-    if (taken[row] == 0 || scale == 0.0) continue;
-    step.for_each_row(pass.entering_[s] + row * step.inputs(),
-                      pass.kept_[s].get() + row * step.outputs(),
-                      [&](std::size_t first, std::span<const float> gradient) {
-                        add_truncated(scale, gradient.data(), gradient.size(),
-                                      sum.data() + step.offset() + first);
-                      });
+    if (pass.taken_[row] == 0 || scale == 0.0) continue;
+    step.for_each_row(
+        pass.entering_[s] + row * step.inputs(), pass.kept_[s].get() + row * step.outputs(),
+        [&](std::size_t first, std::span<const float> gradient) {
+          add_truncated(scale, gradient.data(), gradient.size(), target.at(step.offset() + first));
+        });
   }
 }
 

@@ -31,6 +31,8 @@ double norm_or_nan(double squared) {
 
 const float* ExactEngine::forward(const Batch& batch, ExactPass& pass) const {
   pass.batch_ = batch;
+  pass.taken_.clear();
+  pass.taken_out_.clear();
   pass.entering_[0] = batch.features.data();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     pass.entering_[s + 1] = pass.leaving_[s] != nullptr ? pass.leaving_[s] : pass.entering_[s];

@@ -209,7 +209,25 @@ void CpuProgram::add_cells(Pass& pass, std::span<const std::uint8_t> taken,
   auto& own = dynamic_cast<ExactPass&>(pass);
   check_size("the list of examples that are taken", taken.size(), own.rows());
   check_size("the sum", sum.size(), parameter_count());
-  engine_->add_cells(own, taken, sum);
+  engine_->choose(own, taken);
+  engine_->add_cells(own, sum);
+}
+
+void CpuProgram::choose(Pass& pass, std::span<const std::uint8_t> taken) const {
+  auto& own = dynamic_cast<ExactPass&>(pass);
+  check_size("the list of examples that are taken", taken.size(), own.rows());
+  engine_->choose(own, taken);
+}
+
+void CpuProgram::add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const {
+  auto& own = dynamic_cast<ExactPass&>(pass);
+  check_size("the list of examples that are chosen", own.chosen_rows(), own.rows());
+  const auto ends = piece_ends();
+  if (piece >= ends.size()) {
+    refuse("piece " + std::to_string(piece) + " of " + std::to_string(ends.size()));
+  }
+  check_size("the sum of a piece", sum.size(), ends[piece] - (piece == 0 ? 0 : ends[piece - 1]));
+  engine_->add_range(own, piece, sum);
 }
 
 }  // namespace privgrad::cpu

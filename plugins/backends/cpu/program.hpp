@@ -23,7 +23,10 @@ namespace privgrad::cpu {
 ///
 /// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
 /// rows, norms and losses, and touch no other example.
-class CpuProgram final : public Program, public ExactClipping, public ReproducibleRows {
+class CpuProgram final : public Program,
+                         public ExactClipping,
+                         public CellsInPieces,
+                         public ReproducibleRows {
  public:
   /// \throws ConfigError naming what cannot be executed here.
   CpuProgram(Network network, Executor& executor);
@@ -41,6 +44,10 @@ class CpuProgram final : public Program, public ExactClipping, public Reproducib
                   std::span<SquaredLength> lengths) const override;
   void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
                  std::span<std::int64_t> sum) const override;
+
+  std::span<const std::size_t> piece_ends() const override { return engine_->range_ends(); }
+  void choose(Pass& pass, std::span<const std::uint8_t> taken) const override;
+  void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override;
 
  private:
   /// What goes through the steps for some examples: values[s], [count, inputs of step s], enters

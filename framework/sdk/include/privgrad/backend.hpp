@@ -133,6 +133,35 @@ class PRIVGRAD_API ExactClipping {
                          std::span<std::int64_t> sum) const = 0;
 };
 
+/// Optional ability of a program that is an ExactClipping, found with dynamic_cast: add_cells() in
+/// pieces of the parameters, so that the core can noise a piece while it is in the cache. The sum of
+/// whole numbers, twice as large as the gradient, is then never in memory as a whole.
+///
+/// The pieces together are what add_cells() adds, in integers, whichever is asked.
+///
+/// Privacy: as Program.
+/// Threads: choose() belongs to the one thread that a pass is used by. Until the pass is used
+///   otherwise, add_piece() may be called for several of its pieces at the same time, and runs on the
+///   thread that calls it.
+class PRIVGRAD_API CellsInPieces {
+ public:
+  virtual ~CellsInPieces();
+
+  /// Where the pieces end, in parameters: ascending, the last at parameter_count(). A function of the
+  /// network alone. Best are some ten thousand parameters a piece; with one of more than 2^17 the core
+  /// asks add_cells() instead.
+  virtual std::span<const std::size_t> piece_ends() const = 0;
+
+  /// Says which examples of the last make_cells() the next pieces are of; may be asked again.
+  /// \param taken  [rows]: 0 takes an example out.
+  virtual void choose(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken) const = 0;
+
+  /// sum += the cells of the chosen examples in one piece, modulo 2^64; may be asked again.
+  /// \param sum  [size of the piece].
+  virtual void add_piece(ExactClipping::Pass& pass, std::size_t piece,
+                         std::span<std::int64_t> sum) const = 0;
+};
+
 /// Executes networks on some device.
 class PRIVGRAD_API Backend {
  public:

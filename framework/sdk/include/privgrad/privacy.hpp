@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,7 +82,9 @@ class PRIVGRAD_API Released {
 
   /// The noised sum divided by the plan's constant divisor: float32, shape [size of the
   /// contribution].
-  std::span<const float> values() const noexcept { return values_; }
+  std::span<const float> values() const noexcept {
+    return {values_.get(), values_ == nullptr ? 0 : size_};
+  }
 
   /// Whether no value is infinite or NaN. Found out when the values were made: asking costs
   /// nothing.
@@ -93,11 +96,20 @@ class PRIVGRAD_API Released {
  private:
   friend class TrustBase;
   Released(std::vector<float> values, double noise_stddev)
-      : values_(std::move(values)), noise_stddev_(noise_stddev), is_finite_(all_finite(values_)) {}
-  Released(std::vector<float> values, double noise_stddev, bool is_finite)
-      : values_(std::move(values)), noise_stddev_(noise_stddev), is_finite_(is_finite) {}
+      : size_(values.size()), noise_stddev_(noise_stddev), is_finite_(all_finite(values)) {
+    const auto memory = std::make_shared<const std::vector<float>>(std::move(values));
+    values_ = {memory, memory->data()};
+  }
+  /// \param values  [size]; owns the memory that they are in.
+  Released(std::shared_ptr<const float[]> values, std::size_t size, double noise_stddev,
+           bool is_finite)
+      : values_(std::move(values)),
+        size_(size),
+        noise_stddev_(noise_stddev),
+        is_finite_(is_finite) {}
 
-  std::vector<float> values_;
+  std::shared_ptr<const float[]> values_;
+  std::size_t size_;
   double noise_stddev_;
   bool is_finite_;
 };

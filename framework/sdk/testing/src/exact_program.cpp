@@ -296,6 +296,51 @@ void require_sum(Program& program, const Network& network) {
   }
 }
 
+/// Pieces of the sum of some examples, then of others, then of the first again, on top of what is
+/// there.
+void require_pieces(Program& program, const Network& network) {
+  program.load_parameters(parameters_for(network));
+  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const auto& pieces = dynamic_cast<const CellsInPieces&>(program);
+  const std::vector<std::size_t> ends(pieces.piece_ends().begin(), pieces.piece_ends().end());
+  require(!ends.empty() && ends.back() == program.parameter_count(),
+          in(network) + "the last piece does not end at the last parameter");
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    require(ends[i] > (i == 0 ? 0 : ends[i - 1]), in(network) + "the ends of pieces do not ascend");
+
+  constexpr std::size_t kRows = 70;
+  const Examples examples = examples_for(network, kRows);
+  const auto pass = exact.make_pass(kRows);
+  std::vector<double> norms(kRows * exact.groups());
+  exact.backward(examples.all(), *pass, norms);
+  std::vector<double> scales(norms.size());
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    scales[i] =
+        std::isfinite(norms[i]) && norms[i] > 0.0
+            ? static_cast<double>(kMost) / std::sqrt(norms[i] * static_cast<double>(exact.groups()))
+            : 0.0;
+  }
+  std::vector<SquaredLength> lengths(kRows);
+  exact.make_cells(*pass, scales, kMost, lengths);
+  constexpr std::int64_t kBefore = std::numeric_limits<std::int64_t>::max();
+  std::array<std::vector<std::uint8_t>, 2> taken;  // all but every third
+  std::array<Cells, 2> whole;
+  for (std::size_t k = 0; k < 2; ++k) {
+    for (std::size_t i = 0; i < kRows; ++i) taken[k].push_back(i % 3 == k ? 0 : 1);
+    whole[k].assign(program.parameter_count(), kBefore);
+    exact.add_cells(*pass, taken[k], whole[k]);
+  }
+  for (const std::size_t k : {0u, 1u, 0u}) {
+    Cells sum(program.parameter_count(), kBefore);
+    pieces.choose(*pass, taken[k]);
+    for (std::size_t i = ends.size(); i-- > 0;) {
+      const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+      pieces.add_piece(*pass, i, std::span(sum).subspan(begin, ends[i] - begin));
+    }
+    require(sum == whole[k], in(network) + "the pieces of a sum are not what add_cells() adds");
+  }
+}
+
 void require_scale_of_nothing(Program& program, const Network& network) {
   Examples examples = examples_for(network, 3);
   std::vector<float> parameters = parameters_for(network);
@@ -392,6 +437,8 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
   each(exact, "cells_are_the_scaled_gradients", require_cells);
   each(exact, "cells_depend_on_their_example_alone", require_cells_of_their_own);
   each(exact, "cells_are_added_as_they_are", require_sum);
+  each(exact && dynamic_cast<const CellsInPieces*>(first.get()) != nullptr, "pieces_are_the_sum",
+       require_pieces);
   each(exact, "a_scale_of_zero_takes_a_group_out", require_scale_of_nothing);
   made("cells_do_not_depend_on_threads", require_same_cells_on_every_executor);
   made("passes_run_concurrently", require_passes_at_once);

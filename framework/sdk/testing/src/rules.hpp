@@ -47,7 +47,8 @@ void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
 void check_abilities(Checker& checker, const Accountant& accountant);
 void check_abilities(Checker& checker, DataSource& source);
 
-/// The rules of ReproducibleRows and ExactClipping, of programs that have these abilities.
+/// The rules of ReproducibleRows, ExactClipping and CellsInPieces, of programs that have these
+/// abilities.
 void check_exact_program(Checker& checker, const std::vector<Network>& networks,
                          const ProgramMaker& make);
 

@@ -10,7 +10,7 @@ Released released_for_testing(std::vector<float> values, double noise_stddev) {
 }
 
 std::vector<std::int64_t> cells_for_testing(const BoundedOnGrid& sum) {
-  return TrustBase::cells(sum);
+  return TrustBase::copy(sum);
 }
 
 }  // namespace privgrad::core

@@ -21,6 +21,8 @@ namespace privgrad::core {
 /// million coordinates towards zero shortens it by less than 2e-5 of the clip norm.
 inline constexpr std::uint64_t kExactLevels = std::uint64_t{1} << 26;
 
+class ReleaseMemory;
+
 /// Memory that steps of a run use one after the other, so that it is asked for once. Belongs to one
 /// program and must not outlive it.
 struct SumMemory {
@@ -30,6 +32,8 @@ struct SumMemory {
   std::vector<double> squared_norms, scales;
   std::vector<SquaredLength> lengths;
   std::vector<std::uint8_t> taken;
+  std::shared_ptr<ReleaseMemory> of_release;
+  std::shared_ptr<const void> lent;  ///< To a sum that is to be added up; the next pass ends it.
 };
 
 /// The sum of the per-example gradients of a batch, each clipped as `clip` says, in whole cells of a
@@ -62,6 +66,19 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         std::size_t most_rows = 0, SumMemory* memory = nullptr,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
+
+/// The same sum for a release that follows at once. Of a program that has CellsInPieces, the cells of
+/// the last pass (of all examples, where a pass takes the batch) are known and certified, and added
+/// up only as they are noised, a piece at a time: the same whole numbers, and never all in memory.
+/// \param memory  of which the sum is a part. Once it is used for another sum, or gone, this one can
+///   no longer be released (PrivacyError). The program must stay as it is until then.
+/// \param check  a pass that is looked at is added up now, in pieces if it would have been.
+/// \throws as exact_sum(); PluginError for pieces that are not those of the parameters.
+BoundedOnGrid exact_sum_to_come(const Program& program, const Dataset& data,
+                                std::span<const std::uint32_t> batch, const Clip& clip,
+                                Executor& executor, std::size_t most_rows, SumMemory& memory,
+                                PrivacyUnit unit = PrivacyUnit::example,
+                                ContributionCheck* check = nullptr);
 
 /// The cells that an example's count adds or takes away: floor(share kExactLevels).
 std::uint64_t count_cells(double count_share);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -73,35 +74,35 @@ Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency ad
 /// \throws ConfigError if it is beyond kLargestDiscreteSigma.
 std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
+class CellsToCome;
+
 /// A sum over privacy units, in cells of a grid, in which no unit's contribution is longer than
-/// levels() cells. Private, as Bounded is, and made and read by the same door.
+/// levels() cells. Private, as Bounded is, and made and read by the same door. Some contributions may
+/// be added up only as the sum is released (exact_sum_to_come()).
 class BoundedOnGrid {
  public:
-  BoundedOnGrid(BoundedOnGrid&&) noexcept = default;
-  BoundedOnGrid& operator=(BoundedOnGrid&&) noexcept = default;
+  BoundedOnGrid(BoundedOnGrid&&) noexcept;
+  BoundedOnGrid& operator=(BoundedOnGrid&&) noexcept;
   BoundedOnGrid(const BoundedOnGrid&) = delete;
   BoundedOnGrid& operator=(const BoundedOnGrid&) = delete;
-  ~BoundedOnGrid() = default;
+  ~BoundedOnGrid();
 
   std::uint64_t levels() const noexcept { return levels_; }
   double l2_bound() const noexcept { return l2_bound_; }  ///< Of a contribution, as a real vector.
   double cell_width() const noexcept { return cell_width_; }
   PrivacyUnit unit() const noexcept { return unit_; }
-  std::size_t size() const noexcept { return cells_.size(); }
+  std::size_t size() const noexcept { return size_; }
   std::size_t rows() const noexcept { return rows_; }  ///< Contributions that it is the sum of.
 
  private:
   friend class privgrad::TrustBase;
-  BoundedOnGrid(std::vector<std::int64_t> cells, std::uint64_t levels, double l2_bound,
-                double cell_width, std::size_t rows, PrivacyUnit unit)
-      : cells_(std::move(cells)),
-        levels_(levels),
-        l2_bound_(l2_bound),
-        cell_width_(cell_width),
-        rows_(rows),
-        unit_(unit) {}
+  BoundedOnGrid(std::vector<std::int64_t> cells, std::unique_ptr<CellsToCome> to_come,
+                std::size_t size, std::uint64_t levels, double l2_bound, double cell_width,
+                std::size_t rows, PrivacyUnit unit);
 
-  std::vector<std::int64_t> cells_;
+  std::vector<std::int64_t> cells_;  // [size_], or none: zeros
+  std::unique_ptr<CellsToCome> to_come_;
+  std::size_t size_;
   std::uint64_t levels_;
   double l2_bound_, cell_width_;
   std::size_t rows_;

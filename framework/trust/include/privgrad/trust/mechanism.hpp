@@ -71,8 +71,7 @@ class Mechanism {
 
  private:
   Released with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
-  Released with_discrete_noise(const ReleaseRecipe& recipe, const BoundedOnGrid& sum,
-                               double divisor);
+  Released with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
 
   const Aggregator& aggregator_;

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cells_to_come.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
+struct RoundedNoise {
+  const RandomKey& key;
+  std::uint64_t node = 0;
+  double sigma = 0.0;  ///< In cells of the sum.
+  unsigned shift = 0;
+  double width = 0.0;  ///< Of a cell of 2^shift of these, as it is released.
+};
+
+/// What is released, and its memory.
+struct RoundedRelease {
+  std::shared_ptr<const float[]> values;
+  std::size_t size = 0;
+  bool is_finite = false;  ///< Whether all values are.
+};
+
+/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)): the same bits for any pieces and any
+/// number of threads.
+///
+/// Nothing is written beside the values: cells that were added up before give their memory to the
+/// values, and what is left of it is overwritten, so that no sum without noise lies behind what is
+/// released; cells to come are added up in pieces that stay in the cache.
+/// \param cells  [size] of the sum; or empty: zeros.
+/// \param to_come  added to them; null: nothing.
+/// \throws as CellsToCome::add(), and RoundedGaussianStream::release().
+RoundedRelease release_rounded(std::vector<std::int64_t> cells,
+                               std::unique_ptr<CellsToCome> to_come, const RoundedNoise& noise,
+                               Executor& executor);
+
+}  // namespace privgrad::core
