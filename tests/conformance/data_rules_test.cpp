@@ -157,12 +157,13 @@ TEST_CASE("each rule of data sources can fail") {
 namespace {
 
 /// Subtracts the mean of each feature.
-class RightTransform : public Transform, public RowTransform {
+class RightTransform : public Transform, public RowTransform, public FittedValues {
  public:
   explicit RightTransform(const Params& params) : statistic_(statistic_from(params)) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset& train) override { mean_ = means(train); }
   void apply(Dataset& data) const override {
+    if (mean_.empty()) throw PluginError("right: apply() was called before fit()");
     std::vector<float> features(data.features().begin(), data.features().end());
     for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
     data.replace_features(data.shape().features, std::move(features));
@@ -171,6 +172,14 @@ class RightTransform : public Transform, public RowTransform {
     for (std::size_t i = 0; i < features.size(); ++i) out[i] = features[i] - mean_[i];
   }
   Statistic statistic() const override { return statistic_; }
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"mean", {mean_.size()}, {mean_.begin(), mean_.end()}}};
+  }
+  void restore(const std::vector<FittedTensor>& values) override {
+    const FittedTensor& mean = find_fitted(values, "right", "mean", {0});
+    if (values.size() != 1) throw ConfigError("right: expected the mean alone");
+    mean_.assign(mean.values.begin(), mean.values.end());
+  }
 
  protected:
   static std::vector<float> means(Dataset& data) {
@@ -318,6 +327,42 @@ struct RoundsTogether final : RightTransform {
   }
 };
 
+struct ForgetsDigits final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<FittedTensor> fitted_values() const override {
+    auto values = RightTransform::fitted_values();
+    for (double& x : values[0].values) x = std::round(x * 1e4) / 1e4;
+    return values;
+  }
+};
+struct NamesATensorOddly final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<FittedTensor> fitted_values() const override { return {{"../mean", {1}, {0.0}}}; }
+};
+struct TakesAnyTensor final : RightTransform {
+  using RightTransform::RightTransform;
+  void restore(const std::vector<FittedTensor>& values) override {
+    const FittedTensor& mean = find_fitted(values, "right", "mean", {0});
+    mean_.assign(mean.values.begin(), mean.values.end());
+  }
+};
+struct TakesAnyNumber final : RightTransform {
+  using RightTransform::RightTransform;
+  void restore(const std::vector<FittedTensor>& values) override {
+    if (values.size() != 1 || values[0].shape.size() != 1 ||
+        values[0].values.size() != values[0].shape[0])
+      throw ConfigError("right: expected the mean alone");
+    mean_.assign(values[0].values.begin(), values[0].values.end());
+  }
+};
+struct HalfRestored final : RightTransform {
+  using RightTransform::RightTransform;
+  void restore(const std::vector<FittedTensor>& values) override {
+    mean_.assign(mean_.size(), 0.0f);
+    RightTransform::restore(values);
+  }
+};
+
 struct ChangesStatistic final : RightTransform {
   using RightTransform::RightTransform;
   Statistic statistic() const override { return mean_.empty() ? Statistic::is_public : statistic_; }
@@ -413,6 +458,12 @@ TEST_CASE("each rule of transforms can fail") {
        {"a_row_is_a_function_of_itself", "elsewhere in memory", findings<FollowsAlignment>()},
        {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
        {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
+       {"what_it_learnt_can_be_put_back", "other bits", findings<ForgetsDigits>()},
+       {"what_it_learnt_can_be_put_back", "'../mean'", findings<NamesATensorOddly>()},
+       {"what_it_cannot_have_learnt_is_refused", "does not know", findings<TakesAnyTensor>()},
+       {"what_it_cannot_have_learnt_is_refused", "no number", findings<TakesAnyNumber>()},
+       {"what_it_cannot_have_learnt_is_refused", "changed the transform", findings<HalfRestored>()},
+       {"without_numbers_it_needs_no_fit", "before fit()", findings<NoStatistic>()},
        {"survives_equal_examples", "no privgrad::Error", findings<FailsOnEqual>()},
        {"instances_are_independent", "changed this one", findings<Shared>()},
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},
@@ -423,7 +474,12 @@ TEST_CASE("each rule of transforms can fail") {
        {"a_given_partition_moves_no_example", "lies elsewhere", findings_on<Transform, DealsOut>()},
        {"a_given_partition_moves_no_example", "depends on the random numbers",
         findings_on<Transform, DrawsInSecret>()}},
-      {"a_given_partition_moves_no_example"});
+      {"a_given_partition_moves_no_example", "without_numbers_it_needs_no_fit"});
+}
+
+TEST_CASE("a transform that uses no numbers passes without having been fitted") {
+  CHECK(find_rule(findings_on<Transform, DrawsInTheOpen>(), "without_numbers_it_needs_no_fit")
+            ->verdict == Verdict::passed);
 }
 
 TEST_CASE(

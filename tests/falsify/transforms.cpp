@@ -15,7 +15,7 @@ namespace {
 class Base : public Transform {
  public:
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
-  std::vector<float> fitted_;
+  std::vector<float> fitted_ = std::vector<float>(1024);  // apply() may come without fit()
   mutable float before_ = 0.0f, largest_ = 0.0f;
   mutable std::uint64_t calls_ = 0;
 };

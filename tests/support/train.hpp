@@ -46,12 +46,12 @@ class Experiment {
   }
 
   /// The trained parameters, read back from the model file.
-  std::vector<float> parameters() const {
+  std::vector<float> parameters() {
     const std::string file = read_file(run_dir() / "model.safetensors");
-    std::uint64_t header = 0;
-    std::memcpy(&header, file.data(), sizeof header);
-    std::vector<float> out((file.size() - sizeof header - header) / sizeof(float));
-    std::memcpy(out.data(), file.data() + sizeof header + header, out.size() * sizeof(float));
+    // What transforms have learnt stands before them.
+    std::vector<float> out(plan_.value().parameters);
+    std::memcpy(out.data(), file.data() + file.size() - out.size() * sizeof(float),
+                out.size() * sizeof(float));
     return out;
   }
 

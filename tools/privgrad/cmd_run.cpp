@@ -129,7 +129,9 @@ int do_run(const Arguments& arguments) {
   complain_about_data(result);
   write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
   if (arguments.has("json")) {
-    print_json(result.summary);
+    nlohmann::json shown = result.summary;
+    shown.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
+    print_json(shown);
   } else {
     print_run_report(plan, result);
   }

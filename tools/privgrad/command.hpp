@@ -31,6 +31,8 @@ Command plugins_new_command();
 Command plugins_docs_command();
 Command plugins_test_command();
 Command report_command();
+Command predict_command();
+Command evaluate_command();
 Command verify_command();
 Command schema_command();
 Command data_list_command();

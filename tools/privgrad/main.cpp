@@ -129,6 +129,8 @@ const std::vector<Command>& commands() {
                                         plugins_test_command(),
                                         plugins_docs_command(),
                                         report_command(),
+                                        predict_command(),
+                                        evaluate_command(),
                                         verify_command(),
                                         schema_command(),
                                         data_list_command(),

@@ -2,13 +2,16 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
 
 /// Moves every feature so that its mean over the training examples is 0.
-class @CLASS@ final : public privgrad::Transform, public privgrad::RowTransform {
+class @CLASS@ final : public privgrad::Transform,
+                public privgrad::RowTransform,
+                public privgrad::FittedValues {
  public:
   explicit @CLASS@(const privgrad::Params& params) : statistic_(privgrad::statistic_from(params)) {}
 
@@ -41,6 +44,17 @@ class @CLASS@ final : public privgrad::Transform, public privgrad::RowTransform 
   // The mean is read off the training rows and charged nowhere. Every output says so, unless the
   // manifest declares that those rows are public.
   privgrad::Statistic statistic() const override { return statistic_; }
+
+  // With these the saved model can be applied to raw examples.
+  std::vector<privgrad::FittedTensor> fitted_values() const override {
+    return {{"mean", {mean_.size()}, {mean_.begin(), mean_.end()}}};
+  }
+
+  void restore(const std::vector<privgrad::FittedTensor>& values) override {
+    const auto& mean = privgrad::find_fitted(values, "@NAME@", "mean", {0});
+    if (values.size() != 1) throw privgrad::ConfigError("@NAME@: expected the fitted tensor mean alone");
+    mean_.assign(mean.values.begin(), mean.values.end());
+  }
 
  private:
   privgrad::Statistic statistic_;

@@ -39,6 +39,14 @@ Manifest ManifestReader::load() {
   return manifest;
 }
 
+Manifest ManifestReader::load_data() {
+  Manifest manifest;
+  manifest.resolved = Value(Value::Object{});
+  read_data(manifest);
+  finish(manifest);
+  return manifest;
+}
+
 bool ManifestReader::check_version() {
   const Value* version = root_.find("privgrad");
   if (version == nullptr) return true;  // reported with the other missing keys

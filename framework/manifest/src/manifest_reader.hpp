@@ -35,6 +35,8 @@ class ManifestReader {
         problems_(problems) {}
 
   Manifest load();
+  /// Of the section `data` alone.
+  Manifest load_data();
 
  private:
   // The manifest as a whole: manifest_reader.cpp.

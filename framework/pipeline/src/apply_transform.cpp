@@ -135,18 +135,41 @@ void apply_to_split(const Transform& transform, const Before& before, Dataset& d
   before.check_order(transform, data);
 }
 
+/// It goes into a file whose readers check the same.
+FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
+  const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
+  if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
+  FittedTransform fitted{true, learnt->fitted_values()};
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  for (const FittedTensor& tensor : fitted.values) {
+    const bool is_named = !tensor.name.empty() && tensor.name.size() <= 64 &&
+                          tensor.name.find_first_not_of(kLetters) == std::string::npos;
+    if (is_named && !tensor.values.empty() && element_count(tensor.shape) == tensor.values.size() &&
+        std::all_of(tensor.values.begin(), tensor.values.end(),
+                    [](double x) { return std::isfinite(x); }))
+      continue;
+    throw PluginError(use.component->full_name() +
+                      ": has learnt a tensor without a proper name, with another number of values "
+                      "than its shape says, or with one that is not finite");
+  }
+  return fitted;
+}
+
 }  // namespace
 
-void apply_transform(const ComponentUse& use, RunData& data) {
+FittedTransform apply_transform(const ComponentUse& use, RunData& data) {
   const auto transform = use.make<Transform>();
-  use.with_position([&] {
+  return use.with_position([&] {
     const Before train(use, "training", data.train);
     transform->fit(data.train);
     train.check_unchanged(data.train);
     apply_to_split(*transform, train, data.train);
-    if (data.test.rows() == 0) return;
+    FittedTransform fitted = fitted_of(use, *transform);
+    if (data.test.rows() == 0) return fitted;
     const Before test(use, "test", data.test);
     apply_to_split(*transform, test, data.test);
+    return fitted;
   });
 }
 

@@ -13,7 +13,8 @@ namespace privgrad::core {
 /// compared after every transform. Targets are compared bit by bit. The order is by construction
 /// that of before where rows are transformed one by one; otherwise some examples, the first and the
 /// last among them, are transformed alone and compared with what stands in their places.
+/// \returns what the transform has learnt.
 /// \throws PluginError if any of them changed, or the shape is not the one that the plan was told.
-void apply_transform(const ComponentUse& use, RunData& data);
+FittedTransform apply_transform(const ComponentUse& use, RunData& data);
 
 }  // namespace privgrad::core

@@ -438,10 +438,11 @@ class FederatedRun {
                     {"bytes_up", bytes_up_}});
     }
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
-              {"federated", std::move(facts)}};
+              {"federated", std::move(facts)},
+              {"test_evaluation", output_.test_evaluation(data_, bench_, *executor_)}};
     // How many steps clients made says who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
-    output_.close(result_, model_, more, [&](const Json& files) {
+    output_.close(result_, model_, data_.preprocessing, more, [&](const Json& files) {
       if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_, files);
       for (const auto& client : clients_) client->close_ledger(status, files);
     });

@@ -31,6 +31,7 @@ PublicFacts facts_of(const Plan& plan) {
                     .unaccounted = setting.info.unaccounted,
                     .first_rows_only = setting.info.first_rows_only,
                     .rows_chosen_by_value = setting.info.rows_chosen_by_value,
+                    .class_names = setting.info.class_names,
                     .shard_sizes = {},
                     .order_key = plan.order_key,
                     .account = plan.account};
@@ -50,17 +51,19 @@ Json to_json(const AccountFacts& account) {
 }
 
 Json to_json(const PublicFacts& facts) {
-  return {{"facts", 1},
-          {"features", facts.shape.features},
-          {"classes", facts.shape.classes},
-          {"dataset_size", facts.dataset_size},
-          {"has_test_rows", facts.has_test_rows},
-          {"unaccounted", facts.unaccounted},
-          {"first_rows_only", facts.first_rows_only},
-          {"rows_chosen_by_value", facts.rows_chosen_by_value},
-          {"shard_sizes", facts.shard_sizes},
-          {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
-          {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+  Json json{{"facts", 1},
+            {"features", facts.shape.features},
+            {"classes", facts.shape.classes},
+            {"dataset_size", facts.dataset_size},
+            {"has_test_rows", facts.has_test_rows},
+            {"unaccounted", facts.unaccounted},
+            {"first_rows_only", facts.first_rows_only},
+            {"rows_chosen_by_value", facts.rows_chosen_by_value},
+            {"shard_sizes", facts.shard_sizes},
+            {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
+            {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+  if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
+  return json;
 }
 
 PublicFacts facts_from_json(std::string_view text) {
@@ -78,6 +81,10 @@ PublicFacts facts_from_json(std::string_view text) {
     facts.unaccounted = json.at("unaccounted").get<std::vector<std::string>>();
     facts.first_rows_only = json.at("first_rows_only").get<bool>();
     facts.rows_chosen_by_value = json.at("rows_chosen_by_value").get<bool>();
+    if (json.contains("class_names"))
+      facts.class_names = json.at("class_names").get<std::vector<std::string>>();
+    if (!facts.class_names.empty() && facts.class_names.size() != facts.shape.classes)
+      throw ConfigError("has not as many class names as classes");
     facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     if (const Json& account = json.at("account"); !account.is_null()) {

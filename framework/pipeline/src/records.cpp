@@ -25,6 +25,9 @@ std::string end_of_run(const Plan& plan, const fs::path& directory) {
     const RunResult result = run(plan, {.directory = directory,
                                         .lock = "",
                                         .threads = 1,
+                                        // Of two runs, one begins after the other.
+                                        .state = {},
+                                        .date = "1970-01-01T00:00:00Z",
                                         .on_progress = after_the_first,
                                         .stop = &stop});
     return std::string(to_text(result.status)) + " after step " + std::to_string(result.steps);

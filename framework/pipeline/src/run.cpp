@@ -155,6 +155,7 @@ class Training {
     Json more{{"clip_norm", trainer_.clip_norm()},
               {"output", has_random_iterate_ ? "random_iterate" : "last"},
               {"checks", checks_json(trainer_.checks(), manifest_.mode)}};
+    more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
     if (plan_.noise_adapts) {
@@ -166,7 +167,7 @@ class Training {
       paid.accounted = plan_.affordable_steps;
       result_.epsilon = of_all_steps(plan_);
     }
-    output_.close(result_, bench_.parameters, more, [&](const Json& files) {
+    output_.close(result_, bench_.parameters, data_.preprocessing, more, [&](const Json& files) {
       if (ledger() == nullptr) return;
       ledger()->close(std::string(to_text(result_.status)), result_.steps, files);
     });

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/predictions.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
@@ -56,6 +58,7 @@ void RunOutput::open(const DataCommitment& data) {
   write_atomically(options_.directory / "facts.json", facts_text(plan_));
   Outcome so_far = outcome_of_all(plan_);
   so_far.data = data;
+  so_far.date = date_;
   write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
@@ -71,6 +74,7 @@ Json RunOutput::ledger_facts() const {
   facts["binds"] = {{"manifest.yaml", sha256_hex(to_yaml(plan_.manifest->resolved))},
                     {"privgrad.lock", sha256_hex(options_.lock)},
                     {"facts.json", sha256_hex(facts_text(plan_))}};
+  facts["date"] = date_;
   facts["data_commitment"] = data_.value ? Json(*data_.value) : Json(nullptr);
   if (!data_.value) facts["no_data_commitment"] = data_.why_not;
   return facts;
@@ -117,6 +121,20 @@ Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor
   return metrics;
 }
 
+Json RunOutput::test_evaluation(const RunData& data, const Workbench& bench,
+                                Executor& executor) const {
+  const Manifest& manifest = *plan_.manifest;
+  const bool may_be_shown = manifest.mode == Mode::research || manifest.test_is_public;
+  if (!may_be_shown || data.test.rows() == 0) return nullptr;
+  const auto predictions = predict(*bench.program, plan_.setting->network, data.test, executor);
+  if (!predictions) return nullptr;
+  const DataInfo& info = plan_.setting->info;
+  Json json =
+      evaluation_json(*predictions, data.test.targets(), class_names(info.shape, info.class_names));
+  json["private"] = !manifest.test_is_public;
+  return json;
+}
+
 void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                               std::optional<double>& loss, std::optional<double>& accuracy) const {
   if (data.rows() == 0) return;
@@ -126,16 +144,18 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
   if (plan_.setting->network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
 }
 
-void RunOutput::close(RunResult& result, const std::vector<float>& parameters, const Json& more,
+void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
+                      const std::vector<FittedTransform>& preprocessing, const Json& more,
                       const std::function<void(const Json&)>& close_ledgers) {
   result.metrics = last_metrics_;
   result.data = data_;
+  result.date = date_;
   result.statement = privacy_statement(plan_, result);
   write_statement(result.statement);
   if (plan_.noise_adapts) write_schedules(result);
   write_atomically(
       options_.directory / "model.safetensors",
-      to_safetensors(plan_.setting->network, parameters,
+      to_safetensors(plan_.setting->network, parameters, preprocessing,
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
@@ -221,33 +241,37 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"adjacency", std::string(to_text(manifest.adjacency))},
       {"unaccounted", Json(unaccounted_names(plan)).dump()},
       {"statement", statement.at("short").get<std::string>()}};
+  if (!outcome.date.empty()) metadata["date"] = outcome.date;
+  metadata.merge(model_description(plan));
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
   return metadata;
 }
 
 Json summary_of(const Plan& plan, const Outcome& outcome, const Json& statement) {
   const Manifest& manifest = *plan.manifest;
-  return {{"status", to_text(outcome.status)},
-          {"name", manifest.name},
-          {"steps", outcome.steps},
-          {"planned_steps", plan.steps()},
-          {"epsilon", json_number(outcome.epsilon.value)},
-          {"delta", manifest.target_delta},
-          {"bound", to_text(outcome.epsilon.bound)},
-          {"note", outcome.epsilon.note},
-          {"accountant", plan.accountants.front().name},
-          {"adjacency", to_text(manifest.adjacency)},
-          {"unit", to_text(plan.unit)},
-          {"sampler", manifest.sampler.name()},
-          {"clipping", manifest.clipping.name()},
-          {"aggregator", manifest.aggregator.name()},
-          {"parameters", plan.parameters},
-          {"floating_point", floating_point_json(plan)},
-          {"unaccounted", unaccounted_names(plan)},
-          {"mode", mode_name(manifest)},
-          {"reproducible", manifest.seed.has_value()},
-          {"privgrad", version()},
-          {"statement", statement}};
+  Json json{{"status", to_text(outcome.status)},
+            {"name", manifest.name},
+            {"steps", outcome.steps},
+            {"planned_steps", plan.steps()},
+            {"epsilon", json_number(outcome.epsilon.value)},
+            {"delta", manifest.target_delta},
+            {"bound", to_text(outcome.epsilon.bound)},
+            {"note", outcome.epsilon.note},
+            {"accountant", plan.accountants.front().name},
+            {"adjacency", to_text(manifest.adjacency)},
+            {"unit", to_text(plan.unit)},
+            {"sampler", manifest.sampler.name()},
+            {"clipping", manifest.clipping.name()},
+            {"aggregator", manifest.aggregator.name()},
+            {"parameters", plan.parameters},
+            {"floating_point", floating_point_json(plan)},
+            {"unaccounted", unaccounted_names(plan)},
+            {"mode", mode_name(manifest)},
+            {"reproducible", manifest.seed.has_value()},
+            {"privgrad", version()},
+            {"statement", statement}};
+  if (!outcome.date.empty()) json["date"] = outcome.date;
+  return json;
 }
 
 }  // namespace privgrad::core

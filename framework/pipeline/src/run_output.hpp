@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/pipeline/date.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/pipeline/trainer.hpp"
@@ -24,7 +25,8 @@ nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 class RunOutput {
  public:
   /// \param plan, options  outlive this.
-  RunOutput(const Plan& plan, const RunOptions& options) : plan_(plan), options_(options) {}
+  RunOutput(const Plan& plan, const RunOptions& options)
+      : plan_(plan), options_(options), date_(options.date.empty() ? utc_date() : options.date) {}
 
   /// Makes the directory, and writes what is known before the first step.
   /// \param data  what the ledgers will say of it.
@@ -43,6 +45,11 @@ class RunOutput {
   void report(Progress progress, const nlohmann::json& more, const RunData& data,
               const Workbench& bench, Executor& executor);
 
+  /// What the final model is worth on the test rows (evaluation_json()), for the summary; null where
+  /// there are none, their metrics may not be shown, or the program gives no outputs.
+  nlohmann::json test_evaluation(const RunData& data, const Workbench& bench,
+                                 Executor& executor) const;
+
   const Metrics& last_metrics() const { return last_metrics_; }
 
   /// How a run that came to its end has ended: as diverged if a loss of its last model that may be
@@ -50,10 +57,12 @@ class RunOutput {
   RunStatus status_of_model(RunStatus status) const;
 
   /// Writes statement, model and summary, and puts them into the result.
+  /// \param preprocessing  what the transforms have learnt.
   /// \param more  members of the summary.
   /// \param close_ledgers  is given the hashes of all that the ledgers' last lines bind. The summary
   ///   is written after it, so that whoever finds one finds a ledger that is closed.
-  void close(RunResult& result, const std::vector<float>& parameters, const nlohmann::json& more,
+  void close(RunResult& result, const std::vector<float>& parameters,
+             const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
              const std::function<void(const nlohmann::json& files)>& close_ledgers);
 
  private:
@@ -69,6 +78,7 @@ class RunOutput {
   const RunOptions& options_;
   std::optional<AppendOnlyFile> metrics_file_;
   Metrics last_metrics_;
+  std::string date_;  // from before the data is read
   DataCommitment data_;
   std::string ledger_opening_;  // joint_hash() of the ledgers' first lines; "" without noise
 };

@@ -26,6 +26,8 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
     });
     setting.statistics.push_back(transform->statistic());
     setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
+    setting.is_restorable.push_back(transform->statistic() == Statistic::none ||
+                                    dynamic_cast<const FittedValues*>(transform.get()) != nullptr);
   }
   return shape;
 }
@@ -58,6 +60,13 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 
 namespace {
 
+void check_class_names(const Manifest& manifest, const DataInfo& info) {
+  if (info.class_names.empty() || info.class_names.size() == info.shape.classes) return;
+  throw PluginError(manifest.data.component->full_name() + ": names " +
+                    std::to_string(info.class_names.size()) + " classes, and has " +
+                    std::to_string(info.shape.classes));
+}
+
 /// All that follows from the data's headers and counts.
 void complete(const Manifest& manifest, Setting& setting) {
   if (setting.info.train_rows == 0)
@@ -87,6 +96,8 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   // These go into statements, pages and terminals; a source may have taken them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
+  for (std::string& name : setting->info.class_names) name = shown_line(name);
+  check_class_names(manifest, setting->info);
   complete(manifest, *setting);
   return setting;
 }
@@ -99,7 +110,8 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
                    .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},
                    .unaccounted = recorded.unaccounted,
                    .first_rows_only = recorded.first_rows_only,
-                   .rows_chosen_by_value = recorded.rows_chosen_by_value};
+                   .rows_chosen_by_value = recorded.rows_chosen_by_value,
+                   .class_names = recorded.class_names};
   setting->recorded = recorded;
   complete(manifest, *setting);
   if (setting->dataset_size != recorded.dataset_size) {
@@ -143,7 +155,8 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
 }
 
 void apply_transforms(const Manifest& manifest, RunData& data) {
-  for (const ComponentUse& use : manifest.transforms) apply_transform(use, data);
+  for (const ComponentUse& use : manifest.transforms)
+    data.preprocessing.push_back(apply_transform(use, data));
 }
 
 RunData read_data(const Manifest& manifest, const Setting& setting) {

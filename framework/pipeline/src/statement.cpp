@@ -232,6 +232,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   Json json = answer(outcome.epsilon);
   json["statement"] = 1;
   json["name"] = manifest.name;
+  if (!outcome.date.empty()) json["date"] = outcome.date;
   json["status"] = to_text(outcome.status);
   json["steps"] = outcome.steps;
   json["charged_steps"] = manifest.noise_off ? 0 : outcome.paid.charged;

@@ -10,7 +10,9 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/pipeline/data_commitment.hpp"
+#include "privgrad/pipeline/date.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
@@ -27,7 +29,6 @@ using Json = nlohmann::json;
 
 // What runs write stays far below these.
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
-constexpr std::size_t kMostHeader = std::size_t{64} << 20;
 constexpr int kDeepest = 64;
 
 Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files) {
@@ -166,6 +167,11 @@ class Verifier {
     said.why_not = first.value("no_data_commitment", Json("")).is_string()
                        ? first.value("no_data_commitment", std::string())
                        : std::string();
+    const Json date = first.value("date", Json(""));
+    const std::string said_date = date.is_string() ? date.get<std::string>() : "?";
+    if (!date_) date_ = said_date;
+    if (*date_ != said_date || (!said_date.empty() && !is_utc_date(said_date)))
+      problem(ledger.name + ":1: does not say when the run began, as the others do");
     if (!commitment_) commitment_ = said;
     if (commitment_->value != said.value)
       problem(ledger.name + ":1: is bound to other data than the ledger before it");
@@ -195,6 +201,7 @@ class Verifier {
       outcome.steps = std::max(outcome.steps, one.steps_done);
     outcome.paid = {.charged = account.steps, .accounted = account.steps};
     outcome.epsilon = account.spent;
+    outcome.date = date_.value_or("");
     outcome.data = commitment_.value_or(DataCommitment{});
     if (plan_->noise_adapts) {
       outcome.noise = account.noise;
@@ -342,33 +349,26 @@ class Verifier {
 
   void check_model(const Outcome& made, const Evidence& evidence) {
     const std::string name = "model.safetensors";
-    std::uint64_t length = 0;
-    const std::string begin = directory_.read_beginning(name, sizeof length);
-    if (begin.size() < sizeof length) throw IoError(name + ": is cut off");
-    for (int i = 7; i >= 0; --i)
-      length = (length << 8) | static_cast<unsigned char>(begin[static_cast<std::size_t>(i)]);
-    if (length > kMostHeader) throw IoError(name + ": has a header that no run writes");
-    const std::string text =
-        directory_.read_beginning(name, sizeof length + length).substr(sizeof length);
-    if (text.size() < length || nested_deeper_than(kDeepest, text))
-      throw IoError(name + ": has a header that no run writes");
-    const Json header = Json::parse(text, nullptr, false);
-    if (!header.is_object()) throw IoError(name + ": has a header that no run writes");
+    TensorHeader header;
+    try {
+      header = parse_tensor_header(directory_.read_beginning(name, kMostTensorHeader),
+                                   directory_.size(name));
+      check_tensors(header, plan_->setting->network, plan_->setting->is_restorable.size());
+    } catch (const IoError& failure) {
+      throw IoError(name + ": " + failure.what());
+    }
     std::vector<std::pair<std::string, std::string>> opened;
     for (const NamedLedger& ledger : evidence.ledgers)
       opened.emplace_back(ledger.name, ledger.contents.first_hash);
     std::map<std::string, std::string> derived =
         model_metadata(*plan_, made, statement_, joint_hash(opened));
-    Json said = header.value("__metadata__", Json());
-    if (!said.is_object()) throw IoError(name + ": has no metadata");
+    Json said = header.metadata;
     derived.erase("privgrad");
     said.erase("privgrad");
     if (const std::string key = differing_text(said, derived); !key.empty()) {
       problem(name + ": its metadata says '" + key +
               "' otherwise than the plan and the ledgers, derived again");
     }
-    if (directory_.size(name) != sizeof length + length + sizeof(float) * plan_->parameters)
-      problem(name + ": does not hold as many parameters as the plan has");
   }
 
   /// Of two objects of texts; a number that is written out may differ by a rounding.
@@ -413,6 +413,7 @@ class Verifier {
   std::optional<Plan> plan_;
   std::vector<LedgerAccount> accounts_;
   std::optional<DataCommitment> commitment_;
+  std::optional<std::string> date_;
   Json statement_, summary_metrics_;
 };
 

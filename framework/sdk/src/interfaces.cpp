@@ -45,6 +45,7 @@ ComposesAdaptively::~ComposesAdaptively() = default;
 DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
+FittedValues::~FittedValues() = default;
 ReproducibleRows::~ReproducibleRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
@@ -52,6 +53,7 @@ Model::~Model() = default;
 LinearDescent::~LinearDescent() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
+Outputs::~Outputs() = default;
 Partition::~Partition() = default;
 Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;
@@ -84,6 +86,34 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
     const auto out = written.subspan(row * after, after);
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   }
+}
+
+const FittedTensor& find_fitted(const std::vector<FittedTensor>& values, std::string_view who,
+                                std::string_view name, const Shape& shape) {
+  const auto refuse = [&](const std::string& what) -> ConfigError {
+    return ConfigError(std::string(who) + ": the fitted tensor " + std::string(name) + " " + what);
+  };
+  const auto found = std::find_if(values.begin(), values.end(),
+                                  [&](const FittedTensor& one) { return one.name == name; });
+  if (found == values.end()) throw refuse("is missing");
+  const auto fits = [](std::size_t given, std::size_t wanted) {
+    return given > 0 && (wanted == 0 || given == wanted);
+  };
+  if (!std::equal(found->shape.begin(), found->shape.end(), shape.begin(), shape.end(), fits)) {
+    std::string wanted;
+    for (const std::size_t extent : shape)
+      wanted += (wanted.empty() ? "" : " x ") + (extent == 0 ? "n" : std::to_string(extent));
+    throw refuse("is " + to_text(found->shape) + ", expected " + wanted);
+  }
+  if (found->values.size() != element_count(found->shape)) {
+    throw refuse("has " + std::to_string(found->values.size()) + " values, expected " +
+                 std::to_string(element_count(found->shape)));
+  }
+  if (!std::all_of(found->values.begin(), found->values.end(),
+                   [](double x) { return std::isfinite(x); })) {
+    throw refuse("has a value that is not finite");
+  }
+  return *found;
 }
 
 ParamSpec statistics_param() {

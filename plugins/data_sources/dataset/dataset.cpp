@@ -17,13 +17,19 @@ using privgrad::DataInfo;
 using privgrad::Split;
 namespace param = privgrad::param;
 
-/// A data set that `privgrad data fetch` knows. How many classes it has is in its publication, so
-/// it is no fact about anybody's rows.
+/// A data set that `privgrad data fetch` knows. Its classes are in its publication, so they are no
+/// fact about anybody's rows.
 struct Known {
   const char* name;
-  std::size_t classes;
+  std::array<const char*, 10> classes;
 };
-constexpr std::array<Known, 3> kKnown{{{"mnist", 10}, {"fashion-mnist", 10}, {"cifar10", 10}}};
+constexpr std::array<Known, 3> kKnown{
+    {{"mnist", {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}},
+     {"fashion-mnist",
+      {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+       "Ankle boot"}},
+     {"cifar10",
+      {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}}}};
 
 const Known* known(const std::string& name) {
   const auto found =
@@ -58,7 +64,9 @@ class DatasetByName final : public privgrad::DataSource, public privgrad::DataFi
   explicit DatasetByName(const privgrad::Params& params)
       : name_(params.text("name")), selection_("dataset", params) {
     check_name(name_);
-    if (const Known* k = known(name_)) selection_.assume_classes(k->classes);
+    if (const Known* k = known(name_)) {
+      selection_.assume_classes(k->classes.size(), {k->classes.begin(), k->classes.end()});
+    }
   }
 
   DataInfo info() override { return source().info(); }

@@ -140,8 +140,19 @@ IdxSelection::IdxSelection(std::string_view component, const privgrad::Params& p
   if (params.has("keep_labels")) set_keep_labels(params.integers("keep_labels"));
 }
 
-void IdxSelection::assume_classes(std::size_t classes) {
+void IdxSelection::assume_classes(std::size_t classes, std::vector<std::string> names) {
   if (!classes_) classes_ = classes;
+  names_ = std::move(names);
+}
+
+std::vector<std::string> IdxSelection::class_names() const {
+  if (labels_.empty()) return names_.size() == classes_ ? names_ : std::vector<std::string>{};
+  std::vector<std::string> names;
+  for (const std::int64_t label : labels_) {
+    const auto at = static_cast<std::size_t>(label);
+    names.push_back(at < names_.size() ? names_[at] : std::to_string(label));
+  }
+  return names;
 }
 
 void IdxSelection::set_keep_labels(const std::vector<std::int64_t>& labels) {
@@ -159,6 +170,7 @@ void IdxSelection::set_keep_labels(const std::vector<std::int64_t>& labels) {
                       " labels; leave classes out");
   }
   classes_ = labels.size();
+  labels_ = labels;
 }
 
 IdxSource::IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection)
@@ -176,6 +188,7 @@ DataInfo IdxSource::info() {
   info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
+  info.class_names = selection_.class_names();
   if (!selection_.classes()) info.unaccounted.push_back("number of classes");
   return info;
 }

@@ -30,7 +30,8 @@ class IdxSelection {
   IdxSelection(std::string_view component, const privgrad::Params& params);
 
   /// Takes this number of classes, a public fact, unless the parameters say another.
-  void assume_classes(std::size_t classes);
+  /// \param names  of the classes as the files number them, as public.
+  void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
   std::size_t target(std::uint8_t label) const {
@@ -40,6 +41,8 @@ class IdxSelection {
   std::optional<std::size_t> limit() const { return limit_; }
   std::optional<std::size_t> test_limit() const { return test_limit_; }
   std::optional<std::size_t> classes() const { return classes_; }
+  /// As DataInfo has them: the names that are known, or the labels that keep_labels gives.
+  std::vector<std::string> class_names() const;
   const std::string& component() const { return component_; }
 
  private:
@@ -49,6 +52,8 @@ class IdxSelection {
   std::optional<std::size_t> limit_;
   std::optional<std::size_t> test_limit_;
   std::optional<std::size_t> classes_;
+  std::vector<std::string> names_;                ///< Of all labels; none: they have none.
+  std::vector<std::int64_t> labels_;              ///< keep_labels.
   std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
 };
 

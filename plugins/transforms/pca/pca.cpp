@@ -24,6 +24,7 @@ namespace {
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::ExampleShape;
+using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
@@ -60,6 +61,16 @@ class Panels {
       double* column = values_.data() + i / kWidth * kWidth * features + i % kWidth;
       for (std::size_t j = 0; j < features; ++j) column[j * kWidth] = directions[i * features + j];
     }
+  }
+
+  /// \returns what they were made of.
+  std::vector<double> directions() const {
+    std::vector<double> result(count_ * features_);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const double* column = values_.data() + i / kWidth * kWidth * features_ + i % kWidth;
+      for (std::size_t j = 0; j < features_; ++j) result[i * features_ + j] = column[j * kWidth];
+    }
+    return result;
   }
 
   /// out[i] = sum over j of (row[j] - mean[j]) * directions[i, j], in double.
@@ -118,7 +129,9 @@ class Panels {
 /// What an example becomes is a function of it and of the fitted numbers alone, bit for bit. What is
 /// fitted is the same on one machine whatever the number of threads; another BLAS kernel may round
 /// otherwise.
-class Pca final : public privgrad::Transform, public privgrad::RowTransform {
+class Pca final : public privgrad::Transform,
+                  public privgrad::RowTransform,
+                  public privgrad::FittedValues {
  public:
   explicit Pca(const privgrad::Params& params)
       : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
@@ -161,6 +174,21 @@ class Pca final : public privgrad::Transform, public privgrad::RowTransform {
                         " features, the examples have " + std::to_string(features.size()));
     }
     components_.project(features, mean_, out);
+  }
+
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"mean", {mean_.size()}, mean_},
+            {"components", {dimensions_, mean_.size()}, components_.directions()}};
+  }
+
+  void restore(const std::vector<FittedTensor>& values) override {
+    if (values.size() != 2)
+      throw ConfigError("pca: expected the fitted tensors mean and components");
+    const FittedTensor& mean = privgrad::find_fitted(values, "pca", "mean", {0});
+    const FittedTensor& components =
+        privgrad::find_fitted(values, "pca", "components", {dimensions_, mean.shape.front()});
+    components_ = Panels(components.values, mean.values.size());
+    mean_ = mean.values;
   }
 
   Statistic statistic() const override { return statistic_; }

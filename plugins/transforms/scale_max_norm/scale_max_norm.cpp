@@ -10,8 +10,10 @@
 
 namespace {
 
+using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::ExampleShape;
+using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
@@ -21,7 +23,9 @@ namespace param = privgrad::param;
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
 /// it: so the bound holds whatever the rows are, and nothing is learnt from them.
 /// Norms are double; the results are rounded to float32, which moves a norm by up to 6e-8 of it.
-class ScaleMaxNorm final : public privgrad::Transform, public privgrad::RowTransform {
+class ScaleMaxNorm final : public privgrad::Transform,
+                           public privgrad::RowTransform,
+                           public privgrad::FittedValues {
  public:
   explicit ScaleMaxNorm(const privgrad::Params& params)
       : to_(params.real("to")),
@@ -62,6 +66,24 @@ class ScaleMaxNorm final : public privgrad::Transform, public privgrad::RowTrans
     std::transform(features.begin(), features.end(), out.begin(), [this, longest](float x) {
       return static_cast<float>(static_cast<double>(x) / longest * to_);
     });
+  }
+
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"max_norm", {1}, {max_norm_}}};
+  }
+
+  void restore(const std::vector<FittedTensor>& values) override {
+    if (values.size() != 1)
+      throw ConfigError("scale_max_norm: expected the fitted tensor max_norm alone");
+    const double norm =
+        privgrad::find_fitted(values, "scale_max_norm", "max_norm", {1}).values.front();
+    if (!(norm > 0.0))
+      throw ConfigError("scale_max_norm: the fitted tensor max_norm is " +
+                        privgrad::format_number(norm) + ", expected more than 0");
+    if (given_ && norm != max_norm_) {
+      throw ConfigError("scale_max_norm: the fitted tensor max_norm is not the one that was given");
+    }
+    max_norm_ = norm;
   }
 
   Statistic statistic() const override { return statistic_; }

@@ -13,6 +13,8 @@ namespace {
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::ExampleShape;
+using privgrad::find_fitted;
+using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
@@ -21,7 +23,9 @@ namespace param = privgrad::param;
 /// split, and so does one whose given `std` is 0.
 ///
 /// Sums are double. Examples of any shape; each element is a feature of its own.
-class Standardize final : public privgrad::Transform, public privgrad::RowTransform {
+class Standardize final : public privgrad::Transform,
+                          public privgrad::RowTransform,
+                          public privgrad::FittedValues {
  public:
   explicit Standardize(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)), given_(params.has("mean")) {
@@ -86,6 +90,26 @@ class Standardize final : public privgrad::Transform, public privgrad::RowTransf
       const double x = static_cast<double>(features[j]);
       out[j] = deviation_[j] == 0.0 ? 0.0f : static_cast<float>((x - mean_[j]) / deviation_[j]);
     }
+  }
+
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"mean", {mean_.size()}, mean_}, {"std", {deviation_.size()}, deviation_}};
+  }
+
+  void restore(const std::vector<FittedTensor>& values) override {
+    if (values.size() != 2)
+      throw ConfigError("standardize: expected the fitted tensors mean and std");
+    const FittedTensor& mean = find_fitted(values, "standardize", "mean", {0});
+    const FittedTensor& deviation = find_fitted(values, "standardize", "std", mean.shape);
+    if (std::any_of(deviation.values.begin(), deviation.values.end(),
+                    [](double x) { return x < 0.0; })) {
+      throw ConfigError("standardize: the fitted tensor std has a value below 0");
+    }
+    if (given_ && (mean.values != mean_ || deviation.values != deviation_)) {
+      throw ConfigError("standardize: the fitted tensors are not the mean and std that were given");
+    }
+    mean_ = mean.values;
+    deviation_ = deviation.values;
   }
 
   Statistic statistic() const override { return statistic_; }

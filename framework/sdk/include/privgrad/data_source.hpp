@@ -24,6 +24,9 @@ struct DataInfo {
   bool first_rows_only = false;
   /// True if rows were taken or left by what they hold (`keep_labels`).
   bool rows_chosen_by_value = false;
+  /// What the classes are called, one name for each; none: they have no names but their numbers.
+  /// Names that were read off private rows are a fact of `unaccounted`.
+  std::vector<std::string> class_names = {};
 };
 
 /// Brings examples in.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "privgrad/dataset.hpp"
 #include "privgrad/export.hpp"
@@ -11,7 +13,7 @@ namespace privgrad {
 
 /// Where the numbers that a transform uses come from.
 enum class Statistic {
-  none = 1,     ///< It uses none (flatten).
+  none = 1,     ///< It uses none (flatten): apply() is the same without fit().
   is_public,    ///< The manifest gives the numbers; no row was looked at.
   unaccounted,  ///< Computed from private rows and charged nowhere; listed in every output.
   /// Computed from the training rows, of which the manifest says that they may be looked at for
@@ -73,7 +75,47 @@ class PRIVGRAD_API RowTransform {
   virtual void apply_row(std::span<const float> features, std::span<float> out) const = 0;
 };
 
-/// Transform::apply() for a transform with that ability. An example that overflows becomes NaN, and
+/// A part of what a transform has learnt.
+struct FittedTensor {
+  std::string name;            ///< Letters, digits and '_', at most 64; unique in the transform.
+  Shape shape;                 ///< Every extent > 0.
+  std::vector<double> values;  ///< Row-major, finite, element_count(shape).
+};
+
+/// Optional ability of a transform, found with dynamic_cast: what fit() learnt can be taken out, and
+/// put into another instance with the same parameters, which then makes the same bits of every
+/// example. A model is saved with these numbers, so that it can be applied to raw examples later; a
+/// model behind a transform that lacks the ability, and whose statistic() is not `none`, can be
+/// applied to nothing but what the transform has made. The conformance suite tests it.
+///
+/// Privacy: what is taken out is as private as statistic() says, and becomes a part of what a run
+/// releases: where it was learnt from private rows, every output of the run lists the transform as
+/// unaccounted, and release mode refuses it.
+/// Threads: as Transform.
+class PRIVGRAD_API FittedValues {
+ public:
+  virtual ~FittedValues();
+
+  /// \returns all that apply() uses beside the parameters; of numbers that the parameters gave, these.
+  /// \pre fit() or restore() was called.
+  virtual std::vector<FittedTensor> fitted_values() const = 0;
+
+  /// Takes the place of fit().
+  /// \throws ConfigError for tensors that are missing or unknown, that have other shapes than the
+  ///   parameters allow, or other values than the parameters give. The instance stays as it was.
+  virtual void restore(const std::vector<FittedTensor>& values) = 0;
+};
+
+/// One of the tensors that restore() was given.
+/// \param who  the transform's name, for the error.
+/// \param shape  its shape; an extent of 0 may be anything.
+/// \throws ConfigError if it is missing, has another shape, not as many values, or one that is not
+///   finite.
+PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& values,
+                                             std::string_view who, std::string_view name,
+                                             const Shape& shape);
+
+/// Transform::apply() for a transform with the ability RowTransform. An example that overflows becomes NaN, and
 /// stays among the others: to refuse it would tell of it, and its gradient counts as zero.
 /// \param shape  of what becomes of an example.
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,

@@ -202,6 +202,98 @@ void require_agreement(const Checker& checker, const Shape& shape) {
   }
 }
 
+// ---- the ability to give what was learnt (FittedValues)
+
+FittedValues& learnt(Transform& transform) {
+  auto* found = dynamic_cast<FittedValues*>(&transform);
+  if (found == nullptr) throw NotChecked{"what it has learnt cannot be taken out (FittedValues)"};
+  return *found;
+}
+
+void require_well_formed(const std::vector<FittedTensor>& values) {
+  std::vector<std::string> names;
+  for (const FittedTensor& tensor : values) {
+    const std::string& name = tensor.name;
+    const bool is_name =
+        !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                 c == '_';
+        });
+    require(is_name, "fitted_values() names a tensor '" + name +
+                         "'; allowed are letters, digits and '_', at most 64");
+    require(std::find(names.begin(), names.end(), name) == names.end(),
+            "fitted_values() gives two tensors '" + name + "'");
+    names.push_back(name);
+    require(!tensor.shape.empty() && element_count(tensor.shape) == tensor.values.size() &&
+                !tensor.values.empty(),
+            "the fitted tensor '" + name + "' is " + to_text(tensor.shape) + " and has " +
+                std::to_string(tensor.values.size()) + " values");
+    require(std::all_of(tensor.values.begin(), tensor.values.end(),
+                        [](double x) { return std::isfinite(x); }),
+            "the fitted tensor '" + name + "' has a value that is not finite");
+  }
+}
+
+/// Through what a file keeps of it, on rows that were not there when it was fitted.
+void require_restored(const Checker& checker, const Shape& shape) {
+  const auto original = fitted(checker, varied(shape, 7));
+  const std::vector<FittedTensor> values = learnt(*original).fitted_values();
+  require_well_formed(values);
+  const auto copy = checker.make<Transform>();
+  learnt(*copy).restore(values);
+  for (const Dataset& data : {varied(shape, 8), images(shape, 3)}) {
+    require(
+        same_bits(applied(*original, data), applied(*copy, data)),
+        "examples of " + to_text(shape) + " become other bits by what was taken out and put back");
+  }
+  const std::vector<FittedTensor> again = learnt(*copy).fitted_values();
+  const auto equal = [](const FittedTensor& a, const FittedTensor& b) {
+    return a.name == b.name && a.shape == b.shape && a.values == b.values;
+  };
+  require(std::equal(values.begin(), values.end(), again.begin(), again.end(), equal),
+          "fitted_values() gives other tensors after restore()");
+}
+
+/// What a file that was made up may hold.
+void require_refused(const Checker& checker, const Shape& shape) {
+  const auto original = fitted(checker, varied(shape, 7));
+  const std::vector<FittedTensor> values = learnt(*original).fitted_values();
+  const std::vector<float> before = applied(*original, varied(shape, 8));
+  const auto refused = [&](const std::string& what, const std::vector<FittedTensor>& wrong) {
+    require_throws(Thrown::config, "restore() of " + what,
+                   [&] { learnt(*original).restore(wrong); });
+    require(same_bits(before, applied(*original, varied(shape, 8))),
+            "restore() of " + what + " was refused and changed the transform");
+  };
+  std::vector<FittedTensor> wrong = values;
+  wrong.push_back({"not_of_this_transform", {1}, {1.0}});
+  refused("a tensor that it does not know", wrong);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string name = "'" + values[i].name + "'";
+    wrong = values;
+    wrong.erase(wrong.begin() + static_cast<std::ptrdiff_t>(i));
+    refused("all tensors but " + name, wrong);
+    wrong = values;
+    wrong[i].shape.push_back(1);
+    refused(name + " with an extent more", wrong);
+    wrong = values;
+    wrong[i].values.pop_back();
+    refused(name + " with a value less than its shape says", wrong);
+    wrong = values;
+    wrong[i].values.front() = std::numeric_limits<double>::quiet_NaN();
+    refused(name + " with a value that is no number", wrong);
+  }
+}
+
+/// What the core may rely on where it puts nothing back.
+void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
+  const auto fresh = checker.make<Transform>();
+  if (fresh->statistic() != Statistic::none) throw NotChecked{"it uses numbers"};
+  require(same_bits(applied(*fresh, varied(shape, 8)),
+                    applied(*fitted(checker, varied(shape, 7)), varied(shape, 8))),
+          "statistic() says that it uses no numbers, and fit() makes a difference");
+}
+
 // ---- partitions
 
 /// Examples of which every feature, and the target, is one of three values.
@@ -341,6 +433,15 @@ void check_transform(Checker& checker) {
     // A function that writes beside its output is not called on the rows of a data set.
     checker.skip("apply_agrees_with_apply_row", "there are no rows to compare with");
   }
+  checker.rule("what_it_learnt_can_be_put_back", [&] {
+    for (const Shape& shape : shapes) require_restored(checker, shape);
+  });
+  checker.rule("what_it_cannot_have_learnt_is_refused", [&] {
+    for (const Shape& shape : shapes) require_refused(checker, shape);
+  });
+  checker.rule("without_numbers_it_needs_no_fit", [&] {
+    for (const Shape& shape : shapes) require_no_need_of_fit(checker, shape);
+  });
   checker.rule("a_given_partition_moves_no_example", [&] {
     const auto transform = checker.make<Transform>();
     const auto* partition = dynamic_cast<const Partition*>(transform.get());

@@ -45,6 +45,9 @@ struct Outcome {
   /// that was planned to cost most.
   std::optional<std::size_t> client;
   DataCommitment data;  ///< Of the ledgers' first lines; neither without noise.
+  /// When the run began, as "2026-05-17T12:00:00Z": before it read an example. As the ledgers' first
+  /// lines say it; "" if they do not.
+  std::string date = {};
 
   /// What was charged for, in place of what was planned: of the client that is stated, and with the
   /// noise that was chosen.

@@ -38,6 +38,8 @@ struct RunOptions {
   int threads = 1;
   /// The user's own, outside run directories, for what must not lie in them; empty: none.
   std::filesystem::path state{};
+  /// What is written for the date, in the form of Outcome::date; empty: utc_date().
+  std::string date{};
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.

@@ -15,6 +15,7 @@
 #include "privgrad/model.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {
@@ -33,7 +34,10 @@ struct Setting {
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: what it learns from private rows.
   std::vector<bool> by_row;           ///< One per transform: whether it is a RowTransform.
-  std::uint64_t dataset_size = 0;     ///< Public.
+  /// One per transform: whether it can be applied again later, since it uses no numbers or gives
+  /// those that it has learnt (FittedValues).
+  std::vector<bool> is_restorable;
+  std::uint64_t dataset_size = 0;  ///< Public.
   Network network;
   std::size_t parameters = 0;
   std::vector<ParameterGroup> groups;  ///< Of the parameters, for clipping.
@@ -61,6 +65,9 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
 /// Training and test examples, as the model sees them.
 struct RunData {
   Dataset train, test;
+  /// What the transforms have learnt, one after the other; nothing before they were applied. As
+  /// private as each of them says (Statistic).
+  std::vector<FittedTransform> preprocessing = {};
 };
 
 /// \throws IoError if there are not as many examples as planned; PluginError if a transform changed

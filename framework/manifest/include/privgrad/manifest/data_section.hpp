@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/manifest/component_use.hpp"
+
+namespace privgrad::core {
+
+/// A manifest's section `data`, by itself.
+struct DataSection {
+  ComponentUse data;
+  std::vector<ComponentUse> transforms;  ///< As the section lists them.
+  std::optional<std::uint64_t> size;     ///< The declared number of training examples.
+  bool test_is_public = false;
+};
+
+/// Reads what stands under `data:` in a manifest: a name, or an object in YAML.
+/// \param name  of the text in errors: a file, or what the user calls it.
+/// \param folder  where relative paths are looked up, before the folder of PRIVGRAD_DATA_DIR.
+/// \throws ManifestError, with one line for each problem; IoError if files that it names are missing.
+DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,
+                               const std::filesystem::path& folder, const Catalog& catalog);
+
+}  // namespace privgrad::core

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "privgrad/network.hpp"
+
+namespace privgrad::core {
+
+/// A network as a saved model describes it: {"input", "classes", "loss", "layers"}, each layer an
+/// object with its "layer" ("dense", "activation", "conv2d", "pool", "flatten", "group_norm",
+/// "layer_norm", "embedding", "opaque") and its numbers under the names of network.hpp.
+nlohmann::json to_json(const Network& network);
+
+/// The inverse.
+/// \param json  from anywhere.
+/// \throws ConfigError naming what is wrong; also for a network that check_network() refuses, one of
+///   which an example or the outputs of a layer are more than 2^26 numbers, or with more than 2^32
+///   parameters.
+Network network_from_json(const nlohmann::json& json);
+
+}  // namespace privgrad::core

@@ -1,0 +1,166 @@
+// predict and evaluate: what a user can do with a model that was trained.
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const Words kPrepared{"--set", "data.transforms=[standardize, {kind: pca, dimensions: 3}]"};
+
+/// A seeded run of the small manifest with preprocessing.
+void train(const Cli& cli, Words more = kPrepared) {
+  more.insert(more.end(), {"--set", "seed=1", "--out", "out", "--quiet"});
+  const Outcome outcome = cli.on_manifest("run", more);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+}
+
+Json printed(const Cli& cli, Words words) {
+  words.emplace_back("--json");
+  const Outcome outcome = cli(words);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE("evaluate: the same numbers, to the last bit, as the run found on its test rows") {
+  const Cli cli;
+  train(cli);
+  const Json summary = Json::parse(read_file(cli.out("out/summary.json")));
+  Json now = printed(cli, {"evaluate", "out"});
+  CHECK(now.at("split") == "test");
+  CHECK(now.at("private") == true);
+  now.erase("model");
+  now.erase("split");
+  CHECK(now == summary.at("test_evaluation"));
+  CHECK(now.at("accuracy") == summary.at("metrics").at("test_accuracy"));
+  CHECK(std::abs(now.at("loss").get<double>() -
+                 summary.at("metrics").at("test_loss").get<double>()) < 1e-9);
+  CHECK(now.at("rows") == 20);
+  // Its columns are what they were, so the file alone and the same section do the same.
+  const Json by_file = printed(cli, {"evaluate", "out/model.safetensors", "--threads", "1"});
+  CHECK(by_file.at("loss") == now.at("loss"));
+}
+
+TEST_CASE("evaluate: what is private is told, and what was declared public is not") {
+  const Cli cli;
+  train(cli);
+  CHECK(cli({"evaluate", "out"}).err.find("private") != std::string::npos);
+  const Json open = printed(
+      cli, {"evaluate", "out", "--data",
+            "{kind: synthetic, rows: 10, test_rows: 10, dimensions: 4, test_is_public: true}"});
+  CHECK(open.at("private") == false);
+  const Json train_rows = printed(
+      cli, {"evaluate", "out", "--split", "train", "--data",
+            "{kind: synthetic, rows: 10, test_rows: 10, dimensions: 4, test_is_public: true}"});
+  CHECK(train_rows.at("private") == true);
+}
+
+TEST_CASE("predict: classes and probabilities, in every format the same") {
+  const Cli cli;
+  train(cli);
+  const Json json = printed(cli, {"predict", "out"});
+  CHECK(json.at("rows") == 20);
+  CHECK(json.at("classes") == Json({"0", "1"}));
+  REQUIRE(json.at("predictions").size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) {
+    const auto& p = json.at("probabilities")[i];
+    CHECK(std::abs(p[0].get<double>() + p[1].get<double>() - 1.0) < 1e-12);
+    CHECK(json.at("predictions")[i] == (p[1].get<double>() > p[0].get<double>() ? 1 : 0));
+  }
+  for (const char* name : {"p.csv", "p.npy", "p.jsonl"})
+    CHECK(cli({"predict", "out", "--out", name}).exit_code == 0);
+  std::istringstream csv(read_file(cli.out("p.csv"))), lines(read_file(cli.out("p.jsonl")));
+  std::string head, row, line;
+  std::getline(csv, head);
+  CHECK(head == "row,prediction,class,probability_0,probability_1");
+  const std::string npy = read_file(cli.out("p.npy"));
+  CHECK(npy.substr(1, 5) == "NUMPY");
+  CHECK(npy.find("'shape': (20, 2)") != std::string::npos);
+  CHECK((npy.size() - 20 * 2 * sizeof(double)) % 64 == 0);
+  for (std::size_t i = 0; i < 20; ++i) {
+    const double p = json.at("probabilities")[i][1].get<double>();
+    REQUIRE(std::getline(csv, row));
+    CHECK(std::stod(row.substr(row.rfind(',') + 1)) == p);
+    REQUIRE(std::getline(lines, line));
+    CHECK(Json::parse(line).at("probabilities")[1] == p);
+    double of_npy = 0.0;
+    std::memcpy(&of_npy, npy.data() + npy.size() - (20 - i) * 16 + 8, sizeof of_npy);
+    CHECK(of_npy == p);
+  }
+}
+
+TEST_CASE("predict: a regression gives values, from rows of a table") {
+  const Cli cli;
+  write_file(cli.out("train.csv"), "a,b,y\n1,0,2\n0,1,-1\n1,1,1\n2,1,3\n0,0,0\n3,1,5\n");
+  write_file(cli.out("section.yaml"), "kind: csv\ntrain: train.csv\ntarget: y\ntask: regression\n");
+  const Outcome run = cli.on_manifest(
+      "run", {"--set", "data={kind: csv, train: train.csv, target: y, task: regression}", "--set",
+              "model={kind: linear}", "--set", "seed=3", "--out", "out", "--quiet"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  const Json json = printed(cli, {"predict", "out", "--data", "section.yaml"});
+  REQUIRE(json.at("values").size() == 6);
+  CHECK(json.at("values")[0].is_number());
+  CHECK_FALSE(json.contains("predictions"));
+  const Json metrics = printed(cli, {"evaluate", "out", "--data", "section.yaml"});
+  double squares = 0.0;
+  const double truth[] = {2, -1, 1, 3, 0, 5};
+  for (std::size_t i = 0; i < 6; ++i)
+    squares += std::pow(json.at("values")[i].get<double>() - truth[i], 2) / 6;
+  CHECK_THAT(metrics.at("mse").get<double>(), WithinAbs(squares, 1e-6));
+  CHECK(metrics.at("split") == "train");
+  // The run itself has no test rows.
+  check_one_error_line(cli({"predict", "out"}), 2);
+}
+
+TEST_CASE("predict: what is wrong is one line, and no file is left") {
+  const Cli cli;
+  train(cli);
+  const auto refused = [&](Words words, int code, const std::string& part) {
+    words.insert(words.begin(), "predict");
+    const Outcome outcome = cli(words);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == code);
+    CHECK(outcome.out == "");
+    CHECK(line_count(outcome.err) == 1);
+    CHECK(outcome.err.find(part) != std::string::npos);
+  };
+  refused({"nowhere"}, 4, "nowhere");
+  refused({"out", "--out", "p.txt"}, 2, ".csv, .npy or .jsonl");
+  refused({"out", "--out", "no/such/folder/p.csv"}, 4, "no/such/folder");
+  refused({"out", "--data", "no.yaml"}, 4, "no.yaml");
+  refused({"out", "--data", "{kind: synthetik}"}, 2, "synthetic");
+  refused({"out", "--data", "{kind: synthetic, rows: 9, dimensions: 7}"}, 2, "features of 7");
+  refused({"out", "--data", "{kind: synthetic, rows: 9, dimensions: 4, transforms: [flatten]}"}, 2,
+          "transforms");
+  refused({"out", "--split", "both"}, 2, "train or test");
+  fs::copy(cli.out("out/model.safetensors"), cli.out("alone.safetensors"));
+  refused({"alone.safetensors"}, 2, "--data");
+  const std::string whole = read_file(cli.out("alone.safetensors"));
+  write_file(cli.out("alone.safetensors"), whole.substr(0, whole.size() - 3));
+  refused({"alone.safetensors"}, 4, "alone.safetensors");
+  write_file(cli.out("alone.safetensors"), "{}");
+  refused({"alone.safetensors"}, 4, "cut off");
+  CHECK_FALSE(fs::exists(cli.out("p.txt")));
+}
+
+TEST_CASE("predict: tampered preprocessing that no transform could have learnt is refused") {
+  const Cli cli;
+  train(cli);
+  std::string bytes = read_file(cli.out("out/model.safetensors"));
+  const std::size_t at = bytes.find("\\\"dimensions\\\":3");
+  REQUIRE(at != std::string::npos);
+  bytes[at + std::strlen("\\\"dimensions\\\":")] = '2';
+  write_file(cli.out("out/model.safetensors"), bytes);
+  const Outcome outcome = cli({"predict", "out"});
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 4);
+  CHECK(outcome.err.find("pca") != std::string::npos);
+}

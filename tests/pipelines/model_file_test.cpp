@@ -1,0 +1,212 @@
+// A saved model says how it is applied, and a file that lies is refused.
+#include "privgrad/pipeline/model_file.hpp"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/verify.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr const char* kManifest = R"(privgrad: 1
+name: small
+seed: 1
+data:
+  kind: synthetic
+  rows: 60
+  dimensions: 5
+  test_rows: 20
+  transforms: [standardize, {kind: pca, dimensions: 3}, {kind: scale_max_norm, to: 2}]
+model: {kind: mlp, hidden: [4]}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, accountant: zcdp}
+steps: 3
+)";
+
+/// The bytes of a file, apart.
+struct Parts {
+  Json header;
+  std::string data;
+
+  explicit Parts(const std::string& bytes) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof length);
+    header = Json::parse(bytes.substr(sizeof length, length));
+    data = bytes.substr(sizeof length + length);
+  }
+  std::string bytes() const { return with_header(header.dump()); }
+  std::string with_header(const std::string& text) const {
+    const std::uint64_t length = text.size();
+    std::string all(sizeof length, '\0');
+    std::memcpy(all.data(), &length, sizeof length);
+    return all + text + data;
+  }
+  Json& meta(const char* key) { return header["__metadata__"][key]; }
+};
+
+const std::string& model_bytes() {
+  static const std::string bytes = [] {
+    Experiment experiment(kManifest);
+    experiment.run();
+    return read_file(experiment.run_dir() / "model.safetensors");
+  }();
+  return bytes;
+}
+
+std::string refusal(const std::string& bytes) {
+  try {
+    core::parse_model_file(bytes, "m");
+  } catch (const IoError& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+std::string refusal(const std::function<void(Parts&)>& change) {
+  Parts parts(model_bytes());
+  change(parts);
+  return refusal(parts.bytes());
+}
+
+void check_refused(const std::string& said, const std::string& expected) {
+  INFO(said);
+  CHECK(said.rfind("m: ", 0) == 0);
+  CHECK(said.find(expected) != std::string::npos);
+  CHECK(said.find('\n') == std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("a saved model holds all that is between raw examples and outputs") {
+  Experiment experiment(kManifest);
+  experiment.run();
+  const core::ModelFile model = core::read_model_file(experiment.run_dir() / "model.safetensors");
+  CHECK(model.parameters == experiment.parameters());
+  CHECK(model.input.features == Shape{5});
+  CHECK(model.input.classes == 2);
+  CHECK(model.classes == std::vector<std::string>{"0", "1"});
+  CHECK(model.network.input.features == Shape{3});
+  CHECK(parameter_count(model.network) == experiment.plan().parameters);
+  CHECK(model.model.name == "privgrad.mlp:mlp");
+  CHECK(model.backend.name == "privgrad.cpu:cpu");
+  REQUIRE(model.preprocessing.size() == 3);
+  CHECK(model.preprocessing[0].component.name == "privgrad.standardize:standardize");
+  REQUIRE(model.preprocessing[1].fitted.values.size() == 2);
+  CHECK(model.preprocessing[1].fitted.values[0].name == "mean");
+  CHECK(model.preprocessing[1].fitted.values[1].shape == Shape{3, 5});
+  CHECK(model.metadata.at("date") == "2023-11-14T22:13:20Z");  // of SOURCE_DATE_EPOCH=1700000000
+  CHECK(model.metadata.at("statement").find("epsilon") != std::string::npos);
+}
+
+TEST_CASE("a run with preprocessing verifies, and not with another date or another network") {
+  Experiment experiment(kManifest);
+  experiment.run();
+  const auto problems = [&] {
+    return core::verify_run(core::RecordDirectory(experiment.run_dir()), house()).problems;
+  };
+  CHECK(problems().empty());
+  for (const char* file : {"statement.json", "summary.json", "ledger.jsonl", "model.safetensors"})
+    CHECK(read_file(experiment.run_dir() / file).find("2023-11-14T22:13:20Z") != std::string::npos);
+  Parts parts(model_bytes());
+  parts.meta("classes") = R"(["a","b"])";
+  write_file(experiment.run_dir() / "model.safetensors", parts.bytes());
+  const auto found = problems();
+  REQUIRE(found.size() == 2);  // the hash, and what it says
+  CHECK(found[1].find("'classes'") != std::string::npos);
+}
+
+TEST_CASE("a model file that is cut off anywhere is refused") {
+  const std::string& whole = model_bytes();
+  for (std::size_t size = 0; size < whole.size(); size += 7) {
+    const std::string said = refusal(whole.substr(0, size));
+    INFO(size);
+    CHECK(said.rfind("m: ", 0) == 0);
+  }
+  check_refused(refusal(whole + "x"), "belong to no tensor");
+}
+
+TEST_CASE("a model file whose header lies is refused") {
+  Parts whole(model_bytes());
+  check_refused(refusal(std::string(8, '\xff') + whole.data), "cut off");
+  check_refused(refusal(whole.with_header("[1,2]")), "no JSON object");
+  check_refused(refusal(whole.with_header("{\"a\":")), "no JSON");
+  check_refused(refusal(whole.with_header(std::string(5000, '['))), "nested too deep");
+  check_refused(refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
+  const char* weight = "layers.0.weight";
+  const char* mean = "preprocessing.0.mean";
+  check_refused(refusal([&](Parts& p) { p.header[weight]["dtype"] = "F16"; }), "'F16'");
+  check_refused(refusal([&](Parts& p) { p.header[weight]["dtype"] = "F64"; }), "need");
+  check_refused(refusal([&](Parts& p) { p.header[weight]["shape"] = {3, 4}; }), "there");
+  check_refused(refusal([&](Parts& p) { p.header[weight]["shape"] = {12, 0}; }), "extent of 0");
+  check_refused(refusal([&](Parts& p) {
+                  p.header[weight]["shape"] = {1u << 31, 1ull << 62};
+                }),
+                "too large");
+  check_refused(refusal([&](Parts& p) { p.header[weight]["shape"] = {-4, -3}; }), "whole number");
+  check_refused(refusal([&](Parts& p) {
+                  p.header[weight]["data_offsets"] = {0, 1ull << 60};
+                }),
+                "outside");
+  check_refused(refusal([&](Parts& p) { p.header["again"] = p.header[weight]; }), "overlap");
+  check_refused(refusal([&](Parts& p) { p.header.erase(weight); }), "gap");
+  check_refused(refusal([&](Parts& p) {
+                  p.header["other"] = p.header[mean];
+                  p.header.erase(mean);
+                }),
+                "'other'");
+  check_refused(refusal([&](Parts& p) {
+                  p.header["preprocessing.7.mean"] = p.header[mean];
+                  p.header.erase(mean);
+                }),
+                "'preprocessing.7.mean'");
+}
+
+TEST_CASE("a model file with numbers that are not finite is refused by the tensor's name") {
+  for (const char* name : {"layers.0.weight", "preprocessing.1.components"}) {
+    const std::string said = refusal([&](Parts& p) {
+      const auto begin = p.header[name]["data_offsets"][0].get<std::size_t>();
+      const auto end = p.header[name]["data_offsets"][1].get<std::size_t>();
+      for (std::size_t i = begin; i < end; ++i) p.data[i] = '\xff';
+    });
+    check_refused(said, std::string("'") + name + "' has a value that is not finite");
+  }
+}
+
+TEST_CASE(
+    "a model file that does not say what it is, or says what this version cannot, is refused") {
+  check_refused(refusal([](Parts& p) { p.meta("model_format") = "2"; }), "version 2");
+  check_refused(refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
+                "how it is applied");
+  check_refused(refusal([](Parts& p) { p.header.erase("__metadata__"); }), "no model of PrivGrad");
+  check_refused(refusal([](Parts& p) { p.meta("format") = "pt"; }), "no model of PrivGrad");
+  check_refused(refusal([](Parts& p) { p.meta("network") = "{}"; }), "network");
+  check_refused(refusal([](Parts& p) { p.meta("classes") = R"(["one"])"; }), "'classes'");
+  check_refused(refusal([](Parts& p) {
+                  p.meta("input") = R"({"features":[4294967296,4294967296],"classes":2})";
+                }),
+                "'input'");
+  check_refused(refusal([](Parts& p) { p.meta("preprocessing") = "[1]"; }), "'preprocessing'");
+  check_refused(refusal([](Parts& p) { p.meta("preprocessing") = std::string(500, '['); }),
+                "nested too deep");
+  check_refused(refusal([](Parts& p) {
+                  Json network = Json::parse(p.meta("network").get<std::string>());
+                  network["layers"][0]["units"] = 4294967295u;
+                  p.meta("network") = network.dump();
+                }),
+                "'layers.0.weight' is 4 x 3");
+}
+
+TEST_CASE("what the date is said to be is the environment's, or an error") {
+  ::setenv("SOURCE_DATE_EPOCH", "yesterday", 1);
+  Experiment experiment(kManifest);
+  CHECK_THROWS_WITH(experiment.run(), ContainsSubstring("SOURCE_DATE_EPOCH"));
+  CHECK(!std::filesystem::exists(experiment.run_dir()));
+  ::setenv("SOURCE_DATE_EPOCH", "1700000000", 1);
+}

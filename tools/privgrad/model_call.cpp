@@ -1,0 +1,176 @@
+#include "model_call.hpp"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/data_section.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/manifest/utf8.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "status_line.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using core::DataSection;
+
+constexpr int kMostModelThreads = 4096;
+
+fs::path model_file_of(const std::string& operand) {
+  std::error_code absent;
+  const fs::path path = operand;
+  if (!fs::is_directory(path, absent)) return path;
+  const fs::path file = path / "model.safetensors";
+  if (!fs::exists(file, absent)) {
+    throw IoError(operand + ": holds no model.safetensors; a run that was cut off has no model");
+  }
+  return file;
+}
+
+DataSection given_section(const std::string& text, const Catalog& catalog) {
+  const fs::path here = fs::current_path();
+  if (text.find_first_not_of(" \t\n") != text.npos &&
+      text[text.find_first_not_of(" \t\n")] == '{') {
+    return core::parse_data_section(text, "--data", here, catalog);
+  }
+  std::error_code absent;
+  if (!fs::exists(text, absent)) {
+    throw IoError(text +
+                  ": there is no such file; --data takes a file, or a section in braces: "
+                  "'{kind: csv, ...}'");
+  }
+  return core::parse_data_section(core::read_yaml_file(text), text,
+                                  fs::absolute(text).parent_path(), catalog);
+}
+
+DataSection section_of_run(const fs::path& model, const Catalog& catalog) {
+  const fs::path folder = fs::absolute(model).parent_path();
+  std::error_code absent;
+  if (!fs::exists(folder / "manifest.yaml", absent)) {
+    throw UsageError(model.string() +
+                     ": lies in no run directory, whose test rows could be taken; say which rows "
+                     "with --data");
+  }
+  return core::parse_data_section(core::read_yaml_file(folder / "manifest.yaml"),
+                                  folder / "manifest.yaml", folder, catalog);
+}
+
+/// A section with transforms is the manifest's; the model brings its own, which must be these.
+void check_transforms(const DataSection& section, const core::ModelFile& file) {
+  if (section.transforms.empty()) return;
+  bool are_same = section.transforms.size() == file.preprocessing.size();
+  for (std::size_t i = 0; are_same && i < section.transforms.size(); ++i) {
+    const core::SavedComponent& own = file.preprocessing[i].component;
+    are_same = section.transforms[i].component->full_name() == own.name &&
+               core::value_to_json(section.transforms[i].params.value()) ==
+                   core::value_to_json(own.params);
+  }
+  if (are_same) return;
+  throw core::ManifestError(
+      {section.transforms.front().position +
+       ": error: data.transforms: are not those of the model, which brings what it was trained "
+       "with; leave them out"});
+}
+
+void check_classes(const DataInfo& info, const core::ModelFile& file) {
+  if (info.class_names.empty()) return;
+  for (std::size_t i = 0; i < info.class_names.size(); ++i) {
+    const std::string name = core::shown_line(info.class_names[i]);
+    if (i < file.classes.size() && name == file.classes[i]) continue;
+    throw ConfigError("class " + std::to_string(i) + " of the examples is '" + name +
+                      "', that of the model '" +
+                      (i < file.classes.size() ? file.classes[i] : std::string()) + "'");
+  }
+}
+
+/// --split, or the test rows where there are any, or all.
+Split split_of(const Arguments& arguments, const DataInfo& info) {
+  if (!arguments.has("split")) {
+    if (info.test_rows == 0 && !arguments.has("data")) {
+      throw ConfigError(
+          "the run has no test rows; --split train takes its training rows, --data others");
+    }
+    return info.test_rows > 0 ? Split::test : Split::train;
+  }
+  const std::string& name = arguments.text("split");
+  if (name != "train" && name != "test")
+    throw UsageError("--split is '" + name + "', expected train or test");
+  if (name == "test" && info.test_rows == 0) throw ConfigError("there are no test rows");
+  return name == "test" ? Split::test : Split::train;
+}
+
+}  // namespace
+
+std::vector<Option> model_call_options() {
+  return {{.name = "data",
+           .value = "SECTION",
+           .doc = "The rows: a manifest's section data, in braces ('{kind: csv, train: new.csv}') "
+                  "or a file that holds one. Default: the test rows of the run."},
+          {.name = "split",
+           .value = "SPLIT",
+           .doc = "Which rows of it: train or test. Default: test where there are test rows, "
+                  "else train."},
+          {.name = "threads",
+           .value = "N",
+           .doc = "Threads to use; every number gives the same result. Default: all cores."},
+          {.name = "json", .value = "", .doc = "Print the result as JSON."},
+          plugin_dir_option(),
+          quiet_option()};
+}
+
+ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog) {
+  ModelCall call;
+  const int threads = arguments.has("threads")
+                          ? whole_number("threads", arguments.text("threads"), 1, kMostModelThreads)
+                          : core::available_threads();
+  call.file = model_file_of(arguments.operand(0));
+  core::ModelFile file = core::read_model_file(call.file);
+  call.executor = core::make_executor(threads);
+  call.model = std::make_unique<core::TrainedModel>(std::move(file), call.file.string(), catalog,
+                                                    *call.executor);
+  const DataSection section = arguments.has("data") ? given_section(arguments.text("data"), catalog)
+                                                    : section_of_run(call.file, catalog);
+  check_transforms(section, call.model->file());
+  const auto source = section.data.make<DataSource>();
+  section.data.with_position([&] {
+    const DataInfo info = source->info();
+    call.model->check_examples(info.shape);
+    check_classes(info, call.model->file());
+    const Split split = split_of(arguments, info);
+    call.split = split == Split::test ? "test" : "train";
+    call.is_private = split == Split::train || !section.test_is_public;
+    call.rows = source->read(split);
+  });
+  return call;
+}
+
+core::Predictions predict_rows(const ModelCall& call, bool quiet) {
+  StatusLine status(quiet);
+  const std::string all = std::to_string(call.rows.rows());
+  return call.model->predict(call.rows, [&](std::size_t done) {
+    if (!quiet && status.rewrites() && status.is_due())
+      status.rewrite(std::to_string(done) + " of " + all + " rows");
+  });
+}
+
+nlohmann::json model_call_json(const ModelCall& call) {
+  return {{"model", core::shown_line(call.file.string())},
+          {"split", call.split},
+          {"private", call.is_private}};
+}
+
+void tell_if_private(const ModelCall& call, const std::string& what) {
+  if (!call.is_private) return;
+  complain("note", what + " of " + (call.split == "test" ? "test rows" : "rows") +
+                       " that nobody declared public: they are private, and no epsilon covers "
+                       "them");
+}
+
+}  // namespace privgrad::tool
