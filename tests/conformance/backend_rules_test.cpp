@@ -187,6 +187,47 @@ struct AddsParameters final : LinearProgram {
   }
 };
 
+/// Probabilities instead of what the loss is of.
+struct GivesProbabilities final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  using LinearProgram::outputs;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    LinearProgram::outputs(features, rows, out);
+    for (float& value : out) value = 1.0f / (1.0f + std::exp(-value));
+  }
+};
+/// Normalises over the batch.
+struct CentresOutputs final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  using LinearProgram::outputs;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    LinearProgram::outputs(features, rows, out);
+    if (rows > 100) out[0] += 1e-4f;
+  }
+};
+struct SpreadsWhatIsNoNumber final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  using LinearProgram::outputs;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    LinearProgram::outputs(features, rows, out);
+    for (const float value : features) {
+      if (std::isnan(value)) out[0] = 0.0f;
+    }
+  }
+};
+struct WritesOutputsBeside final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  using LinearProgram::outputs;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    LinearProgram::outputs(features, rows, out);
+    out.data()[out.size()] = 0.0f;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("each rule of backends and programs can fail") {
@@ -208,6 +249,10 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"extreme_numbers_do_not_fail", "overflow", findings<RefusesExtremes>()},
        {"losses_are_as_defined", "by definition it is", findings<SquareWithoutHalf>()},
        {"losses_are_as_defined", "count as correct", findings<CountsTheWrong>()},
+       {"outputs_are_what_the_loss_is_of", "evaluate() says", findings<GivesProbabilities>()},
+       {"outputs_are_what_the_loss_is_of", "wrote beside", findings<WritesOutputsBeside>()},
+       {"outputs_depend_on_their_example_alone", "alone differ", findings<CentresOutputs>()},
+       {"outputs_depend_on_their_example_alone", "no number", findings<SpreadsWhatIsNoNumber>()},
        {"results_do_not_depend_on_threads", "depend on the threads", findings<SumsInAnyOrder>()},
        {"programs_run_concurrently", "differ", findings<ThreadBound>()},
        {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},

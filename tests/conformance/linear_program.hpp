@@ -8,7 +8,7 @@
 
 /// One dense layer and any loss, row by row in double: small enough to be seen to be right, and
 /// open to derived classes that get one thing wrong.
-class LinearProgram : public privgrad::Program {
+class LinearProgram : public privgrad::Program, public privgrad::Outputs {
  public:
   explicit LinearProgram(privgrad::Network network)
       : network_(std::move(network)),
@@ -31,6 +31,16 @@ class LinearProgram : public privgrad::Program {
       sum.correct += correct(output, batch.targets[row]) ? 1 : 0;
     }
     return sum;
+  }
+
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    const std::vector<float> targets(rows);
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::vector<double> output = outputs(privgrad::Batch{features, targets}, row);
+      for (std::size_t i = 0; i < outputs_; ++i)
+        out[row * outputs_ + i] = static_cast<float>(output[i]);
+    }
   }
 
  protected:

@@ -33,7 +33,8 @@ PublicFacts facts_of(const Plan& plan) {
                     .rows_chosen_by_value = setting.info.rows_chosen_by_value,
                     .shard_sizes = {},
                     .order_key = plan.order_key,
-                    .account = plan.account};
+                    .account = plan.account,
+                    .weights = setting.weights};
   if (plan.federated) {
     for (const ClientPlan& client : plan.federated->clients)
       facts.shard_sizes.push_back(client.plan->dataset_size);
@@ -50,17 +51,19 @@ Json to_json(const AccountFacts& account) {
 }
 
 Json to_json(const PublicFacts& facts) {
-  return {{"facts", 1},
-          {"features", facts.shape.features},
-          {"classes", facts.shape.classes},
-          {"dataset_size", facts.dataset_size},
-          {"has_test_rows", facts.has_test_rows},
-          {"unaccounted", facts.unaccounted},
-          {"first_rows_only", facts.first_rows_only},
-          {"rows_chosen_by_value", facts.rows_chosen_by_value},
-          {"shard_sizes", facts.shard_sizes},
-          {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
-          {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+  Json json{{"facts", 1},
+            {"features", facts.shape.features},
+            {"classes", facts.shape.classes},
+            {"dataset_size", facts.dataset_size},
+            {"has_test_rows", facts.has_test_rows},
+            {"unaccounted", facts.unaccounted},
+            {"first_rows_only", facts.first_rows_only},
+            {"rows_chosen_by_value", facts.rows_chosen_by_value},
+            {"shard_sizes", facts.shard_sizes},
+            {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
+            {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+  if (facts.weights) json["weights"] = to_json(*facts.weights);
+  return json;
 }
 
 PublicFacts facts_from_json(std::string_view text) {
@@ -87,6 +90,7 @@ PublicFacts facts_from_json(std::string_view text) {
                        .target_epsilon = account.at("target_epsilon"),
                        .target_delta = account.at("target_delta")};
     }
+    if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
     // What is written back is what was read: no number was taken for one of another type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
     check_sizes(facts);

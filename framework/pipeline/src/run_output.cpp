@@ -135,7 +135,7 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters, c
   if (plan_.noise_adapts) write_schedules(result);
   write_atomically(
       options_.directory / "model.safetensors",
-      to_safetensors(plan_.setting->network, parameters,
+      to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters),
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
@@ -177,7 +177,7 @@ DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, 
   data = read_rows(manifest, *plan.setting);
   DataCommitment made;
   if (!manifest.noise_off) made = commit(manifest, data.train, options.state);
-  apply_transforms(manifest, data);
+  apply_transforms(manifest, *plan.setting, data, options.threads);
   return made;
 }
 
@@ -222,6 +222,8 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
       {"unaccounted", Json(unaccounted_names(plan)).dump()},
       {"statement", statement.at("short").get<std::string>()}};
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
+  if (plan.account) metadata["account"] = plan.account->opened;
+  if (plan.setting->weights) metadata["initial_weights"] = plan.setting->weights->sha256;
   return metadata;
 }
 

@@ -43,6 +43,9 @@ class RunOutput {
   void report(Progress progress, const nlohmann::json& more, const RunData& data,
               const Workbench& bench, Executor& executor);
 
+  /// What may be measured of the parameters on the bench.
+  Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
+
   const Metrics& last_metrics() const { return last_metrics_; }
 
   /// How a run that came to its end has ended: as diverged if a loss of its last model that may be
@@ -59,7 +62,6 @@ class RunOutput {
  private:
   void write_statement(const nlohmann::json& statement) const;
   void write_schedules(const Outcome& outcome) const;
-  Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
   void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
   nlohmann::json summary(const RunResult& result) const;

@@ -367,7 +367,8 @@ class Verifier {
       problem(name + ": its metadata says '" + key +
               "' otherwise than the plan and the ledgers, derived again");
     }
-    if (directory_.size(name) != sizeof length + length + sizeof(float) * plan_->parameters)
+    const std::size_t parameters = plan_->parameters + plan_->setting->frozen_parameters;
+    if (directory_.size(name) != sizeof length + length + sizeof(float) * parameters)
       problem(name + ": does not hold as many parameters as the plan has");
   }
 

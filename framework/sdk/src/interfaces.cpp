@@ -51,6 +51,7 @@ Model::~Model() = default;
 LinearDescent::~LinearDescent() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
+Outputs::~Outputs() = default;
 Partition::~Partition() = default;
 Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;

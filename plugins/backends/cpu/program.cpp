@@ -155,21 +155,36 @@ class CpuProgram::EvaluationPass {
 Evaluation CpuProgram::evaluate(const Batch& batch) const {
   check(batch);
   Evaluation evaluation;
-  if (batch.rows() == 0) return evaluation;
+  for_each_output(batch, [&](std::size_t row, std::span<const float> output) {
+    const Judgement judgement = judge(network_, output, batch.targets[row]);
+    evaluation.loss += judgement.loss;
+    evaluation.correct += judgement.correct ? 1 : 0;
+  });
+  return evaluation;
+}
+
+void CpuProgram::outputs(std::span<const float> features, std::size_t rows,
+                         std::span<float> outputs) const {
+  check_size("the memory for outputs", outputs.size(), rows * outputs_);
+  const std::vector<float> targets(rows);  // a forward pass reads none
+  const Batch batch{features, targets};
+  check(batch);
+  for_each_output(batch, [&](std::size_t row, std::span<const float> output) {
+    std::copy(output.begin(), output.end(),
+              outputs.begin() + static_cast<std::ptrdiff_t>(row * outputs_));
+  });
+}
+
+template <class Body>
+void CpuProgram::for_each_output(const Batch& batch, const Body& body) const {
+  if (batch.rows() == 0) return;
   prepare();
   const EvaluationPass pass(*this);
   for (std::size_t first = 0; first < batch.rows(); first += evaluation_rows_) {
     const std::size_t count = block_end(first, batch.rows(), evaluation_rows_) - first;
-    const Batch examples = part(batch, inputs_, first, count);
-    const float* outputs = engine_->forward(examples, *pass);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Judgement judgement =
-          judge(network_, {outputs + i * outputs_, outputs_}, examples.targets[i]);
-      evaluation.loss += judgement.loss;
-      evaluation.correct += judgement.correct ? 1 : 0;
-    }
+    const float* outputs = engine_->forward(part(batch, inputs_, first, count), *pass);
+    for (std::size_t i = 0; i < count; ++i) body(first + i, {outputs + i * outputs_, outputs_});
   }
-  return evaluation;
 }
 
 std::unique_ptr<ExactClipping::Pass> CpuProgram::make_pass(std::size_t most_rows) const {

@@ -19,11 +19,14 @@ namespace privgrad::cpu {
 /// gradient_rows() is the reference: a block of examples forwards, then backwards, then each
 /// example's gradient into its row, on the calling thread.
 ///
-/// ExactClipping and evaluate() are the fast way (ExactEngine), on all threads.
+/// ExactClipping, evaluate() and outputs() are the fast way (ExactEngine), on all threads.
 ///
 /// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
 /// rows, norms and losses, and touch no other example.
-class CpuProgram final : public Program, public ExactClipping, public ReproducibleRows {
+class CpuProgram final : public Program,
+                         public ExactClipping,
+                         public ReproducibleRows,
+                         public Outputs {
  public:
   /// \throws ConfigError naming what cannot be executed here.
   CpuProgram(Network network, Executor& executor);
@@ -32,6 +35,8 @@ class CpuProgram final : public Program, public ExactClipping, public Reproducib
   void load_parameters(std::span<const float> parameters) override;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch& batch) const override;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> outputs) const override;
 
   std::size_t groups() const override { return engine_->groups(); }
   std::size_t pass_rows() const override { return engine_->pass_rows(); }
@@ -55,6 +60,9 @@ class CpuProgram final : public Program, public ExactClipping, public Reproducib
   /// Memory for the evaluation of evaluation_rows_ examples, lent to one call at a time.
   class EvaluationPass;
 
+  /// Calls body(row, its outputs) for each row of a batch, in order.
+  template <class Body>
+  void for_each_output(const Batch& batch, const Body& body) const;
   void check(const Batch& batch) const;
   void prepare() const;
   void forward(const Batch& batch, Block& block) const;

@@ -61,6 +61,24 @@ class PRIVGRAD_API ReproducibleRows {
   virtual ~ReproducibleRows();
 };
 
+/// Optional ability of a program, found with dynamic_cast: what the last layer gives for examples,
+/// before any loss. A trained model is applied by it; a program without it can be trained, and
+/// evaluated, and nothing else. The conformance suite tests it.
+///
+/// Privacy: as Program.
+/// Threads: may run concurrently.
+class PRIVGRAD_API Outputs {
+ public:
+  virtual ~Outputs();
+
+  /// \param features  float32, [rows, features...]. What is not finite makes its own row's outputs
+  ///   anything at all, and touches no other.
+  /// \param outputs  out: float32, [rows, output_count(network)]. A row is a function of its example
+  ///   and of the parameters alone, bit for bit, at any place among any other rows.
+  virtual void outputs(std::span<const float> features, std::size_t rows,
+                       std::span<float> outputs) const = 0;
+};
+
 /// The squared length of a vector of whole numbers, high * 2^64 + low: exact.
 struct SquaredLength {
   std::uint64_t high = 0, low = 0;

@@ -413,6 +413,73 @@ void require_own_parameters(const Network& network, const ProgramMaker& make) {
           "in " + text_of(network) + ", a program depends on the parameters it had before");
 }
 
+// ---- the ability to give outputs (Outputs)
+
+const Outputs& outputs_ability(const Program& program) {
+  const auto* found = dynamic_cast<const Outputs*>(&program);
+  if (found == nullptr) throw NotChecked{"it does not give outputs (Outputs)"};
+  return *found;
+}
+
+/// The outputs of some examples, in memory with a number on each side that must stay.
+std::vector<float> outputs_of(const Program& program, const Network& network,
+                              std::span<const float> features, std::size_t rows) {
+  constexpr float kGuard = 12345.0f;
+  const std::size_t size = rows * output_count(network);
+  std::vector<float> memory(size + 2, kGuard);
+  const auto inner = std::span(memory).subspan(1, size);
+  std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+  outputs_ability(program).outputs(features, rows, inner);
+  require(memory.front() == kGuard && memory.back() == kGuard,
+          "in " + text_of(network) + ", outputs() wrote beside its memory");
+  return {inner.begin(), inner.end()};
+}
+
+/// What is predicted is what the loss was about.
+void require_outputs_of_the_loss(Program& program, const Network& network) {
+  const Examples examples = examples_for(network, 70);
+  program.load_parameters(parameters_for(network));
+  const std::vector<float> given = outputs_of(program, network, examples.features, examples.rows());
+  const std::size_t width = output_count(network);
+  Evaluation sum;
+  for (std::size_t row = 0; row < examples.rows(); ++row) {
+    const auto begin = given.begin() + static_cast<std::ptrdiff_t>(row * width);
+    const Values output(begin, begin + static_cast<std::ptrdiff_t>(width));
+    const auto target = static_cast<double>(examples.targets[row]);
+    sum.loss += loss_of(network, output, target);
+    sum.correct += is_correct(network, output, target) ? 1 : 0;
+  }
+  const Evaluation evaluation = program.evaluate(examples.all());
+  require(close(sum.loss, evaluation.loss, 1e-4) && sum.correct == evaluation.correct,
+          "in " + text_of(network) + ", the loss of outputs() is " + format_number(sum.loss) +
+              " with " + std::to_string(sum.correct) + " correct examples, evaluate() says " +
+              format_number(evaluation.loss) + " and " + std::to_string(evaluation.correct));
+}
+
+void require_independent_outputs(Program& program, const Network& network) {
+  Examples examples = examples_for(network, 300);
+  program.load_parameters(parameters_for(network));
+  const std::size_t width = output_count(network);
+  const std::vector<float> all = outputs_of(program, network, examples.features, examples.rows());
+  const auto alone = [&](std::size_t row) {
+    return outputs_of(program, network, examples.one(row).features, 1);
+  };
+  for (const std::size_t row : {std::size_t{0}, std::size_t{5}, std::size_t{299}}) {
+    require(same_bits(row_of(all, row, width), alone(row)),
+            "in " + text_of(network) +
+                ", the outputs of an example alone differ from those among " + "300");
+  }
+  for (std::size_t i = 0; i < examples.row_size; ++i)
+    examples.features[examples.row_size + i] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> beside =
+      outputs_of(program, network, examples.features, examples.rows());
+  for (const std::size_t row : {std::size_t{0}, std::size_t{2}, std::size_t{299}}) {
+    require(
+        same_bits(row_of(all, row, width), row_of(beside, row, width)),
+        "in " + text_of(network) + ", an example that is no number changed the outputs of another");
+  }
+}
+
 }  // namespace
 
 void check_program(Checker& checker, const std::vector<Network>& networks,
@@ -447,6 +514,8 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
   } else {
     checker.skip("losses_are_as_defined", "its layers are its own");
   }
+  each("outputs_are_what_the_loss_is_of", require_outputs_of_the_loss);
+  each("outputs_depend_on_their_example_alone", require_independent_outputs);
   checker.rule("results_do_not_depend_on_threads", [&] {
     for (const Network& network : networks) require_same_on_every_executor(network, make);
   });
