@@ -87,6 +87,28 @@ std::string schedules_section(const core::Plan& plan) {
   return section("schedules", table) + adaptive_text(plan) + influence_text(plan);
 }
 
+std::string in_a_row(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+/// What the model begins from, tensor by tensor, and what of it stays as it is.
+void add_weights(const core::Plan& plan, Table& table) {
+  const core::Setting& setting = *plan.setting;
+  if (!setting.weights) return;
+  const core::WeightsFacts& weights = *setting.weights;
+  if (setting.frozen_parameters > 0) {
+    table.add({"frozen parameters",
+               std::to_string(setting.frozen_parameters) + ": no gradients, no noise, no cost"});
+  }
+  table.add({"begins from", plan.manifest->weights->file.string()});
+  table.add({"  from the file", in_a_row(weights.loaded)});
+  if (!weights.begun_anew.empty()) table.add({"  begun anew", in_a_row(weights.begun_anew)});
+  if (weights.unused > 0)
+    table.add({"  not used", std::to_string(weights.unused) + " tensor(s) of the file"});
+}
+
 std::string training_section(const core::Plan& plan) {
   const core::Manifest& manifest = *plan.manifest;
   std::string steps = std::to_string(plan.steps());
@@ -96,6 +118,7 @@ std::string training_section(const core::Plan& plan) {
   }
   Table table({Align::left, Align::left});
   table.add({"parameters (d)", std::to_string(plan.parameters)});
+  add_weights(plan, table);
   table.add({"examples (N)", std::to_string(plan.dataset_size)});
   table.add({"steps", steps});
   for (const core::PlannedAuto& chosen : plan.auto_values)

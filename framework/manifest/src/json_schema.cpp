@@ -162,12 +162,23 @@ class Builder {
     schema["description"] = info.summary;
     schema["properties"]["kind"] = {{"enum", ids}, {"description", info.summary}};
     schema["required"].push_back("kind");
-    for (const Section* beside : {&data_section(), &aggregator_section()}) {
+    for (const Section* beside : {&data_section(), &aggregator_section(), &model_section()}) {
       if (slot.key != beside->key) continue;
       const Json own = section(*beside);
       schema["properties"].update(own["properties"]);
     }
+    if (slot.key == model_section().key) add_tensor_names(schema);
     return schema;
+  }
+
+  /// A member whose own members have any names, which no declaration of parameters can say.
+  static void add_tensor_names(Json& schema) {
+    schema["properties"]["weights"]["properties"]["map"] = {
+        {"type", "object"},
+        {"additionalProperties", {{"type", {"string", "null"}}}},
+        {"description",
+         "What the file calls tensors that it calls otherwise: {NAME IN THE MODEL: NAME IN THE "
+         "FILE}; null: the tensor begins as the model says."}};
   }
 
   const Catalog& catalog_;

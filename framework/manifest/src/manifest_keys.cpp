@@ -117,11 +117,30 @@ const Section& root_section() {
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),
-          param::text(
-              "output",
-              "Which model is kept: last, after all steps, or random_iterate, the one before "
-              "a step that is drawn uniformly at the start.")
-              .one_of({"last", "random_iterate"})
+          param::object(
+              "augmentation",
+              "Altered copies of each example, an image: a step takes the mean of their gradients "
+              "for the gradient of the example, before it is clipped, so that they cost nothing.",
+              {param::integer("copies", "Copies of each example in a step, each altered anew.")
+                   .at_least(1)
+                   .at_most(1024),
+               param::list("kinds",
+                           "flip: mirrored left to right or not, with equal probability; crop: "
+                           "moved by up to 4 places each way, with zeros behind.",
+                           param::text("kind", "").one_of({"flip", "crop"}))
+                   .at_least_items(1)})
+              .optional(),
+          param::real("ema_decay",
+                      "Keeps an exponential moving average of the parameters and measures it "
+                      "beside the last ones, free of cost: after step t it is d average + (1 - d) "
+                      "parameters, with d the lesser of ema_decay and (1 + t) / (10 + t).")
+              .above(0)
+              .below(1)
+              .optional(),
+          param::text("output",
+                      "Which model is kept: last, after all steps; random_iterate, the one before "
+                      "a step that is drawn uniformly at the start; or ema, the moving average.")
+              .one_of({"last", "random_iterate", "ema"})
               .defaults_to("last"),
       },
       {
@@ -158,6 +177,34 @@ const Section& data_section() {
               .defaults_to(false),
       },
       {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
+  return section;
+}
+
+const Section& model_section() {
+  static const Section section{
+      "model",
+      "What is trained.",
+      {
+          param::object(
+              "weights",
+              "Trained parameters that the model begins from, by the names of its tensors "
+              "(layers.0.weight, ...); what the file lacks begins as the model says.",
+              {param::path("file", "A safetensors file of F32, F16 or BF16 numbers."),
+               param::boolean("public",
+                              "Declares that the weights saw none of the private examples of this "
+                              "run without a charge. Otherwise they are listed as unaccounted.")
+                   .defaults_to(false)})
+              .optional(),
+          param::list("train",
+                      "Layers that are trained, by the names of their tensors, with * for any "
+                      "characters; last: the last layer that has parameters. All others are "
+                      "frozen: they have no gradients, no noise and no cost. By default all are "
+                      "trained.",
+                      param::text("layer", "last, layers.4, layers.4.*, ..."))
+              .at_least_items(1)
+              .optional(),
+      },
+      {}};
   return section;
 }
 

@@ -32,6 +32,7 @@ struct Section {
 
 const Section& root_section();
 const Section& data_section();        ///< Besides the parameters of the data source.
+const Section& model_section();       ///< Besides the parameters of the model.
 const Section& aggregator_section();  ///< Besides the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();

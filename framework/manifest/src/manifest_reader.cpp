@@ -90,7 +90,24 @@ void ManifestReader::read_root(Manifest& manifest) {
     manifest.microbatch_size = static_cast<std::size_t>(params.integer("microbatch_size"));
   keep(manifest.resolved, params, {"microbatch_size"});
   manifest.random_iterate = params.text("output") == "random_iterate";
-  keep(manifest.resolved, params, {"output"});
+  manifest.keeps_average = params.text("output") == "ema";
+  if (params.has("augmentation")) {
+    const Params given = params.object("augmentation");
+    const std::vector<std::string> kinds = given.texts("kinds");
+    const auto has = [&](const char* kind) {
+      return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+    };
+    manifest.augmentation = {.copies = static_cast<std::size_t>(given.integer("copies")),
+                             .flip = has("flip"),
+                             .crop = has("crop")};
+  }
+  keep(manifest.resolved, params, {"augmentation"});
+  if (params.has("ema_decay")) manifest.ema_decay = params.real("ema_decay");
+  if (manifest.keeps_average && !manifest.ema_decay) {
+    problems_.add(root_.find("output")->mark, "output",
+                  "is ema, but there is no moving average; give ema_decay");
+  }
+  keep(manifest.resolved, params, {"ema_decay", "output"});
   // `data` comes first and has its own reader.
   manifest.resolved.set("data", Value());
   ComponentUse* uses[] = {nullptr,
@@ -102,9 +119,10 @@ void ManifestReader::read_root(Manifest& manifest) {
                           &manifest.optimizer};
   for (std::size_t i = 1; i < std::size(uses); ++i) {
     const Slot& slot = root_section().slots[i];
-    manifest.resolved.set(slot.key, uses[i] == &manifest.aggregator
-                                        ? read_aggregator(manifest, slot)
-                                        : read_slot(slot, "", root_, *uses[i]));
+    manifest.resolved.set(slot.key,
+                          uses[i] == &manifest.aggregator ? read_aggregator(manifest, slot)
+                          : uses[i] == &manifest.model    ? read_model(manifest, slot)
+                                                          : read_slot(slot, "", root_, *uses[i]));
   }
 }
 

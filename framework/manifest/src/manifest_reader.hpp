@@ -52,6 +52,9 @@ class ManifestReader {
   /// What the progress line counts.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
+  /// With the keys that the core reads for every model: manifest_model.cpp.
+  Value read_model(Manifest& manifest, const Slot& slot);
+  void read_tensor_names(const Value& given, WeightsUse& use);
   /// With the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
   /// What a release must not have, as far as the manifest alone shows it.

@@ -222,7 +222,7 @@ class Comparison {
     const bool fitted = std::any_of(statistics.begin(), statistics.end(), [](Statistic statistic) {
       return statistic == Statistic::unaccounted || statistic == Statistic::declared_public;
     });
-    if (fitted || statistics.empty()) return;
+    if (fitted || (statistics.empty() && plan_.setting->frozen_layers == 0)) return;
     const std::size_t width = here.row_size();
     std::vector<float> one(width), other(width), target(1);
     for (std::uint32_t row = 0; row + 1 < here.rows(); ++row) {

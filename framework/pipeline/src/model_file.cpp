@@ -47,9 +47,8 @@ Json preprocessing_json(const Plan& plan) {
 
 /// Whether a tensor is "preprocessing.N.NAME", and of which N.
 std::optional<std::size_t> transform_of(std::string_view name) {
-  constexpr std::string_view kBegin = "preprocessing.";
-  if (!name.starts_with(kBegin)) return std::nullopt;
-  name.remove_prefix(kBegin.size());
+    if (!name.starts_with(kFittedPrefix)) return std::nullopt;
+  name.remove_prefix(kFittedPrefix.size());
   const std::string digits(name.substr(0, name.find('.')));
   if (digits.empty() || digits.size() > 4 ||
       !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
@@ -220,7 +219,7 @@ class Reader {
     for (const auto& [name, entry] : header_.tensors) by_place.emplace(entry.begin, name);
     for (const auto& [place, name] : by_place) {
       const auto number = transform_of(name);
-      if (!number || !header_.tensors.at(name).is_double) continue;
+      if (!number || header_.tensors.at(name).type != TensorType::f64) continue;
       const TensorEntry& entry = header_.tensors.at(name);
       FittedTransform& fitted = transforms.at(*number).fitted;
       if (!fitted.is_known)
@@ -254,7 +253,7 @@ std::map<std::string, std::string> model_description(const Plan& plan) {
           {"input", input.dump()},
           {"classes", Json(class_names(info.shape, info.class_names)).dump()},
           {"preprocessing", preprocessing_json(plan).dump()},
-          {"network", to_json(plan.setting->network).dump()},
+          {"network", to_json(plan.setting->whole).dump()},
           {"model", component_json(manifest.model).dump()},
           {"backend", component_json(manifest.backend).dump()}};
 }
@@ -264,9 +263,9 @@ void check_tensors(const TensorHeader& header, const Network& network, std::size
   for (const ParameterBlock& block : parameter_blocks(network)) {
     const auto found = header.tensors.find(block.name);
     if (found == header.tensors.end()) throw IoError("it has no tensor '" + block.name + "'");
-    if (found->second.is_double || found->second.shape != block.shape) {
+    if (found->second.type != TensorType::f32 || found->second.shape != block.shape) {
       throw IoError("its tensor '" + block.name + "' is " + privgrad::to_text(found->second.shape) +
-                    (found->second.is_double ? " of F64" : "") + ", its network has " +
+                    (found->second.type == TensorType::f32 ? "" : " of another type") + ", its network has " +
                     privgrad::to_text(block.shape) + " of F32 there");
     }
     expected.insert(block.name);
@@ -278,8 +277,10 @@ void check_tensors(const TensorHeader& header, const Network& network, std::size
       throw IoError("it has a tensor '" + shown_line(name.substr(0, 80)) +
                     "', which neither its network nor its preprocessing has");
     }
-    if (!entry.is_double)
+    if (entry.type != TensorType::f64)
       throw IoError("its tensor '" + shown_line(name.substr(0, 80)) + "' is not F64");
+    if (entry.begin == entry.end)
+      throw IoError("its tensor '" + shown_line(name.substr(0, 80)) + "' holds no number");
   }
 }
 

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <utility>
 
-#include "apply_transform.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {
@@ -90,7 +89,7 @@ RunData raw_data(const Plan& plan) {
 
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change) {
   RunData data{.train = with_last_row(raw.train, change), .test = raw.test};
-  for (const ComponentUse& use : plan.manifest->transforms) apply_transform(use, data);
+  apply_transforms(*plan.manifest, *plan.setting, data);
   return data;
 }
 

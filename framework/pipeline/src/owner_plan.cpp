@@ -63,6 +63,14 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const RandomKey key = order_key(manifest, *setting, owner);
   const Components made = make_components(manifest, setting->groups);
 
+  if (manifest.augmentation && made.differences != nullptr) {
+    throw error_at(manifest, "augmentation",
+                   "alters examples anew in each step, and aggregator " +
+                       manifest.aggregator.name() +
+                       " takes differences between the gradients of two steps; use another "
+                       "aggregator");
+  }
+
   // ---- how many steps, and by which schedules
   StepCount count = plan_step_count(manifest, *setting, owner, made);
   const std::uint64_t steps = count.facts.steps;

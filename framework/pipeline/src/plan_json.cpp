@@ -105,6 +105,12 @@ nlohmann::json to_json(const Plan& plan) {
     for (const PlannedAuto& chosen : plan.auto_values)
       json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
   }
+  if (plan.setting->weights) {
+    json["initial_weights"] = to_json(*plan.setting->weights);
+    json["initial_weights"]["is"] = to_text(claim_of(manifest, *plan.setting->weights));
+  }
+  if (plan.setting->frozen_parameters > 0)
+    json["frozen_parameters"] = plan.setting->frozen_parameters;
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);

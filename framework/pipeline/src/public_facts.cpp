@@ -34,7 +34,8 @@ PublicFacts facts_of(const Plan& plan) {
                     .class_names = setting.info.class_names,
                     .shard_sizes = {},
                     .order_key = plan.order_key,
-                    .account = plan.account};
+                    .account = plan.account,
+                    .weights = setting.weights};
   if (plan.federated) {
     for (const ClientPlan& client : plan.federated->clients)
       facts.shard_sizes.push_back(client.plan->dataset_size);
@@ -63,6 +64,7 @@ Json to_json(const PublicFacts& facts) {
             {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
             {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
   if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
+  if (facts.weights) json["weights"] = to_json(*facts.weights);
   return json;
 }
 
@@ -94,6 +96,7 @@ PublicFacts facts_from_json(std::string_view text) {
                        .target_epsilon = account.at("target_epsilon"),
                        .target_delta = account.at("target_delta")};
     }
+    if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
     // What is written back is what was read: no number was taken for one of another type.
     if (to_json(facts) != json) throw ConfigError("holds what no run writes");
     check_sizes(facts);

@@ -7,6 +7,7 @@
 
 #include "breach.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
@@ -40,6 +41,7 @@ Replay::Replay(const Plan& plan, const RandomKey& key, Executor& executor)
     : plan_(plan),
       made_(start_components(plan)),
       noise_key_(key.derive("noise")),
+      augmentation_key_(key.derive("augmentation")),
       levels_(plan.grid_levels != 0 ? plan.grid_levels : kExactLevels),
       program_(make_program(plan, backend_, executor)) {}
 
@@ -57,6 +59,7 @@ const Replay::Contribution& Replay::of_row(std::uint64_t step, const Dataset& da
   const Batch one{.features = features, .targets = target};
   const Clip clip{
       .rule = *made_.clipping, .groups = plan_.setting->groups, .clip_norm = plan_.clip_norm[step]};
+  const AugmentedStep augmented(*program_, augmentation_key_, step);
   const auto* exact = dynamic_cast<const ExactClipping*>(program_.get());
   const bool by_cells = exact != nullptr && plan_.grid_levels == 0;
   place->second = by_cells ? exact_cells(*exact, one, clip) : row_cells(one, clip);

@@ -45,7 +45,7 @@ class Replay {
 
   const Plan& plan_;
   Components made_;
-  RandomKey noise_key_;
+  RandomKey noise_key_, augmentation_key_;
   std::uint64_t levels_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;

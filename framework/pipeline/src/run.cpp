@@ -7,6 +7,7 @@
 
 #include "account_plan.hpp"
 #include "federated_run.hpp"
+#include "moving_average.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
@@ -47,6 +48,7 @@ class Training {
     const DataCommitment data = read_committed_data(plan_, options_, data_);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, key_));
+    if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
     output_.open(data);
     if (!manifest_.noise_off) {
       Json facts = output_.ledger_facts();
@@ -115,6 +117,7 @@ class Training {
         result_.status = RunStatus::diverged;
         break;
       }
+      if (average_) average_->add(bench_.parameters);
       result_.steps = step + 1;
       if (result_.steps % plan_.evaluate_every() == 0 || result_.steps == plan_.steps())
         report_progress();
@@ -122,6 +125,11 @@ class Training {
     has_random_iterate_ = !output.empty();
     if (has_random_iterate_) {
       bench_.load(std::move(output));
+      measured_at_.reset();
+    }
+    if (manifest_.keeps_average) {
+      if (measured_at_ != result_.steps) report_progress();  // the last parameters, beside it
+      bench_.load(average_->parameters());
       measured_at_.reset();
     }
     if (measured_at_ != result_.steps) report_progress();
@@ -143,6 +151,7 @@ class Training {
       more["clipped_fraction"] = optional_json(trainer_.clipped_fraction());
     if (const AdaptiveNoise* noise = trainer_.adaptive_noise())
       more["noise_multiplier"] = noise->noise_multiplier();
+    if (average_) more["ema"] = to_json(metrics_of_average());
     output_.report({.step = result_.steps,
                     .steps = plan_.steps(),
                     .epsilon = result_.epsilon.value,
@@ -151,11 +160,25 @@ class Training {
     measured_at_ = result_.steps;
   }
 
+  Metrics metrics_of_average() {
+    std::vector<float> last = bench_.parameters;
+    bench_.load(average_->parameters());
+    const Metrics metrics = output_.measure(data_, bench_, *executor_);
+    bench_.load(std::move(last));
+    return metrics;
+  }
+
+  std::string_view kind_of_output() const {
+    if (manifest_.keeps_average) return "ema";
+    return has_random_iterate_ ? "random_iterate" : "last";
+  }
+
   void close() {
     Json more{{"clip_norm", trainer_.clip_norm()},
-              {"output", has_random_iterate_ ? "random_iterate" : "last"},
+              {"output", kind_of_output()},
               {"checks", checks_json(trainer_.checks(), manifest_.mode)}};
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
+    if (average_) more["ema_decay"] = *manifest_.ema_decay;
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
     if (plan_.noise_adapts) {
@@ -194,7 +217,8 @@ class Training {
   RunData data_;
   Trainer trainer_;
   Workbench bench_;
-  bool has_random_iterate_ = false;  // a run that is stopped before it keeps the last one
+  std::optional<MovingAverage> average_;  // if the manifest asks for one
+  bool has_random_iterate_ = false;       // a run that is stopped before it keeps the last one
   std::optional<std::uint64_t> measured_at_;
   RunResult result_;
 };

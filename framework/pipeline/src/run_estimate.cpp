@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/trainer.hpp"
@@ -56,10 +57,7 @@ double estimated_seconds(const Plan& plan) {
   ComponentPtr<Backend> backend;
   const std::unique_ptr<Program> program = make_program(plan, backend, *executor);
   const Components made = make_components(*plan.manifest, plan.setting->groups);
-  std::vector<float> parameters(plan.parameters);
-  const auto source = make_random_source(RandomKey::from_seed(0));
-  plan.setting->model->initialise(plan.setting->network, *source->stream(0), parameters);
-  program->load_parameters(parameters);
+  program->load_parameters(initial_parameters(plan, RandomKey::from_seed(0)));
 
   const auto [examples, steps] = work(plan);
   const double mean_batch = std::max(1.0, examples / steps);
@@ -72,6 +70,7 @@ double estimated_seconds(const Plan& plan) {
                   .groups = plan.setting->groups,
                   .clip_norm = plan.clip_norm.front(),
                   .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
+  const AugmentedStep augmented(*program, RandomKey::from_seed(0), 0);
   const auto step = [&] {
     if (plan.arithmetic == Arithmetic::exact) {
       exact_sum(*program, data, batch, clip, *executor, 0, &memory);

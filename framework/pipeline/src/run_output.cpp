@@ -155,7 +155,7 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   if (plan_.noise_adapts) write_schedules(result);
   write_atomically(
       options_.directory / "model.safetensors",
-      to_safetensors(plan_.setting->network, parameters, preprocessing,
+      to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters), preprocessing,
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
@@ -197,7 +197,7 @@ DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, 
   data = read_rows(manifest, *plan.setting);
   DataCommitment made;
   if (!manifest.noise_off) made = commit(manifest, data.train, options.state);
-  apply_transforms(manifest, data);
+  apply_transforms(manifest, *plan.setting, data, options.threads);
   return made;
 }
 
@@ -244,6 +244,8 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
   if (!outcome.date.empty()) metadata["date"] = outcome.date;
   metadata.merge(model_description(plan));
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
+  if (plan.account) metadata["account"] = plan.account->opened;
+  if (plan.setting->weights) metadata["initial_weights"] = plan.setting->weights->sha256;
   return metadata;
 }
 

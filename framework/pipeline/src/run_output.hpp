@@ -49,6 +49,8 @@ class RunOutput {
   /// there are none, their metrics may not be shown, or the program gives no outputs.
   nlohmann::json test_evaluation(const RunData& data, const Workbench& bench,
                                  Executor& executor) const;
+  /// What may be measured of the parameters on the bench.
+  Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
@@ -68,7 +70,6 @@ class RunOutput {
  private:
   void write_statement(const nlohmann::json& statement) const;
   void write_schedules(const Outcome& outcome) const;
-  Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
   void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
   nlohmann::json summary(const RunResult& result) const;

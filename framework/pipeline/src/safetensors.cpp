@@ -83,30 +83,32 @@ std::size_t whole_number(const Json& json, const std::string& where) {
   return json.get<std::size_t>();
 }
 
+TensorType tensor_type(const Json& json, const std::string& where) {
+  const std::string text = json.is_string() ? json.get<std::string>() : std::string();
+  if (text == "F32") return TensorType::f32;
+  if (text == "F64") return TensorType::f64;
+  if (text == "F16") return TensorType::f16;
+  if (text == "BF16") return TensorType::bf16;
+  throw IoError(where + " has numbers of the type " + shown_name(text) +
+                ", allowed are F32, F64, F16 and BF16");
+}
+
 TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t data_bytes) {
   if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
       !json.contains("data_offsets")) {
     throw IoError(where + " is not described by dtype, shape and data_offsets");
   }
   TensorEntry entry;
-  const Json& type = json.at("dtype");
-  if (type != "F32" && type != "F64") {
-    throw IoError(
-        where + " is of the type " +
-        (type.is_string() ? shown_name(type.get_ref<const std::string&>()) : std::string("?")) +
-        ", expected F32 or F64");
-  }
-  entry.is_double = type == "F64";
+  entry.type = tensor_type(json.at("dtype"), where);
   const Json& shape = json.at("shape");
   const Json& offsets = json.at("data_offsets");
   if (!shape.is_array() || shape.size() > kMostExtents || !offsets.is_array() ||
       offsets.size() != 2) {
     throw IoError(where + " has no proper shape or data_offsets");
   }
-  std::size_t bytes = entry.is_double ? sizeof(double) : sizeof(float);
+  std::size_t bytes = bytes_of(entry.type);
   for (const Json& one : shape) {
     const std::size_t extent = whole_number(one, where);
-    if (extent == 0) throw IoError(where + " has an extent of 0");
     entry.shape.push_back(extent);
     if (__builtin_mul_overflow(bytes, extent, &bytes))
       throw IoError(where + " has a shape that is too large");
@@ -138,8 +140,18 @@ void check_cover(const TensorHeader& header, std::size_t data_bytes) {
 
 }  // namespace
 
+std::size_t bytes_of(TensorType type) {
+  switch (type) {
+    case TensorType::f64: return 8;
+    case TensorType::f32: return 4;
+    case TensorType::f16:
+    case TensorType::bf16: return 2;
+  }
+  return 0;
+}
+
 std::string fitted_name(std::size_t transform, std::string_view name) {
-  return "preprocessing." + std::to_string(transform) + "." + std::string(name);
+  return std::string(kFittedPrefix) + std::to_string(transform) + "." + std::string(name);
 }
 
 std::string to_safetensors(const Network& network, std::span<const float> parameters,

@@ -4,8 +4,10 @@
 
 #include "apply_transform.hpp"
 #include "breach.hpp"
+#include "frozen_features.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
 
 namespace privgrad::core {
@@ -67,6 +69,48 @@ void check_class_names(const Manifest& manifest, const DataInfo& info) {
                     std::to_string(info.shape.classes));
 }
 
+/// What the model begins from, and which of its layers are frozen.
+void plan_weights(const Manifest& manifest, Setting& setting) {
+  if (manifest.weights && !setting.recorded) {
+    setting.initial = std::make_shared<const InitialWeights>(load_weights(manifest, setting.whole));
+    setting.weights = setting.initial->facts;
+  }
+  if (setting.recorded) {
+    setting.weights = setting.recorded->weights;
+    if (setting.weights.has_value() != manifest.weights.has_value()) {
+      throw error_at(manifest, "model.weights",
+                     "and what the run recorded of its weights contradict each other");
+    }
+  }
+  const std::vector<std::string> nothing;
+  setting.frozen_layers =
+      frozen_layers(manifest, setting.whole, setting.weights ? setting.weights->loaded : nothing);
+  if (setting.frozen_layers == 0) return;
+  setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
+  const auto executor = make_executor(1);
+  ComponentPtr<Backend> backend;
+  compile_frozen_layers(manifest, setting, backend, *executor);  // refuses what cannot
+}
+
+/// What has copies that mean something, and steps that know of them.
+void check_augmentation(const Manifest& manifest, const Setting& setting) {
+  if (!manifest.augmentation) return;
+  const auto refuse = [&](const std::string& what) {
+    throw error_at(manifest, "augmentation", what);
+  };
+  const Shape& shape = setting.network.input.features;
+  if (setting.frozen_layers > 0) {
+    refuse(
+        "alters images, but what enters the layers that are trained are outputs of frozen ones, "
+        "which are computed once; train all layers");
+  }
+  if (shape.size() != 2 && shape.size() != 3) {
+    refuse("alters images, [height, width] or [height, width, channels]; the model sees " +
+           privgrad::to_text(shape));
+  }
+  if (manifest.federated) refuse("is for central runs");
+}
+
 /// All that follows from the data's headers and counts.
 void complete(const Manifest& manifest, Setting& setting) {
   if (setting.info.train_rows == 0)
@@ -80,9 +124,12 @@ void complete(const Manifest& manifest, Setting& setting) {
   setting.dataset_size = public_size(manifest, setting.info);
   setting.model = manifest.model.make<Model>();
   manifest.model.with_position([&] {
-    setting.network = setting.model->network(shape);
-    check_network(setting.network);
+    setting.whole = setting.model->network(shape);
+    check_network(setting.whole);
   });
+  plan_weights(manifest, setting);
+  setting.network = last_part(setting.whole, setting.frozen_layers);
+  check_augmentation(manifest, setting);
   setting.parameters = parameter_count(setting.network);
   setting.groups = parameter_groups(setting.network);
   setting.program = program_abilities(manifest, setting);
@@ -138,7 +185,9 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
     throw PluginError(who + ": its program has " + std::to_string(program->parameter_count()) +
                       " parameters, the model describes " + std::to_string(setting.parameters));
   }
-  return program;
+  if (!manifest.augmentation) return program;
+  return AugmentedProgram::make(std::move(program), setting.network.input.features,
+                                *manifest.augmentation);
 }
 
 RunData read_rows(const Manifest& manifest, const Setting& setting) {
@@ -154,14 +203,16 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
   return data;
 }
 
-void apply_transforms(const Manifest& manifest, RunData& data) {
+void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
+                      int threads) {
   for (const ComponentUse& use : manifest.transforms)
     data.preprocessing.push_back(apply_transform(use, data));
+  apply_frozen_layers(manifest, setting, data, threads);
 }
 
 RunData read_data(const Manifest& manifest, const Setting& setting) {
   RunData data = read_rows(manifest, setting);
-  apply_transforms(manifest, data);
+  apply_transforms(manifest, setting, data);
   return data;
 }
 

@@ -176,6 +176,20 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
+/// What the model begins from, who answers for it, and which of its layers are as they were.
+Json initial_weights(const Plan& plan) {
+  const Setting& setting = *plan.setting;
+  Json json = to_json(*setting.weights);
+  json["is"] = to_text(claim_of(*plan.manifest, *setting.weights));
+  json["frozen"] = Json::array();
+  if (setting.frozen_layers > 0) {
+    for (const ParameterBlock& block :
+         parameter_blocks(first_part(setting.whole, setting.frozen_layers)))
+      json["frozen"].push_back(block.name);
+  }
+  return json;
+}
+
 /// Who takes part in a federated run, and who adds the noise.
 Json federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
@@ -256,6 +270,12 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
   if (plan.account) json["account"] = to_json(*plan.account);
+  if (const auto& altered = manifest.augmentation) {
+    json["augmentation"] = {{"copies", altered->copies}, {"kinds", Json::array()}};
+    if (altered->flip) json["augmentation"]["kinds"].push_back("flip");
+    if (altered->crop) json["augmentation"]["kinds"].push_back("crop");
+  }
+  if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
   json["unaccounted"] = unaccounted(plan);
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"

@@ -266,6 +266,16 @@ std::string adaptive_words(const Json& adapts) {
          short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
 }
 
+/// What stands for an example's gradient where its copies are altered.
+std::string augmentation(const Json& statement) {
+  if (!statement.contains("augmentation")) return "";
+  const Json& altered = statement.at("augmentation");
+  return " An example's gradient is the mean over " + altered.at("copies").dump() +
+         " copies of it, altered anew in each step (" +
+         joined(altered.at("kinds").get<std::vector<std::string>>()) +
+         ") as a key that is kept secret says; what follows was done to that mean.";
+}
+
 std::string procedure(const Json& statement) {
   const Json& sampling = statement.at("sampling");
   const Json& mechanism = statement.at("mechanism");
@@ -278,6 +288,7 @@ std::string procedure(const Json& statement) {
       (mechanism.contains("correlated")
            ? "; each batch was checked against the order that was accounted."
            : "; the sampler that ran is the one that was accounted.") +
+      augmentation(statement) +
       (is_per_client(statement) ? " Each client's change was clipped by "
                                 : " Each example's gradient was clipped by ") +
       text(mechanism, "clipping") + " to an L2 norm of at most ";
@@ -314,6 +325,41 @@ std::string coverage(const Json& statement) {
     sentence += " The metrics on the test rows are exact; the manifest declares those rows public.";
   }
   return sentence + " How long the run took is not covered.";
+}
+
+/// What came before the run.
+std::string beginning(const Json& statement) {
+  if (!statement.contains("initial_weights")) return "";
+  const Json& weights = statement.at("initial_weights");
+  const std::string is = text(weights, "is");
+  std::string sentence =
+      "Beginning. The model begins from trained weights (the file with the hash " +
+      text(weights, "sha256").substr(0, 16) + "): ";
+  if (is == "declared_public") {
+    sentence +=
+        "the manifest declares that they saw none of the private examples of this run without a "
+        "charge, and nothing here can check that.";
+  } else if (is == "charged_in_account") {
+    sentence +=
+        "they say of themselves that they were paid for from the account that this run was paid "
+        "from, which bounds both together.";
+  } else {
+    sentence +=
+        "nobody says what they saw, so that what they tell of the private examples is not "
+        "in this bound.";
+  }
+  if (const Json& origin = weights.at("origin"); !origin.is_null()) {
+    sentence += " They are those of the run '" + text(origin, "name") +
+                "', whose file states epsilon = " + text(origin, "epsilon") +
+                " at delta = " + text(origin, "delta") + ", per " + text(origin, "unit") +
+                " under " + text(origin, "adjacency") + ".";
+  }
+  if (const std::size_t frozen = weights.at("frozen").size(); frozen > 0) {
+    sentence += " Its first " + std::to_string(frozen) +
+                " tensors are as they were: each example passed through them by itself, once, and "
+                "nothing was released for them.";
+  }
+  return sentence;
 }
 
 std::string tuning(const Json& statement) {
@@ -479,6 +525,7 @@ std::vector<std::string> statement_prose(const Json& statement) {
   add(procedure(statement));
   if (noise) {
     add(coverage(statement));
+    add(beginning(statement));
     add(tuning(statement));
     add(assumptions(statement));
   }

@@ -10,6 +10,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
@@ -59,12 +60,15 @@ Workbench make_workbench(const Plan& plan, Executor& executor) {
 }
 
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
-  std::vector<float> parameters(plan.parameters);
+  const Setting& setting = *plan.setting;
+  std::vector<float> parameters(setting.frozen_parameters + setting.parameters);
   const auto source = make_random_source(key.derive("model"));
   const auto random = source->stream(0);
   plan.manifest->model.with_position(
-      [&] { plan.setting->model->initialise(plan.setting->network, *random, parameters); });
-  return parameters;
+      [&] { setting.model->initialise(setting.whole, *random, parameters); });
+  if (setting.initial) setting.initial->put_into(parameters);
+  return {parameters.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters),
+          parameters.end()};
 }
 
 Trainer::Trainer(const Plan& plan, const Dataset& data,
@@ -79,6 +83,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
+      augmentation_key_(key.derive("augmentation")),
       contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()) {
   if (plan.correlated)
@@ -184,6 +189,7 @@ Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
     check = contribution_checks_.draw(step, batch_.size());
   ContributionCheck* checked = check ? &*check : nullptr;
   std::optional<Released> released;
+  const AugmentedStep augmented(*bench.program, augmentation_key_, step);
   in_run_of(
       program_owner(manifest_, *plan_.setting) + " or " + manifest_.clipping.component->full_name(),
       [&] {

@@ -75,6 +75,7 @@ class Lister {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
     list_facts_of_data();
+    list_weights();
     if (plan_.influence_is_unaccounted) {
       const ComponentUse& noise =
           manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
@@ -103,6 +104,28 @@ class Lister {
         plan_.unit == PrivacyUnit::example) {
       add("number of training examples", manifest_.data.position);
     }
+  }
+
+  /// What they saw is behind the model, whatever this run pays for.
+  void list_weights() {
+    const std::optional<WeightsFacts>& weights = plan_.setting->weights;
+    if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
+    const std::string declare =
+        "declare them public (model.weights: {public: true}) if they saw none of these examples";
+    Unaccounted item{.what = "initial_weights",
+                     .position = manifest_.position_of("model.weights"),
+                     .reach = Reach::model,
+                     .why =
+                         "nobody says that the weights which the model begins from saw none of "
+                         "the private examples",
+                     .remedy = declare};
+    if (const auto& origin = weights->origin) {
+      item.why = "the weights which the model begins from are those of the run '" + origin->name +
+                 "' with epsilon " + origin->epsilon + " at delta " + origin->delta +
+                 ", which adds to this one's if their data is the same";
+      item.remedy = "pay for both runs from one account (privacy.account), or " + declare;
+    }
+    list_.push_back(std::move(item));
   }
 
   /// The proofs are about the rows that are left after choosing. Where one example decides about
@@ -203,7 +226,9 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
 std::string refusal(const Manifest& manifest, const Unaccounted& item) {
   const std::string begin = item.position + ": error: release mode refuses '" + item.what + "'";
   if (!item.why.empty()) {
-    return begin + ": " + item.why + ", so that no proof is about the bits that are released; " +
+    const bool is_about_bits = item.what == kFloatingPoint;
+    return begin + ": " + item.why +
+           (is_about_bits ? ", so that no proof is about the bits that are released; " : "; ") +
            item.remedy + ", or use mode: research";
   }
   return begin + ", which was read off private rows and charged nowhere; " +

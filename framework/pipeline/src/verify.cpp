@@ -353,7 +353,7 @@ class Verifier {
     try {
       header = parse_tensor_header(directory_.read_beginning(name, kMostTensorHeader),
                                    directory_.size(name));
-      check_tensors(header, plan_->setting->network, plan_->setting->is_restorable.size());
+      check_tensors(header, plan_->setting->whole, plan_->setting->is_restorable.size());
     } catch (const IoError& failure) {
       throw IoError(name + ": " + failure.what());
     }

@@ -37,6 +37,9 @@ Plan with_spares(const Plan& plan, const SpareLayout& layout) {
   setting->statistics = plan.setting->statistics;
   setting->by_row = plan.setting->by_row;
   setting->dataset_size = plan.setting->dataset_size;
+  setting->whole = plan.setting->whole;
+  setting->frozen_layers = plan.setting->frozen_layers;
+  setting->frozen_parameters = plan.setting->frozen_parameters;
   setting->network = plan.setting->network;
   setting->program = plan.setting->program;
   setting->groups = layout.outer();
@@ -196,6 +199,10 @@ class Audit {
 std::optional<std::string> refuses_audit(const Plan& plan) {
   if (plan.federated)
     return "federated: audits are of one owner's data; audit the manifest without this section";
+  if (plan.manifest->augmentation) {
+    return "augmentation: canaries have no copies to be altered; audit the manifest without this "
+           "key";
+  }
   if (start_components(plan).differences != nullptr) {
     return "aggregator." + plan.manifest->aggregator.name() +
            ": releases differences of gradients, in which canaries cancel; audits are of gaussian, "

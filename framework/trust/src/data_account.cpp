@@ -20,6 +20,7 @@
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/hash_chain.hpp"
+#include "privgrad/trust/random_key.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -166,6 +167,8 @@ void DataAccount::open(const std::filesystem::path& file, const AccountTerms& te
   AppendOnlyFile out(file);
   out.append(chain.next({{"type", "open"},
                          {"account", 1},
+                         // Accounts of two data sets may have the same terms.
+                         {"id", RandomKey::from_operating_system().public_hex()},
                          {"name", terms.name},
                          {"adjacency", to_text(terms.adjacency)},
                          {"unit", to_text(terms.unit)},

@@ -60,6 +60,13 @@ TEST_CASE("an account keeps the terms that it was opened with", "[account]") {
   CHECK_THROWS_AS(DataAccount::open(file.path(), account.terms()), IoError);
 }
 
+TEST_CASE("accounts with the same terms are told apart by their first lines",
+          "[account][privacy]") {
+  const AccountFile one(3.0), other(3.0);
+  CHECK(DataAccount(one.path()).first_hash() != DataAccount(other.path()).first_hash());
+  CHECK(DataAccount(one.path()).first_hash() == DataAccount(one.path()).first_hash());
+}
+
 TEST_CASE("an account pays while its budget lasts, and not a bit more", "[account][privacy]") {
   const AccountFile file(3.0);
   file.reserve(kOne);

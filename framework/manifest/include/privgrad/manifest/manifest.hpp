@@ -69,6 +69,23 @@ struct AccountUse {
   ComponentUse filter;  ///< The accountant of the terms.
 };
 
+/// How many altered copies of each example a step takes the mean gradient of, and how they are
+/// altered: augmentation.
+struct Augmentation {
+  std::size_t copies = 1;  ///< > 0.
+  bool flip = false, crop = false;
+};
+
+/// What a model begins from: model.weights.
+struct WeightsUse {
+  std::filesystem::path file;  ///< Absolute.
+  /// Whether it is declared that the weights saw none of the run's private rows without a charge.
+  bool is_public = false;
+  /// Names of the model's tensors, and what the file calls them; nothing: the tensor begins as the
+  /// model says, whatever the file holds.
+  std::map<std::string, std::optional<std::string>> names;
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -79,6 +96,8 @@ struct Manifest {
       dataset_size;             ///< data.size: the declared, public number of training rows.
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
+  std::optional<WeightsUse> weights;          ///< model.weights.
+  std::vector<std::string> train;             ///< model.train: patterns; empty: all layers.
   Arithmetic arithmetic = Arithmetic::exact;  ///< aggregator.arithmetic.
   ComponentUse clip_norm, learning_rate;      ///< schedules.*
   ComponentUse noise_multiplier, noise_std;   ///< schedules.*; one of them is given.
@@ -100,6 +119,10 @@ struct Manifest {
   bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
+  std::optional<Augmentation> augmentation;  ///< Nothing: examples as they are.
+  /// ema_decay: of the moving average of the parameters, in (0, 1); nothing: there is none.
+  std::optional<double> ema_decay;
+  bool keeps_average = false;          ///< Keep that average, not the last model.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
   std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/dataset.hpp"
+#include "privgrad/pipeline/initial_weights.hpp"
 
 namespace privgrad::core {
 
@@ -39,6 +40,7 @@ struct PublicFacts {
   /// cost is that of the order, which nothing keeps secret, and the key draws nothing else.
   std::optional<std::string> order_key;
   std::optional<AccountFacts> account;  ///< Of runs with one.
+  std::optional<WeightsFacts> weights;  ///< Of runs that begin from trained weights.
 };
 
 PublicFacts facts_of(const Plan& plan);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -27,18 +28,27 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
                            std::span<const FittedTransform> preprocessing,
                            const std::map<std::string, std::string>& metadata);
 
+/// What the names of fitted tensors begin with.
+inline constexpr std::string_view kFittedPrefix = "preprocessing.";
+
 /// "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
+/// Of the numbers of a tensor.
+enum class TensorType { f32 = 1, f64, f16, bf16 };
+
+/// \returns how many bytes one number has.
+std::size_t bytes_of(TensorType type);
+
 /// One tensor of a file.
 struct TensorEntry {
-  bool is_double = false;          ///< F64, not F32.
-  Shape shape;                     ///< Every extent > 0.
+  TensorType type = TensorType::f32;
+  Shape shape;                     ///< Empty: one number. An extent may be 0.
   std::size_t begin = 0, end = 0;  ///< Bytes of the data that follows the header.
 };
 
-/// The header of a file, checked: the tensors are F32 or F64, as long as their shapes say, and cover
-/// the data without a gap or an overlap.
+/// The header of a file, checked: the tensors are as long as their shapes say, and cover the data
+/// without a gap or an overlap; no key is there twice.
 struct TensorHeader {
   std::map<std::string, std::string> metadata;
   std::map<std::string, TensorEntry> tensors;
@@ -53,5 +63,33 @@ inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 /// \param file_bytes  how long the file is.
 /// \throws IoError  what is wrong, without the file's name.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
+
+/// A tensor of a file.
+struct StoredTensor {
+  std::string name;           ///< UTF-8; anybody may have written it.
+  Shape shape;                ///< Empty: one number.
+  std::vector<float> values;  ///< Row-major, all finite.
+};
+
+/// What a safetensors file holds.
+struct StoredTensors {
+  std::vector<StoredTensor> tensors;            ///< In the order of their data.
+  std::map<std::string, std::string> metadata;  ///< Of "__metadata__"; anybody may have written it.
+};
+
+/// Reads the parameters of a safetensors file from bytes that anybody may have written. Numbers are
+/// F32, or F16 or BF16, each of which is a float32 exactly; others would have to be rounded, and are
+/// refused. What transforms have learnt ("preprocessing.N.NAME", F64) is no parameter and left out.
+/// Memory is bounded by a small multiple of the bytes, whatever the header says.
+/// \throws IoError as parse_tensor_header(), and for a number that is not finite.
+StoredTensors read_safetensors(std::string_view bytes);
+
+/// The same of a file, and its hash, from one reading of it.
+struct TensorFile : StoredTensors {
+  std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
+};
+
+/// \throws IoError as above, with the file's name in front.
+TensorFile read_safetensors_file(const std::filesystem::path& file);
 
 }  // namespace privgrad::core

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "privgrad/backend.hpp"
@@ -14,6 +15,7 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/network.hpp"
+#include "privgrad/pipeline/initial_weights.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/transform.hpp"
@@ -37,9 +39,17 @@ struct Setting {
   /// One per transform: whether it can be applied again later, since it uses no numbers or gives
   /// those that it has learnt (FittedValues).
   std::vector<bool> is_restorable;
-  std::uint64_t dataset_size = 0;  ///< Public.
-  Network network;
-  std::size_t parameters = 0;
+  std::uint64_t dataset_size = 0;       ///< Public.
+  Network whole;                        ///< The model, with its frozen layers.
+  std::size_t frozen_layers = 0;        ///< The first ones, which nothing trains.
+  std::size_t frozen_parameters = 0;    ///< Of these.
+  std::optional<WeightsFacts> weights;  ///< That the model begins from.
+  /// Their values; null where there are none, and if the setting was made from recorded facts.
+  std::shared_ptr<const InitialWeights> initial;
+  Network network;             ///< The layers that are trained: all that programs, sums, noise and
+                               ///< optimizers see. What enters it are the data's features, or the
+                               ///< outputs of the frozen layers.
+  std::size_t parameters = 0;  ///< Of these layers.
   std::vector<ParameterGroup> groups;  ///< Of the parameters, for clipping.
   ExactAbilities program;              ///< Of the program that will run; nothing without noise.
   /// What it was made from, if that was not the data.
@@ -74,8 +84,15 @@ struct RunData {
 ///   which examples there are (apply_transform.hpp).
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
-/// The two halves of it: examples as the source has them, and as the transforms leave them.
+/// The two halves of it: examples as the source has them, and as the transforms and the frozen layers
+/// leave them.
+/// \param threads  that frozen layers are computed with; the same bits for any number.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
-void apply_transforms(const Manifest& manifest, RunData& data);
+void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
+                      int threads = 1);
+
+/// The parameters of the whole model, frozen ones included.
+/// \param trained  those of the layers that are trained.
+std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained);
 
 }  // namespace privgrad::core

@@ -49,7 +49,8 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
-/// \returns the model's initial parameters.
+/// \returns the initial parameters of the layers that are trained: what the model says, or what
+///   model.weights has of them.
 /// \param key  that of the run.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
@@ -162,6 +163,7 @@ class Trainer {
   Components made_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
+  RandomKey augmentation_key_;
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
   std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them

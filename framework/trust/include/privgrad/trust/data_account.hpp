@@ -58,7 +58,8 @@ struct AccountEntry {
 /// part of the budget. Where a file system has no locks, calls fail.
 class DataAccount {
  public:
-  /// Opens a new account.
+  /// Opens a new account. Its first line has a random number, so that the hash of that line names
+  /// this account and no other one with the same terms.
   /// \throws IoError if the file exists or cannot be written; ConfigError for terms out of range.
   static void open(const std::filesystem::path& file, const AccountTerms& terms);
 

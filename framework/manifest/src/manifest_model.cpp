@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "manifest_paths.hpp"
+#include "manifest_reader.hpp"
+#include "manifest_values.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A schema of fixed members cannot say what any names stand for, so they are read by hand.
+constexpr std::string_view kNames = "map";
+
+/// The model's node without model.weights.map, which own_params() would take for a typing error.
+Value without_names(const Value& node) {
+  Value changed = node;
+  Value* weights = changed.find("weights");
+  auto* members = weights == nullptr ? nullptr : std::get_if<Value::Object>(&weights->data());
+  if (members != nullptr)
+    std::erase_if(*members, [](const Value::Member& member) { return member.key == kNames; });
+  return changed;
+}
+
+}  // namespace
+
+Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
+  const Section& section = model_section();
+  const Value* given = root_.find(slot.key);
+  const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
+  Value resolved = read_slot(slot, "", root_, manifest.model, section_names(section));
+  const Value node = is_object ? *given : empty_object(root_.mark);
+  const Params params = own_params(section, without_names(node));
+  if (params.has("train")) manifest.train = params.texts("train");
+  if (params.has("weights")) {
+    Value own = params.value();
+    resolve_paths(section.params, own, std::string(section.key), folders_, problems_);
+    Value weights = *own.find("weights");
+    const Value* file = weights.find("file");
+    const Value* declared = weights.find("public");
+    WeightsUse use{.file = std::get<std::string>(file->data()),
+                   .is_public = std::get<bool>(declared->data()),
+                   .names = {}};
+    if (const Value* names = node.find("weights")->find(kNames)) {
+      read_tensor_names(*names, use);
+      weights.set(std::string(kNames), *names);
+    }
+    manifest.weights = std::move(use);
+    resolved.set("weights", std::move(weights));
+  }
+  keep(resolved, params, {"train"});
+  return resolved;
+}
+
+void ManifestReader::read_tensor_names(const Value& given, WeightsUse& use) {
+  const std::string where = "model.weights." + std::string(kNames);
+  const auto* members = std::get_if<Value::Object>(&given.data());
+  if (members == nullptr) {
+    problems_.add(given.mark, where,
+                  "is " + std::string(given.type_name()) +
+                      ", expected an object {NAME IN THE MODEL: NAME IN THE FILE}");
+    return;
+  }
+  for (const Value::Member& member : *members) {
+    const auto* name = std::get_if<std::string>(&member.value.data());
+    const bool is_null = std::holds_alternative<std::monostate>(member.value.data());
+    if (name != nullptr) {
+      use.names[member.key] = *name;
+    } else if (is_null) {
+      use.names[member.key] = std::nullopt;
+    } else {
+      problems_.add(member.value.mark, dotted(where, member.key),
+                    "is " + std::string(member.value.type_name()) +
+                        ", expected a tensor's name in the file, or null for a tensor that begins "
+                        "as the model says");
+    }
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "privgrad/clipping.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/pipeline/initial_weights.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr const char* kTrainKey = "model.train";
+
+/// Whether a pattern, in which * stands for any characters, is the text.
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+  // What was left to compare behind the last star, and where in the text it was tried.
+  std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      tried = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      t = ++tried;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+/// A layer with parameters.
+struct TrainableLayer {
+  std::string name;  ///< "layers.4".
+  std::size_t index = 0;
+  std::vector<std::string> tensors;
+  bool is_trained = false;
+};
+
+std::vector<TrainableLayer> trainable_layers(const Network& network) {
+  std::vector<TrainableLayer> layers;
+  for (const ParameterGroup& group : parameter_groups(network)) {
+    const std::string number = group.name.substr(std::string_view("layers.").size());
+    layers.push_back({group.name, std::stoul(number), {}, false});
+  }
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    for (TrainableLayer& layer : layers) {
+      if (block.name.starts_with(layer.name + ".")) layer.tensors.push_back(block.name);
+    }
+  }
+  return layers;
+}
+
+std::string listed(const std::vector<TrainableLayer>& layers) {
+  std::string all;
+  for (const TrainableLayer& layer : layers) all += (all.empty() ? "" : ", ") + layer.name;
+  return all;
+}
+
+/// Marks the layers that a pattern names.
+void mark(const Manifest& manifest, const std::string& pattern,
+          std::vector<TrainableLayer>& layers) {
+  if (pattern == "last") {
+    layers.back().is_trained = true;
+    return;
+  }
+  bool names_any = false;
+  for (TrainableLayer& layer : layers) {
+    const auto is_named = [&](const std::string& name) { return matches_pattern(pattern, name); };
+    const auto named = std::count_if(layer.tensors.begin(), layer.tensors.end(), is_named);
+    const bool is_whole =
+        is_named(layer.name) || named == static_cast<std::ptrdiff_t>(layer.tensors.size());
+    if (named > 0 && !is_whole) {
+      throw error_at(manifest, kTrainKey,
+                     "names '" + pattern + "', a part of " + layer.name +
+                         "; a layer is trained or frozen as a whole: write " + layer.name + ".*");
+    }
+    layer.is_trained = layer.is_trained || is_whole;
+    names_any = names_any || is_whole;
+  }
+  if (names_any) return;
+  throw error_at(manifest, kTrainKey,
+                 "names '" + pattern + "', which no layer is called; there are " + listed(layers) +
+                     ", and last");
+}
+
+void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
+                  const std::vector<std::string>& loaded) {
+  for (const std::string& tensor : layer.tensors) {
+    if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
+    throw error_at(manifest, kTrainKey,
+                   "freezes " + tensor + ", which nobody has trained: " +
+                       (manifest.weights ? "model.weights does not have it"
+                                         : "give trained parameters as model.weights"));
+  }
+}
+
+}  // namespace
+
+std::size_t frozen_layers(const Manifest& manifest, const Network& network,
+                          const std::vector<std::string>& loaded) {
+  if (manifest.train.empty()) return 0;
+  std::vector<TrainableLayer> layers = trainable_layers(network);
+  for (const std::string& pattern : manifest.train) mark(manifest, pattern, layers);
+  const auto first = std::find_if(layers.begin(), layers.end(),
+                                  [](const TrainableLayer& layer) { return layer.is_trained; });
+  for (auto layer = first; layer != layers.end(); ++layer) {
+    if (layer->is_trained) continue;
+    throw error_at(manifest, kTrainKey,
+                   "trains " + first->name + " and freezes " + layer->name +
+                       " behind it; what is frozen must come first: train " + layer->name +
+                       " as well");
+  }
+  for (auto layer = layers.begin(); layer != first; ++layer) check_frozen(manifest, *layer, loaded);
+  return first == layers.begin() ? 0 : first->index;
+}
+
+Network first_part(const Network& network, std::size_t layers) {
+  Network part{.input = network.input,
+               .layers = {network.layers.begin(),
+                          network.layers.begin() + static_cast<std::ptrdiff_t>(layers)},
+               .loss = Loss::squared};
+  // A legal network has a loss that fits its outputs; this one's is never asked for.
+  const std::size_t outputs = output_count(part);
+  part.input.classes = outputs > 1 ? outputs : 0;
+  if (outputs > 1) part.loss = Loss::cross_entropy;
+  return part;
+}
+
+Network last_part(const Network& network, std::size_t layers) {
+  return {.input = {layer_shapes(network)[layers], network.input.classes},
+          .layers = {network.layers.begin() + static_cast<std::ptrdiff_t>(layers),
+                     network.layers.end()},
+          .loss = network.loss};
+}
+
+}  // namespace privgrad::core

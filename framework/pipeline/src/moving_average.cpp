@@ -1,0 +1,21 @@
+#include "moving_average.hpp"
+
+#include <algorithm>
+
+namespace privgrad::core {
+
+void MovingAverage::add(std::span<const float> parameters) {
+  const auto t = static_cast<double>(++steps_);
+  const double decay = std::min(decay_, (1.0 + t) / (10.0 + t));
+  for (std::size_t i = 0; i < values_.size(); ++i)
+    values_[i] = decay * values_[i] + (1.0 - decay) * static_cast<double>(parameters[i]);
+}
+
+std::vector<float> MovingAverage::parameters() const {
+  std::vector<float> rounded(values_.size());
+  std::transform(values_.begin(), values_.end(), rounded.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  return rounded;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace privgrad::core {
+
+/// The exponential moving average of the parameters over the steps of a run:
+///
+///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
+///
+/// so that the first parameters are soon forgotten (as De et al. 2022, section 3.4, have it). Kept in
+/// double, coordinate by coordinate: the same bits on any number of threads and any processor.
+///
+/// Privacy: post-processing of what the run has released; costs nothing.
+/// Threads: calls never overlap.
+class MovingAverage {
+ public:
+  /// \param decay  in (0, 1).
+  /// \param first  before the first step.
+  MovingAverage(double decay, std::span<const float> first)
+      : decay_(decay), values_(first.begin(), first.end()) {}
+
+  /// \param parameters  after the next step; as many as before.
+  void add(std::span<const float> parameters);
+
+  std::vector<float> parameters() const;
+
+ private:
+  double decay_;
+  std::uint64_t steps_ = 0;
+  std::vector<double> values_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,16 @@
+// Weights that a run begins from, which anybody may have written.
+#include "privgrad/pipeline/safetensors.hpp"
+
+#include "harness/fuzz.hpp"
+#include "privgrad/dataset.hpp"
+
+void read_input(std::string_view input) {
+  using namespace privgrad;
+  std::size_t numbers = 0;
+  for (const core::StoredTensor& tensor : core::read_safetensors(input).tensors) {
+    fuzz::require(element_count(tensor.shape) == tensor.values.size(),
+                  "a tensor has as many numbers as its shape says");
+    numbers += tensor.values.size();
+  }
+  fuzz::require(2 * numbers <= input.size(), "no number comes from nowhere");
+}

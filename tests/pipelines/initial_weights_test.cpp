@@ -1,0 +1,443 @@
+// Weights that a model begins from, layers that are frozen, and the average of the parameters.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/trust/data_account.hpp"
+#include "train.hpp"
+#include "verify.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// 3 x 4 and 4 numbers, then 2 x 4 and 2: layers.0 and layers.2.
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 3, test_is_public: true}
+model: {kind: mlp, hidden: [4], activation: tanh, loss: cross_entropy}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 20, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)";
+
+const std::vector<std::string> kNoNoise{"privacy.noise=off", "schedules.clip_norm=1e6",
+                                        "schedules.noise_multiplier=null"};
+
+std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// A tensor as the tests write it.
+struct Tensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+/// The format by its specification, not by the program's writer.
+std::string safetensors_of(const std::vector<Tensor>& tensors,
+                           const std::map<std::string, std::string>& metadata = {}) {
+  nlohmann::json header;
+  std::string data;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  for (const Tensor& tensor : tensors) {
+    const std::size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(tensor.values.data()),
+                tensor.values.size() * sizeof(float));
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  const std::uint64_t length = text.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + text + data;
+}
+
+std::vector<float> ramp(std::size_t count, float first) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = first + 0.07f * static_cast<float>(i);
+  return values;
+}
+
+std::vector<Tensor> trained_tensors() {
+  return {{"layers.0.weight", {4, 3}, ramp(12, -0.4f)},
+          {"layers.0.bias", {4}, ramp(4, 0.1f)},
+          {"layers.2.weight", {2, 4}, ramp(8, -0.2f)},
+          {"layers.2.bias", {2}, ramp(2, 0.3f)}};
+}
+
+std::vector<float> joined(const std::vector<Tensor>& tensors) {
+  std::vector<float> all;
+  for (const Tensor& tensor : tensors)
+    all.insert(all.end(), tensor.values.begin(), tensor.values.end());
+  return all;
+}
+
+/// An experiment beside whose manifest there is a file of weights.
+struct Begun : Experiment {
+  explicit Begun(const std::vector<std::string>& overrides,
+                 const std::string& file = safetensors_of(trained_tensors()))
+      : Experiment(kBase, overrides) {
+    write_file(dir() / "base.safetensors", file);
+  }
+};
+
+const std::string kWeights = "model.weights={file: base.safetensors}";
+const std::string kPublicWeights = "model.weights={file: base.safetensors, public: true}";
+
+/// The parameters before the first step, of a run of one step that learns nothing.
+std::vector<float> beginning(Experiment& experiment) {
+  return core::initial_parameters(experiment.plan(), core::RandomKey::from_seed(1));
+}
+
+std::string refusal_of(const std::vector<std::string>& overrides,
+                       const std::string& file = safetensors_of(trained_tensors())) {
+  Begun experiment(overrides, file);
+  try {
+    experiment.plan();
+  } catch (const Error& problem) {
+    return problem.what();
+  }
+  return "it was planned";
+}
+
+std::vector<std::string> unaccounted(const core::Plan& plan) {
+  return core::unaccounted_names(plan);
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+// ---- what a model begins from
+
+TEST_CASE("a model begins from the tensors of a file that have its names", "[weights]") {
+  Begun all({kWeights});
+  CHECK(beginning(all) == joined(trained_tensors()));
+
+  // What the file lacks begins as the model says; what the model lacks is not used.
+  std::vector<Tensor> some = trained_tensors();
+  some[3].name = "somewhere_else";
+  Begun part({kWeights}, safetensors_of(some));
+  Experiment fresh(kBase);
+  std::vector<float> expected = joined(trained_tensors());
+  const std::vector<float> anew = beginning(fresh);
+  std::copy(anew.end() - 2, anew.end(), expected.end() - 2);
+  CHECK(beginning(part) == expected);
+  const auto& facts = part.plan().setting->weights;
+  CHECK(facts->begun_anew == std::vector<std::string>{"layers.2.bias"});
+  CHECK(facts->unused == 1);
+  CHECK(facts->loaded.size() == 3);
+}
+
+TEST_CASE("a map names what the file calls otherwise, and what begins anew", "[weights]") {
+  std::vector<Tensor> tensors = trained_tensors();
+  tensors[0].name = "fc1.weight";
+  tensors[2].shape = {4, 2};  // would not fit
+  Begun experiment({"model.weights={file: base.safetensors, map: {layers.0.weight: fc1.weight, "
+                    "layers.2.weight: null}}"},
+                   safetensors_of(tensors));
+  Experiment fresh(kBase);
+  const std::vector<float> anew = beginning(fresh), found = beginning(experiment);
+  CHECK(std::equal(found.begin(), found.begin() + 16, joined(trained_tensors()).begin()));
+  CHECK(std::equal(found.begin() + 16, found.begin() + 24, anew.begin() + 16));
+  // The resolved manifest gives the same run.
+  experiment.run();
+  const core::Manifest again =
+      core::load_manifest(experiment.run_dir() / "manifest.yaml", {}, house());
+  CHECK(again.weights->names == experiment.plan().manifest->weights->names);
+  CHECK(again.weights->file == experiment.plan().manifest->weights->file);
+}
+
+TEST_CASE("weights that do not fit are refused with a table of all of them", "[weights]") {
+  std::vector<Tensor> tensors = trained_tensors();
+  tensors[0].shape = {3, 4};
+  tensors[1].name = "ba\x1bse";
+  const std::string table = refusal_of({kWeights}, safetensors_of(tensors));
+  CHECK_THAT(table, ContainsSubstring("model.weights: 1 tensor(s) of the file do not fit"));
+  CHECK_THAT(table, ContainsSubstring(
+                        "layers.0.weight, 4 x 3: 'layers.0.weight', 3 x 4, which does not fit"));
+  CHECK_THAT(table, ContainsSubstring("layers.0.bias, 4: begins anew"));
+  CHECK_THAT(table, ContainsSubstring("layers.2.weight, 2 x 4: 'layers.2.weight', 2 x 4"));
+  CHECK_THAT(table, ContainsSubstring("not used: 'ba\\x1bse', 4"));
+
+  tensors = trained_tensors();
+  for (Tensor& tensor : tensors) tensor.name = "other." + tensor.name;
+  CHECK_THAT(refusal_of({kWeights}, safetensors_of(tensors)),
+             ContainsSubstring("no tensor of the file has the name"));
+  CHECK_THAT(refusal_of({"model.weights={file: base.safetensors, map: {layers.0.wieght: a}}"}),
+             ContainsSubstring("did you mean 'layers.0.weight'?"));
+  CHECK_THAT(refusal_of({"model.weights={file: base.safetensors, map: {layers.0.bias: "
+                         "layers.2.bais}}"}),
+             ContainsSubstring("does not hold; did you mean 'layers.2.bias'?"));
+  CHECK_THAT(refusal_of({kWeights}, "no such format"),
+             ContainsSubstring("base.safetensors: is no"));
+  CHECK_THAT(refusal_of({"model.weights={public: true}"}), ContainsSubstring("model.weights.file"));
+  CHECK_THAT(refusal_of({"model.weights={file: absent.safetensors}"}),
+             ContainsSubstring("there is no such file"));
+}
+
+// ---- who answers for them
+
+TEST_CASE("weights that nobody declares public are listed, and refused in release mode",
+          "[weights][privacy]") {
+  Begun listed({kWeights});
+  CHECK(has(unaccounted(listed.plan()), "initial_weights"));
+  Begun declared({kPublicWeights});
+  CHECK_FALSE(has(unaccounted(declared.plan()), "initial_weights"));
+
+  const std::vector<std::string> release{"mode=release", "seed=null"};
+  const std::string why = refusal_of(with({kWeights}, release));
+  CHECK_THAT(why, ContainsSubstring("release mode refuses 'initial_weights'"));
+  CHECK_THAT(why, ContainsSubstring("declare them public"));
+  CHECK(refusal_of(with({kPublicWeights}, release)) == "it was planned");
+
+  const core::RunResult run = listed.run();
+  CHECK(run.statement.at("initial_weights").at("is") == "unaccounted");
+  CHECK(run.statement.at("initial_weights").at("sha256") ==
+        core::sha256_hex(safetensors_of(trained_tensors())));
+  CHECK_THAT(run.statement.at("stain").get<std::string>(), ContainsSubstring("initial_weights"));
+  CHECK(declared.run().statement.at("initial_weights").at("is") == "declared_public");
+}
+
+TEST_CASE(
+    "a model of PrivGrad's own brings its epsilon along, and counts as charged only in its own "
+    "account",
+    "[weights][account][privacy]") {
+  const TempDir dir;
+  const auto open = [&](const std::string& name) {
+    const auto file = dir.path() / name;
+    core::DataAccount::open(file, {.name = "data",
+                                   .adjacency = Adjacency::zero_out,
+                                   .unit = PrivacyUnit::example,
+                                   .target_epsilon = 8.0,
+                                   .target_delta = 1e-5,
+                                   .accountant = "kind: zcdp"});
+    return "privacy.account=" + file.string();
+  };
+  const std::string ours = open("ours.jsonl"), others = open("others.jsonl");
+  Experiment first(kBase, {ours});
+  first.run();
+  const std::string file = read_file(first.run_dir() / "model.safetensors");
+
+  Begun same({kWeights, ours}, file);
+  CHECK_FALSE(has(unaccounted(same.plan()), "initial_weights"));
+  CHECK(same.run().statement.at("initial_weights").at("is") == "charged_in_account");
+
+  const std::string epsilon = core::read_safetensors(file).metadata.at("epsilon");
+  const std::vector<std::vector<std::string>> uncharged{{kWeights, others}, {kWeights}};
+  for (const auto& overrides : uncharged) {
+    Begun other(overrides, file);
+    CHECK(has(unaccounted(other.plan()), "initial_weights"));
+    const std::string why = refusal_of(with(overrides, {"mode=release", "seed=null"}), file);
+    CHECK_THAT(why, ContainsSubstring("the run 'base' with epsilon " + epsilon));
+    CHECK_THAT(why, ContainsSubstring("pay for both runs from one account"));
+  }
+  // A model that saw what nobody paid for has not been paid for, whatever account it names.
+  auto metadata = core::read_safetensors(file).metadata;
+  metadata["unaccounted"] = R"(["pca"])";
+  Begun stained({kWeights, ours}, safetensors_of(trained_tensors(), metadata));
+  CHECK(has(unaccounted(stained.plan()), "initial_weights"));
+  metadata["unaccounted"] = "nothing";
+  Begun unreadable({kWeights, ours}, safetensors_of(trained_tensors(), metadata));
+  CHECK(has(unaccounted(unreadable.plan()), "initial_weights"));
+}
+
+TEST_CASE("a run from weights is verified without the file, and bound to its hash",
+          "[weights][verify]") {
+  Begun experiment({kPublicWeights, "model.train=[last]"});
+  experiment.run();
+  std::filesystem::remove(experiment.dir() / "base.safetensors");
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+
+  const auto file = experiment.run_dir() / "facts.json";
+  nlohmann::json facts = nlohmann::json::parse(read_file(file));
+  facts["weights"]["sha256"] = std::string(64, '0');
+  write_file(file, facts.dump() + "\n");
+  const std::string problems = verify::all_of(verify::check(experiment.run_dir()).problems);
+  CHECK_THAT(problems, ContainsSubstring("facts.json"));
+  CHECK_THAT(problems, ContainsSubstring("initial_weights"));
+  facts.erase("weights");
+  write_file(file, facts.dump() + "\n");
+  CHECK_THAT(verify::all_of(verify::check(experiment.run_dir()).problems),
+             ContainsSubstring("contradict each other"));
+}
+
+// ---- frozen layers
+
+TEST_CASE("frozen layers stay as they were, and the others learn as in the whole model",
+          "[weights][frozen]") {
+  // One step without noise or clipping from the same parameters: the gradient of the last layer does
+  // not know whether the first one moves. In exact arithmetic the two are equal; here float32 sums
+  // of one network are those of the other, up to how the step is summed.
+  const std::vector<std::string> one = with(kNoNoise, {kPublicWeights, "steps=1"});
+  Begun whole(one);
+  Begun head(with(one, {"model.train=[last]"}));
+  whole.run();
+  head.run();
+  const std::vector<float> before = joined(trained_tensors());
+  const std::vector<float> all = whole.parameters(), last = head.parameters();
+  REQUIRE(last.size() == all.size());
+  CHECK(std::equal(last.begin(), last.begin() + 16, before.begin()));
+  CHECK_FALSE(std::equal(all.begin(), all.begin() + 16, before.begin()));
+  for (std::size_t i = 16; i < all.size(); ++i) {
+    CHECK(last[i] != before[i]);
+    CHECK_THAT(last[i], WithinAbs(all[i], 1e-6));
+  }
+}
+
+TEST_CASE("frozen layers cost nothing: noise and norms are of what is trained",
+          "[weights][frozen][privacy]") {
+  Begun head({kPublicWeights, "model.train=[layers.2.*]"});
+  Experiment whole(kBase);
+  const core::Plan& plan = head.plan();
+  CHECK(plan.parameters == 10);
+  CHECK(plan.setting->frozen_parameters == 16);
+  REQUIRE(plan.setting->groups.size() == 1);
+  CHECK(plan.setting->groups[0].size == 10);
+  CHECK(plan.epsilon().value == whole.plan().epsilon().value);
+  CHECK(plan.covers_bits());
+  const core::RunResult run = head.run();
+  CHECK(run.status == core::RunStatus::completed);
+  CHECK(run.statement.at("floating_point") == "exact");
+  CHECK(run.statement.at("initial_weights").at("frozen") ==
+        nlohmann::json{"layers.0.weight", "layers.0.bias"});
+}
+
+TEST_CASE("what an example becomes in frozen layers depends on no other one",
+          "[weights][frozen][privacy]") {
+  // A data set and its neighbour, in which the last example is another: all other features keep
+  // their bits. Values by hand for the first: tanh(W x + b).
+  const auto features_of = [](const std::string& last) {
+    Experiment experiment(R"(privgrad: 1
+seed: 1
+data: {kind: csv, train: rows.csv, target: y, classes: 2}
+model: {kind: mlp, hidden: [4], activation: tanh, weights: {file: base.safetensors}, train: [last]}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 20, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)");
+    std::string rows = "a,b,c,y\n";
+    for (int i = 0; i < 299; ++i)
+      rows += std::to_string(0.01 * i) + ",0.5,-1," + std::to_string(i % 2) + "\n";
+    write_file(experiment.dir() / "rows.csv", rows + last + "\n");
+    write_file(experiment.dir() / "base.safetensors", safetensors_of(trained_tensors()));
+    const core::Plan& plan = experiment.plan();
+    core::RunData data = core::read_data(*plan.manifest, *plan.setting);
+    const auto features = data.train.features();
+    return std::vector<float>(features.begin(), features.end());
+  };
+  const std::vector<float> a = features_of("1,2,3,0"), b = features_of("1e30,-1e30,7,1");
+  REQUIRE(a.size() == 300 * 4);
+  CHECK(std::memcmp(a.data(), b.data(), 299 * 4 * sizeof(float)) == 0);
+  CHECK_FALSE(std::equal(a.end() - 4, a.end(), b.end() - 4));
+  const std::vector<float> w = ramp(12, -0.4f), bias = ramp(4, 0.1f);
+  for (std::size_t unit = 0; unit < 4; ++unit) {
+    const double sum = bias[unit] + 0.0 * w[3 * unit] + 0.5 * w[3 * unit + 1] - w[3 * unit + 2];
+    CHECK_THAT(a[unit], WithinAbs(std::tanh(sum), 1e-6));
+  }
+}
+
+TEST_CASE("what cannot be frozen is refused", "[weights][frozen]") {
+  const auto why = [](const std::string& train) {
+    return refusal_of({kPublicWeights, "model.train=[" + train + "]"});
+  };
+  CHECK_THAT(why("layers.0"), ContainsSubstring("freezes layers.2 behind it"));
+  CHECK_THAT(why("layers.2.weight"), ContainsSubstring("a part of layers.2"));
+  CHECK_THAT(why("head"), ContainsSubstring("there are layers.0, layers.2, and last"));
+  CHECK(why("'*'") == "it was planned");
+  CHECK(why("layers.0.*, last") == "it was planned");
+  CHECK_THAT(refusal_of({"model.train=[last]"}),
+             ContainsSubstring("freezes layers.0.weight, which nobody has trained"));
+  std::vector<Tensor> tensors = trained_tensors();
+  tensors.erase(tensors.begin());
+  CHECK_THAT(refusal_of({kPublicWeights, "model.train=[last]"}, safetensors_of(tensors)),
+             ContainsSubstring("model.weights does not have it"));
+  CHECK_THAT(refusal_of({"model.train=[]"}), ContainsSubstring("model.train"));
+}
+
+TEST_CASE("federated runs freeze layers as well", "[weights][frozen][federated]") {
+  Begun experiment({kPublicWeights, "model.train=[last]",
+                    "federated={clients: 3, rounds: 2, local_iterations: 1}"});
+  experiment.run();
+  const std::vector<float> before = joined(trained_tensors()), after = experiment.parameters();
+  REQUIRE(after.size() == before.size());
+  CHECK(std::equal(after.begin(), after.begin() + 16, before.begin()));
+  CHECK_FALSE(std::equal(after.begin() + 16, after.end(), before.begin() + 16));
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+}
+
+// ---- the moving average
+
+TEST_CASE("the moving average is that of the parameters after each step", "[average]") {
+  // Runs of 1, 2 and 3 steps with one seed have the same steps; the average by its definition.
+  constexpr double kDecay = 0.25;
+  const std::vector<std::string> base = with(kNoNoise, {kPublicWeights});
+  std::vector<double> average;
+  for (const float value : joined(trained_tensors())) average.push_back(value);
+  for (int t = 1; t <= 3; ++t) {
+    Begun last(with(base, {"steps=" + std::to_string(t)}));
+    last.run();
+    const std::vector<float> w = last.parameters();
+    const double d = std::min(kDecay, (1.0 + t) / (10.0 + t));  // 2/11, 1/4 and 1/4
+    for (std::size_t i = 0; i < w.size(); ++i) average[i] = d * average[i] + (1.0 - d) * w[i];
+  }
+  Begun kept(with(base, {"steps=3", "ema_decay=0.25", "output=ema"}));
+  const core::RunResult run = kept.run();
+  const std::vector<float> found = kept.parameters();
+  REQUIRE(found.size() == average.size());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK_THAT(found[i], WithinAbs(average[i], 1e-7));
+  CHECK(run.summary.at("output") == "ema");
+  CHECK(run.summary.at("ema_decay") == kDecay);
+}
+
+TEST_CASE("last parameters and average are measured side by side, and training does not notice",
+          "[average]") {
+  Experiment plain(kBase), averaged(kBase, {"ema_decay=0.9"}),
+      kept(kBase, {"ema_decay=0.9", "output=ema"});
+  plain.run();
+  averaged.run();
+  const core::RunResult run = kept.run();
+  CHECK(plain.parameters() == averaged.parameters());
+  const auto lines = [](const Experiment& experiment) {
+    std::vector<nlohmann::json> all;
+    for (const std::string& line : verify::lines_of(experiment.run_dir() / "metrics.jsonl"))
+      all.push_back(nlohmann::json::parse(line));
+    return all;
+  };
+  const auto one = lines(plain), two = lines(averaged), three = lines(kept);
+  REQUIRE(one.size() == two.size());
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CHECK(one[i].at("test_loss") == two[i].at("test_loss"));
+    CHECK(two[i].at("ema").at("test_loss") == three[i].at("ema").at("test_loss"));
+  }
+  CHECK(two.back().at("ema").at("test_loss") != two.back().at("test_loss"));
+  // The summary is about the model that is kept.
+  CHECK(three.size() == one.size() + 1);
+  CHECK(run.summary.at("metrics").at("test_loss") == two.back().at("ema").at("test_loss"));
+  CHECK(verify::all_of(verify::check(kept.run_dir()).problems) == "");
+}
+
+TEST_CASE("an average that is not kept cannot be the output", "[average]") {
+  CHECK_THAT(refusal_of({"output=ema"}), ContainsSubstring("give ema_decay"));
+  CHECK_THAT(refusal_of({"ema_decay=1"}), ContainsSubstring("ema_decay"));
+  CHECK_THAT(
+      refusal_of({"ema_decay=0.9", "federated={clients: 3, rounds: 2, local_iterations: 1}"}),
+      ContainsSubstring("ema_decay: is for central runs"));
+}
