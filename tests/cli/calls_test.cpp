@@ -92,7 +92,7 @@ TEST_CASE("wrong calls get one line and exit code 2") {
       {{"run", "small.yaml", "--out", "a", "--out", "b"}, "--out is given twice"},
       {{"run", "small.yaml", "--out", "\xff"}, "not UTF-8"},
       {{"run", "small.yaml", "--plugin-dir", "absent"}, "absent: no such directory"},
-      {{"validate", "small.yaml", "--json"}, "no option '--json'"},
+      {{"validate", "small.yaml", "--out", "x"}, "no option '--out'"},
       {{"plugins", "describe", "optimizer/momentun"}, "did you mean 'optimizer/momentum'?"},
       {{"plugins", "describe", "momentun"}, "did you mean 'momentum'?"},
       {{"plugins", "new", "scheduel", "x"}, "did you mean 'schedule'?"},

@@ -29,79 +29,80 @@ class Base : public Optimizer {
   std::uint64_t calls_ = 0;
 };
 
-struct Row {
-  Told told;
-  void (*step)(Base&, Weights, const Released&, const StepContext&) = nullptr;
+/// What a step is given.
+struct Step {
+  Base& self;
+  Weights weights;
+  const Released& gradient;
+  double rate;
+
+  void descend(double by) const { self.descend(weights, gradient, by); }
+  void check() const { self.check(gradient); }
 };
 
-#define STEP                                                                                   \
-  []([[maybe_unused]] Base & self, Weights weights, [[maybe_unused]] const Released& gradient, \
-     [[maybe_unused]] const StepContext& context)
+struct Row {
+  Told told;
+  void (*take)(const Step&) = nullptr;
+};
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"},
-     .step = STEP { self.descend(weights, gradient, context.learning_rate);
-}  // namespace
-}
-, {.told = {"idle", "never moves"}, .step = STEP{self.check(gradient);
-static_cast<void>(weights);
-}
-}
-, {.told = {"explodes", "sets a weight to infinity"},
-   .step = STEP{weights[0] = std::numeric_limits<float>::infinity();
-}
-}
-, {.told = {"nan", "sets a weight to what is no number"}, .step = STEP{weights[0] = std::nanf("");
-}
-}
-, {.told = {"takes_nan", "moves by gradients that are not finite"},
-   .step = STEP{for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -=
-                static_cast<float>(context.learning_rate) * gradient.values()[i];
-}
-}
-, {.told = {"half_a_step_and_throws", "moves, and then refuses"}, .step = STEP{weights[0] += 1.0f;
-self.descend(weights, gradient, context.learning_rate);
-}
-}
-, {.told = {"normalises_by_zero", "divides by the gradient's norm"},
-   .step = STEP{self.check(gradient);
-float norm = 0.0f;
-for (const float x : gradient.values()) norm += x * x;
-for (std::size_t i = 0; i < weights.size(); ++i)
-  weights[i] -= gradient.values()[i] / std::sqrt(norm);
-}
-}
-, {.told = {"counts_all_calls", "instances share a counter"},
-   .step = STEP{static thread_local std::uint64_t calls = 0;
-self.descend(weights, gradient, context.learning_rate / static_cast<double>(1 + ++calls % 5));
-}
-}
-, {.told = {"thread_decides", "another step on another thread"},
-   .step = STEP{self.descend(weights, gradient,
-                             std::this_thread::get_id() == kHome ? context.learning_rate : 0.37);
-}
-}
-, {.told = {"remembers_runs", "start() forgets nothing"},
-   .step = STEP{
-       self.descend(weights, gradient, context.learning_rate / static_cast<double>(++self.calls_));
-}
-}
-, {.told = {"ignores_the_rate", "a learning rate of its own", Let::harmless, "post-processing"},
-   .step = STEP{self.descend(weights, gradient, 0.01);
-}
-}
-, {.told = {"ascends", "ascent instead of descent", Let::harmless, "post-processing"},
-   .step = STEP{self.descend(weights, gradient, -context.learning_rate);
-}
-}
-, {.told = {"denoises", "rounds the released gradient: whoever sees it may do that", Let::harmless,
-            "post-processing"},
-   .step = STEP{self.check(gradient);
-for (std::size_t i = 0; i < weights.size(); ++i)
-  weights[i] -= 0.1f * std::round(gradient.values()[i]);
-}
-}
-,
+     .take = [](const Step& step) { step.descend(step.rate); }},
+    {.told = {"idle", "never moves"}, .take = [](const Step& step) { step.check(); }},
+    {.told = {"explodes", "sets a weight to infinity"},
+     .take = [](const Step& step) { step.weights[0] = std::numeric_limits<float>::infinity(); }},
+    {.told = {"nan", "sets a weight to what is no number"},
+     .take = [](const Step& step) { step.weights[0] = std::nanf(""); }},
+    {.told = {"takes_nan", "moves by gradients that are not finite"},
+     .take =
+         [](const Step& step) {
+           for (std::size_t i = 0; i < step.weights.size(); ++i)
+             step.weights[i] -= static_cast<float>(step.rate) * step.gradient.values()[i];
+         }},
+    {.told = {"half_a_step_and_throws", "moves, and then refuses"},
+     .take =
+         [](const Step& step) {
+           step.weights[0] += 1.0f;
+           step.descend(step.rate);
+         }},
+    {.told = {"normalises_by_zero", "divides by the gradient's norm"},
+     .take =
+         [](const Step& step) {
+           step.check();
+           float norm = 0.0f;
+           for (const float x : step.gradient.values()) norm += x * x;
+           for (std::size_t i = 0; i < step.weights.size(); ++i)
+             step.weights[i] -= step.gradient.values()[i] / std::sqrt(norm);
+         }},
+    {.told = {"counts_all_calls", "instances share a counter"},
+     .take =
+         [](const Step& step) {
+           static thread_local std::uint64_t calls = 0;
+           step.descend(step.rate / static_cast<double>(1 + ++calls % 5));
+         }},
+    {.told = {"thread_decides", "another step on another thread"},
+     .take =
+         [](const Step& step) {
+           step.descend(std::this_thread::get_id() == kHome ? step.rate : 0.37);
+         }},
+    {.told = {"remembers_runs", "start() forgets nothing"},
+     .take =
+         [](const Step& step) {
+           const auto runs = static_cast<double>(++step.self.calls_);
+           step.descend(step.rate / runs);
+         }},
+    {.told = {"ignores_the_rate", "a learning rate of its own", Let::harmless, "post-processing"},
+     .take = [](const Step& step) { step.descend(0.01); }},
+    {.told = {"ascends", "ascent instead of descent", Let::harmless, "post-processing"},
+     .take = [](const Step& step) { step.descend(-step.rate); }},
+    {.told = {"denoises", "rounds the released gradient: whoever sees it may do that",
+              Let::harmless, "post-processing"},
+     .take =
+         [](const Step& step) {
+           step.check();
+           for (std::size_t i = 0; i < step.weights.size(); ++i)
+             step.weights[i] -= 0.1f * std::round(step.gradient.values()[i]);
+         }},
 });
 
 template <std::size_t I>
@@ -109,7 +110,7 @@ class Faulty final : public Base {
  public:
   explicit Faulty(const Params&) {}
   void step(Weights weights, const Released& gradient, const StepContext& context) override {
-    kTable[I].step(*this, weights, gradient, context);
+    kTable[I].take({*this, weights, gradient, context.learning_rate});
   }
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kReplaced = "caf\xef\xbf\xbd";  // U+FFFD
 
-/// Counts as CountingAccountant does, and notes it in Latin-1.
+/// Claims far more than any proof does, and notes it in Latin-1.
 class Latin1 final : public Accountant {
  public:
   explicit Latin1(const Params&) {}
@@ -20,7 +20,11 @@ class Latin1 final : public Accountant {
     return counts_.refuses(event) ? std::optional<std::string>("caf\xe9") : std::nullopt;
   }
   void compose(const Event& event, std::uint64_t count) override { counts_.compose(event, count); }
-  PrivacyAnswer epsilon(double delta) const override { return noted(counts_.epsilon(delta)); }
+  PrivacyAnswer epsilon(double delta) const override {
+    PrivacyAnswer answer = noted(counts_.epsilon(delta));
+    answer.value *= 100.0;
+    return answer;
+  }
   PrivacyAnswer delta(double epsilon) const override { return noted(counts_.delta(epsilon)); }
 
  private:
