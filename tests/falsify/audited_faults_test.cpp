@@ -1,0 +1,150 @@
+// Which of the faults that are made for falsify_test an audit catches, and how often: the table of
+// docs/audit.md, which this keeps. (That an audit does catch noise that is half of what was charged
+// for is in tests/pipelines/audit_test.cpp.)
+#include <cstdlib>
+#include <map>
+
+#include "fault.hpp"
+#include "privgrad/studies/audit.hpp"
+#include "test_components.hpp"
+#include "train.hpp"
+#include "trials.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+constexpr const char* kAttacked = R"(privgrad: 1
+name: attacked
+data: {kind: synthetic, rows: 400, test_rows: 0, dimensions: 2}
+model: {kind: linear}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp, conversion: classic}}
+steps: 10
+)";
+
+constexpr int kAudits = 5;
+
+/// A fault, in a run in which what it does could matter.
+struct Attacked {
+  std::string id;
+  std::vector<std::string> set;
+};
+
+/// Faults that state less than is spent, or spend more than is stated, by a factor.
+const std::vector<Attacked>& attacked() {
+  static const std::vector<Attacked> all{
+      {"accountant/free_after_twenty", {"steps=40", "schedules.noise_multiplier=2"}},
+      {"accountant/large_noise_is_free", {"steps=100", "schedules.noise_multiplier=4"}},
+      {"accountant/small_noise_is_free", {"steps=1", "schedules.noise_multiplier=0.25"}},
+      {"accountant/count_ignored", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"accountant/root_of_count", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"accountant/repeats_count_once", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"accountant/noise_upside_down", {"steps=1", "schedules.noise_multiplier=0.25"}},
+      {"accountant/noise_root", {"steps=1", "schedules.noise_multiplier=0.25"}},
+      {"accountant/replace_one_as_zero_out",
+       {"steps=4", "schedules.noise_multiplier=1", "privacy.adjacency=replace_one"}},
+      {"sampler/free_after_a_hundred", {"steps=200", "schedules.noise_multiplier=4"}},
+      {"sampler/every_second_step", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"sampler/first_step_only", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"sampler/twice_the_noise_charged", {"steps=16", "schedules.noise_multiplier=1"}},
+      {"clipping/twice_the_norm",
+       {"steps=4", "schedules.noise_multiplier=1", "aggregator.arithmetic=float"}},
+      {"clipping/none", {"steps=4", "schedules.noise_multiplier=1", "aggregator.arithmetic=float"}},
+  };
+  return all;
+}
+
+Fault fault_named(const std::string& id) {
+  for (const auto& kind : {sampler_faults(), accountant_faults(), clipping_faults()}) {
+    for (const Fault& fault : kind)
+      if (fault.id == id) return fault;
+  }
+  throw ConfigError(id + ": there is no such fault");
+}
+
+/// Whether the audit says that the proof is of something else than what runs.
+/// \throws what the core stops the fault by.
+bool is_caught(const Fault& fault, const Attacked& in, int seed,
+               const core::AuditOptions& options) {
+  const Catalog catalog = house_with({fault.factory});
+  std::vector<std::string> set = fault.place;
+  set.insert(set.end(), in.set.begin(), in.set.end());
+  set.push_back("seed=" + std::to_string(seed));
+  if (options.kind == core::AuditKind::repeated) set.emplace_back("data.rows=20");
+  Experiment experiment(kAttacked, set, catalog);
+  return core::audit(experiment.plan(), options).contradicts();
+}
+
+struct Counts {
+  int one_run = 0, repeated = 0;
+  bool operator==(const Counts&) const = default;
+};
+
+/// \returns how it ended: a row of the page.
+std::string row_of(const Attacked& in, int audits, Counts& counts) {
+  const Fault fault = fault_named(in.id);
+  std::string row = "| `" + in.id + "` | " + fault.imitates + " | ";
+  try {
+    for (int seed = 0; seed < audits; ++seed) {
+      counts.one_run += is_caught(fault, in, seed, {.canaries = 400}) ? 1 : 0;
+      counts.repeated +=
+          is_caught(fault, in, seed, {.kind = core::AuditKind::repeated, .runs = 100}) ? 1 : 0;
+    }
+  } catch (const PluginError&) {
+    return row + "stopped | stopped |";
+  }
+  return row + std::to_string(counts.one_run) + " | " + std::to_string(counts.repeated) + " |";
+}
+
+/// The page's rows, by the fault's name.
+std::map<std::string, std::string> rows_of_page() {
+  std::map<std::string, std::string> rows;
+  std::ifstream in(kSource / "docs/audit.md");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("| `") && line.find('/') < line.find('`', 3))
+      rows[line.substr(3, line.find('`', 3) - 3)] = line;
+  }
+  return rows;
+}
+
+Counts counts_of(const std::string& row) {
+  Counts counts;
+  const std::size_t last = row.rfind('|', row.size() - 2);
+  const std::size_t first = row.rfind('|', last - 1);
+  counts.one_run = std::atoi(row.c_str() + first + 1);
+  counts.repeated = std::atoi(row.c_str() + last + 1);
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE("the table of audited faults says which faults audits catch, and how often",
+          "[audit][long]") {
+  const auto rows = rows_of_page();
+  CHECK(rows.size() == attacked().size());
+  const char* out = std::getenv("PRIVGRAD_FAULTS_OUT");
+  const int audits = trials(kAudits, "audits in each way, of each fault of the table");
+  for (const Attacked& one : attacked()) {
+    Counts counts;
+    const std::string row = row_of(one, audits, counts);
+    if (out != nullptr) std::ofstream(out, std::ios::app) << row << "\n";
+    const auto listed = rows.find(one.id);
+    INFO(row);
+    if (listed == rows.end()) {
+      CHECK("docs/audit.md lacks it" == row);
+      continue;
+    }
+    if (audits == kAudits) {
+      CHECK(listed->second == row);
+      continue;
+    }
+    // The first seeds, of what is caught, missed or stopped with every seed.
+    const Counts told = counts_of(listed->second);
+    CHECK(listed->second.ends_with("stopped |") == row.ends_with("stopped |"));
+    if (told.one_run % kAudits == 0) CHECK(counts.one_run == told.one_run * audits / kAudits);
+    if (told.repeated % kAudits == 0) CHECK(counts.repeated == told.repeated * audits / kAudits);
+  }
+}
