@@ -120,9 +120,9 @@ TEST_CASE("zsh completes the same") {
 TEST_CASE("every option of a command is offered, and no other") {
   const Cli cli;
   const Completer completer;
-  const Words commands[] = {{"run"},      {"plan"},          {"verify"},
-                            {"validate"}, {"data", "fetch"}, {"plugins", "test"},
-                            {"calibrate"}};
+  const Words commands[] = {{"run"},       {"plan"},          {"verify"},
+                            {"validate"},  {"data", "fetch"}, {"plugins", "test"},
+                            {"calibrate"}, {"predict"},       {"evaluate"}};
   for (Words line : commands) {
     Words help_line = line;
     help_line.push_back("--help");

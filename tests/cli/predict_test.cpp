@@ -164,3 +164,32 @@ TEST_CASE("predict: tampered preprocessing that no transform could have learnt i
   CHECK(outcome.exit_code == 4);
   CHECK(outcome.err.find("pca") != std::string::npos);
 }
+
+TEST_CASE("a model of dense layers is applied by numpy alone, from what its file says") {
+  const Cli cli;
+  const Words python{"python3", "-c", "import numpy, safetensors"};
+  if (call({.words = python, .directory = cli.dir()}).exit_code != 0) {
+    WARN("SKIPPED: python3 has no numpy, or no safetensors");
+    return;
+  }
+  train(cli, {"--set", "data.transforms=[standardize]", "--set", "model={kind: mlp, hidden: [5]}"});
+  write_file(cli.out("rows.py"),
+             "import numpy as np\nrng = np.random.default_rng(0)\n"
+             "np.save('x.npy', rng.normal(size=(40, 4)).astype(np.float32))\n"
+             "np.save('y.npy', np.zeros(40, np.int64))\n");
+  REQUIRE(call({.words = {"python3", "rows.py"}, .directory = cli.dir()}).exit_code == 0);
+  const Json ours = printed(cli, {"predict", "out", "--data",
+                                  "{kind: npy, train: {features: x.npy, targets: y.npy}, "
+                                  "classes: 2}"});
+  const Outcome theirs = call({.words = {"python3", (kSource / "examples/use/predict.py").string(),
+                                         "out/model.safetensors", "x.npy"},
+                               .directory = cli.dir()});
+  INFO(theirs.err);
+  REQUIRE(theirs.exit_code == 0);
+  std::string expected;
+  for (const Json& k : ours.at("predictions"))
+    expected += ours.at("classes")[k.get<std::size_t>()].get<std::string>() + "\n";
+  CHECK(theirs.out == expected);
+  CHECK(expected.find('0') != std::string::npos);  // both classes occur
+  CHECK(expected.find('1') != std::string::npos);
+}

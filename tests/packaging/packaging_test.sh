@@ -197,6 +197,28 @@ case_headers() {
   fi
 }
 
+# A program elsewhere loads a model and predicts what the command does.
+case_use() {
+  fresh use
+  cp -r "$SOURCE"/examples/use/. "$folder"
+  configure "$folder"
+  expect_exit 0 "$CMAKE" --build "$folder/build"
+  expect_exit 0 "$privgrad" run "$SOURCE/examples/manifests/quickstart.yaml" --quiet --out "$folder/run" \
+    --set steps=2 --set 'data.transforms=[{kind: pca, dimensions: 3}]'
+  printf '%s\n' "1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0" "0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1" >"$folder/rows"
+  sed 's/ /,/g; s/$/,0/' "$folder/rows" >"$folder/rows.csv"
+  expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH sh -c "'$folder/build/predict' '$folder/run/model.safetensors' <'$folder/rows'"
+  expect_exit 0 "$privgrad" predict "$folder/run" --quiet --out "$folder/p.csv" \
+    --data "{kind: csv, train: $folder/rows.csv, header: false, target: '20', classes: 2}"
+  # To the six digits that the program prints.
+  "$folder/build/predict" "$folder/run/model.safetensors" <"$folder/rows" | tr ' ' '\n' >"$folder/by_program"
+  tail -n +2 "$folder/p.csv" | cut -d, -f4- | tr ',' '\n' | awk '{ printf "%.6g\n", $1 }' >"$folder/by_command"
+  [ "$(wc -l <"$folder/by_program")" = 4 ] || fail "expected two rows of two probabilities"
+  diff "$folder/by_program" "$folder/by_command" || fail "the program and the command predict differently"
+  nm -DC --defined-only "$prefix/lib/libprivgrad_use.so" >"$log"
+  ! grep -F "privgrad::core::" "$log" || fail "the library shows what is inside it"
+}
+
 command=$1
 shift
 "case_$command" "$@"

@@ -48,6 +48,34 @@ TEST_CASE("a page asks for nothing outside itself") {
   CHECK(page.find("@import") == std::string::npos);
 }
 
+TEST_CASE("the page shows what the final model is worth on the test rows") {
+  const Cli cli;
+  const std::string page = page_of_run(cli, {"--set", "seed=2"});
+  const Json evaluation = Json::parse(read_file(cli.out("run/summary.json"))).at("test_evaluation");
+  const std::string seen = visible(page);
+  CHECK_THAT(seen, ContainsSubstring("The final model on the test rows"));
+  CHECK_THAT(seen, ContainsSubstring("begun 2023-11-14T22:13:20Z"));  // SOURCE_DATE_EPOCH of tests
+  CHECK_THAT(seen, ContainsSubstring("These test rows are private"));
+  for (std::size_t k = 0; k < 2; ++k) {
+    std::string row = "<th scope=\"row\">" + std::to_string(k) + "</th>";
+    for (const Json& count : evaluation.at("confusion")[k])
+      row += "<td class=\"number\">" + count.dump() + "</td>";
+    CHECK_THAT(seen, ContainsSubstring(row));
+  }
+  const Json roc = chart(page, "roc");
+  REQUIRE(roc.is_object());
+  CHECK_THAT(roc.dump(), ContainsSubstring("ROC curve"));
+}
+
+TEST_CASE("in release mode the page shows no confusion of test rows that are private") {
+  const Cli cli;
+  const Words release{"--set", "mode=release", "--set", "data.size=60"};
+  const std::string page = page_of_run(cli, release);
+  CHECK(visible(page).find("The final model on the test rows") == std::string::npos);
+  CHECK(chart(page, "roc").is_null());
+  CHECK(Json::parse(read_file(cli.out("run/summary.json"))).at("test_evaluation").is_null());
+}
+
 TEST_CASE("the charts hold what was measured, charged and planned") {
   const Cli cli;
   const std::string page = page_of_run(

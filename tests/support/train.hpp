@@ -46,7 +46,7 @@ class Experiment {
   }
 
   /// The trained parameters, read back from the model file.
-  std::vector<float> parameters() {
+  std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
     // What transforms have learnt stands before them.
     std::vector<float> out(plan_.value().parameters);

@@ -6,6 +6,7 @@
 #include "audit_words.hpp"
 #include "digits.hpp"
 #include "document.hpp"
+#include "evaluation_section.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/short_numbers.hpp"
@@ -52,6 +53,7 @@ class RunPage {
     std::string body = head();
     body += privacy_section();
     body += training_section();
+    body += evaluation_section(summary_, summary_file_, charts_);
     body += federated_section();
     body += schedule_section();
     body += unaccounted_section();
@@ -119,6 +121,8 @@ class RunPage {
                        "</h1>\n<p class=\"lead\">A training run by PrivGrad";
     if (const auto mode = text(summary_, "mode", summary_file_))
       html += ", " + escaped(*mode) + " mode";
+    if (const auto date = text(statement_, "date", statement_file_))
+      html += ", begun " + escaped(*date);
     html += "</p>\n";
     const bool completed = ended() && summary_.value("status", Json()) == "completed";
     html += (completed ? "<p>" : "<p class=\"warning\" role=\"note\">") + escaped(what_happened()) +
