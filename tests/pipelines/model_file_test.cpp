@@ -26,7 +26,7 @@ model: {kind: mlp, hidden: [4]}
 sampler: {kind: full_batch}
 optimizer: {kind: sgd}
 schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
-privacy: {target_epsilon: 1000, target_delta: 1e-5, accountant: zcdp}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
 steps: 3
 )";
 

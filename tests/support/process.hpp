@@ -113,7 +113,11 @@ class Process {
                        (call.directory.empty() || ::chdir(call.directory.c_str()) == 0) &&
                        ::setrlimit(RLIMIT_FSIZE, &size) == 0;
     std::map<std::string, std::string> variables = call.environment;
-    variables.insert({{"PATH", "/usr/bin:/bin"}, {"TERM", "xterm"}, {"HOME", "/nonexistent"}});
+    variables.insert({{"PATH", "/usr/bin:/bin"},
+                      {"TERM", "xterm"},
+                      {"HOME", "/nonexistent"},
+                      // Files of runs are compared, whenever these began.
+                      {"SOURCE_DATE_EPOCH", "1700000000"}});
     std::vector<std::string> environment;
     for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
     if (ready) {
