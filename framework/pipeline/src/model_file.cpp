@@ -47,7 +47,7 @@ Json preprocessing_json(const Plan& plan) {
 
 /// Whether a tensor is "preprocessing.N.NAME", and of which N.
 std::optional<std::size_t> transform_of(std::string_view name) {
-    if (!name.starts_with(kFittedPrefix)) return std::nullopt;
+  if (!name.starts_with(kFittedPrefix)) return std::nullopt;
   name.remove_prefix(kFittedPrefix.size());
   const std::string digits(name.substr(0, name.find('.')));
   if (digits.empty() || digits.size() > 4 ||
@@ -265,8 +265,8 @@ void check_tensors(const TensorHeader& header, const Network& network, std::size
     if (found == header.tensors.end()) throw IoError("it has no tensor '" + block.name + "'");
     if (found->second.type != TensorType::f32 || found->second.shape != block.shape) {
       throw IoError("its tensor '" + block.name + "' is " + privgrad::to_text(found->second.shape) +
-                    (found->second.type == TensorType::f32 ? "" : " of another type") + ", its network has " +
-                    privgrad::to_text(block.shape) + " of F32 there");
+                    (found->second.type == TensorType::f32 ? "" : " of another type") +
+                    ", its network has " + privgrad::to_text(block.shape) + " of F32 there");
     }
     expected.insert(block.name);
   }

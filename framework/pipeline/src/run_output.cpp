@@ -155,7 +155,8 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   if (plan_.noise_adapts) write_schedules(result);
   write_atomically(
       options_.directory / "model.safetensors",
-      to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters), preprocessing,
+      to_safetensors(plan_.setting->whole, whole_parameters(*plan_.setting, parameters),
+                     preprocessing,
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);

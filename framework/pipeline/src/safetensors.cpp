@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian numbers");
 
-constexpr int kDeepestHeader = 8;
+constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three
 constexpr std::size_t kMostExtents = 16;
 
 /// A name in a message.
@@ -142,10 +142,13 @@ void check_cover(const TensorHeader& header, std::size_t data_bytes) {
 
 std::size_t bytes_of(TensorType type) {
   switch (type) {
-    case TensorType::f64: return 8;
-    case TensorType::f32: return 4;
+    case TensorType::f64:
+      return 8;
+    case TensorType::f32:
+      return 4;
     case TensorType::f16:
-    case TensorType::bf16: return 2;
+    case TensorType::bf16:
+      return 2;
   }
   return 0;
 }

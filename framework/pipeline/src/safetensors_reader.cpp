@@ -28,7 +28,7 @@ std::vector<NamedEntry> parameters_of(const TensorHeader& header) {
     if (name.starts_with(kFittedPrefix)) continue;
     if (entry.type == TensorType::f64) {
       throw IoError("its tensor '" + one_line(name, 80) +
-                    "' has numbers of the type F64, allowed are F32, F16 and BF16");
+                    "' has numbers of the type 'F64', allowed are F32, F16 and BF16");
     }
     entries.emplace_back(name, entry);
   }
@@ -71,7 +71,8 @@ std::vector<float> numbers_of(const NamedEntry& named, std::string_view data) {
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
   if (bad == values.end()) return values;
-  throw IoError("its tensor '" + one_line(name, 80) + "' holds a number that is not finite, at place " +
+  throw IoError("its tensor '" + one_line(name, 80) +
+                "' holds a number that is not finite, at place " +
                 std::to_string(bad - values.begin()));
 }
 
