@@ -50,7 +50,9 @@ TEST_CASE("run --json prints the contract's summary and nothing else") {
   CHECK(summary.at("seconds") >= 0.0);
   CHECK(summary.at("threads") == 2);
   CHECK(summary.at("run_dir") == "out");
-  CHECK(Json::parse(read_file(cli.out("out/summary.json"))) == summary);
+  Json whole = Json::parse(read_file(cli.out("out/summary.json")));
+  CHECK(whole.erase("test_evaluation") == 1);  // long: the file has it, and privgrad evaluate
+  CHECK(whole == summary);
 }
 
 TEST_CASE("the plugins that make run builds first are those that the quickstart uses") {
