@@ -35,8 +35,9 @@ const Section& data_section();        ///< Besides the parameters of the data so
 const Section& aggregator_section();  ///< Besides the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
-const Section& federated_section();  ///< May be missing.
-const Section& allow_section();      ///< May be missing.
+const Section& federated_section();   ///< May be missing.
+const Section& allow_section();       ///< May be missing.
+const Section& checkpoint_section();  ///< May be missing, or the word `off`.
 /// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
 const Slot& client_aggregator_slot();
 

@@ -61,6 +61,24 @@ void RunOutput::open(const DataCommitment& data) {
   write_statement(privacy_statement(plan_, so_far));
 }
 
+void RunOutput::reopen(const DataCommitment& data, std::uint64_t metrics, const std::string& hash) {
+  data_ = data;
+  const std::filesystem::path facts = options_.directory / "facts.json";
+  const std::string text = facts_text(plan_);
+  if (read_beginning(facts, text.size() + 1) != text)
+    throw PrivacyError(facts.string() + ": is not what the run recorded before its first step");
+  const std::filesystem::path file = options_.directory / "metrics.jsonl";
+  metrics_file_.emplace(file, metrics);
+  if (sha256_hex(read_beginning(file, metrics)) != hash)
+    throw IoError(file.string() + ": was changed since the checkpoint");
+}
+
+std::pair<std::uint64_t, std::string> RunOutput::metrics_position() {
+  metrics_file_->flush_to_disk();
+  const std::uint64_t bytes = metrics_file_->position();
+  return {bytes, sha256_hex(read_beginning(options_.directory / "metrics.jsonl", bytes))};
+}
+
 void RunOutput::write_schedules(const Outcome& outcome) const {
   write_atomically(options_.directory / "schedules.json",
                    schedule_record(plan_, outcome).dump() + "\n");
@@ -127,7 +145,8 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
 }
 
 void RunOutput::close(RunResult& result, const std::vector<float>& parameters, const Json& more,
-                      const std::function<void(const Json&)>& close_ledgers) {
+                      const std::function<void(const Json&)>& close_ledgers,
+                      const std::function<std::string(const std::string&)>& settled) {
   result.metrics = last_metrics_;
   result.data = data_;
   result.statement = privacy_statement(plan_, result);
@@ -139,7 +158,11 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters, c
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
-  const std::string text = result.summary.dump(2) + "\n";
+  std::string text = result.summary.dump(2) + "\n";
+  if (settled) {
+    text = settled(text);
+    result.summary = Json::parse(text);
+  }
   close_ledgers(left_files(text));
   write_atomically(options_.directory / "summary.json", text);
 }

@@ -69,6 +69,14 @@ struct AccountUse {
   ComponentUse filter;  ///< The accountant of the terms.
 };
 
+/// The section `checkpoint`: how often a run leaves what it can be resumed from.
+struct CheckpointWish {
+  bool is_given = false;  ///< Then what cannot be done is an error; else the run goes on without.
+  bool is_off = false;
+  std::uint64_t every_steps = 0;  ///< 0: by time.
+  double every_seconds = 60.0;    ///< > 0.
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -102,6 +110,7 @@ struct Manifest {
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
+  CheckpointWish checkpoint;
   std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.
   bool allow_large_delta = false;            ///< allow.large_delta.
 
