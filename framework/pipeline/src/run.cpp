@@ -396,6 +396,7 @@ class Training {
     Json more{{"clip_norm", trainer_->clip_norm()},
               {"output", has_random_iterate_ ? "random_iterate" : "last"},
               {"checks", checks_json(trainer_->checks(), manifest_.mode)}};
+    if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
     if (plan_.noise_adapts) {

@@ -29,6 +29,8 @@ std::vector<Charge> gaussians(std::uint64_t first, std::size_t count) {
 
 /// A ledger of a run that is killed, as it says, and taken up again.
 class Killed {
+  TempDir dir_;
+
  public:
   std::filesystem::path file = dir_.path() / "ledger.jsonl";
 
@@ -51,7 +53,6 @@ class Killed {
 
  private:
   static constexpr core::Budget kBudget{.target_epsilon = 10.0, .target_delta = 1e-5};
-  TempDir dir_;
   CountingAccountant accountant_;
 };
 
