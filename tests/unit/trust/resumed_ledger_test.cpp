@@ -127,6 +127,12 @@ TEST_CASE("a block that was cut off while it was written is completed", "[ledger
     CHECK(ledger.charge(gaussians(1, 4)).size() == 4);
     CHECK(killed.text() == text);
   }
+  // What a disk that lost its power may leave of a line.
+  Killed zeros(1, 0);
+  write_file(zeros.file, zeros.text() + std::string(100, '\0'));
+  auto ledger = zeros.again(0, true);
+  CHECK(ledger.charge(gaussians(1, 4)).size() == 4);
+  CHECK(zeros.text() == text);
 }
 
 TEST_CASE("a ledger is taken up by the run that it is of", "[ledger][resume]") {
