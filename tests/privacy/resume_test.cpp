@@ -263,7 +263,8 @@ std::vector<std::string> problems_of(const Place& place) {
 
 }  // namespace
 
-TEST_CASE("killed at any operation on a file, a run goes on to the same end", "[resume][privacy]") {
+TEST_CASE("killed at any operation on a file, a run goes on to the same end",
+          "[resume][privacy][long]") {
   const auto& [name, overrides] = kinds()[GENERATE(0u, 9u)];
   INFO(name);
   const Place begun;
