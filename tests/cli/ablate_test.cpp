@@ -176,6 +176,53 @@ TEST_CASE("killed and continued, a study ends in the same bytes and repeats no r
   }
 }
 
+TEST_CASE("a run that a study lost half-way goes on where it was", "[ablate][resume]") {
+  Workplace work;
+  std::string manifest = Cli::kManifest;
+  const std::string steps = "steps: 12\n";
+  REQUIRE(manifest.find(steps) != manifest.npos);
+  manifest.replace(manifest.find(steps), steps.size(),
+                   "steps: 1500\ncheckpoint: {every_steps: 1}\n");
+  write_file(work.dir() / "small.yaml", manifest);
+  write_file(work.dir() / "s.yaml",
+             "study: 1\nbase: small.yaml\naxes: {optimizer: [sgd, momentum]}\nseeds: 1\n"
+             "metrics: [test_loss]\n");
+  REQUIRE(work.ablate({"--out", "whole", "--quiet"}).exit_code == 0);
+  const auto lost = [&] {
+    std::error_code missing;
+    for (const auto& entry : fs::recursive_directory_iterator(work.out("s") / "runs", missing)) {
+      const fs::path run = entry.path().parent_path();
+      if (entry.path().filename() == "resume.json" && fs::exists(run / "metrics.jsonl") &&
+          fs::file_size(run / "metrics.jsonl") > 0)
+        return run;
+    }
+    return fs::path();
+  };
+  {
+    Process process(work.prepare({"ablate", "s.yaml", "--out", "s", "--quiet", "--jobs", "1"}));
+    REQUIRE(Process::wait_for([&] { return !lost().empty(); }));
+    const auto runs = process.children();
+    process.send(SIGKILL);
+    for (const pid_t run : runs) ::kill(run, SIGKILL);
+    process.finish();
+    for (const pid_t run : runs) CHECK(Process::wait_for([&] { return ::kill(run, 0) != 0; }));
+  }
+  const fs::path run = lost();
+  REQUIRE(!run.empty());
+  const auto begun = fs::last_write_time(run / "manifest.yaml");
+  const Outcome again = work.ablate({"--out", "s", "--quiet"});
+  INFO(again.err);
+  REQUIRE(again.exit_code == 0);
+  CHECK(fs::last_write_time(run / "manifest.yaml") == begun);
+  CHECK(work.csv("s") == work.csv("whole"));
+  // Where the private state is gone the run begins anew, by its seed.
+  fs::remove(run / "summary.json");
+  write_file(run / "resume.json", "{\"state\": \"" + std::string(32, 'a') + "\"}");
+  REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
+  CHECK(fs::last_write_time(run / "manifest.yaml") != begun);
+  CHECK(work.csv("s") == work.csv("whole"));
+}
+
 TEST_CASE("a finished study is printed again and nothing is run", "[ablate]") {
   const Workplace work;
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);

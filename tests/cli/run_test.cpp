@@ -290,10 +290,12 @@ TEST_CASE("with --threads 1, one thread computes, libraries of plugins included"
   CHECK(process.threads() == 1);
 }
 
-TEST_CASE("SIGINT and SIGTERM end a run after its step, with its record") {
+TEST_CASE("without checkpoints, SIGINT and SIGTERM end a run after its step, with its record") {
   for (const int signal : {SIGINT, SIGTERM}) {
     const Cli cli;
-    Process process(endless_run(cli));
+    Call run = endless_run(cli);
+    for (const char* word : {"--set", "checkpoint=off"}) run.words.push_back(word);
+    Process process(run);
     REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
     process.send(signal);
     const Outcome outcome = process.finish();
@@ -307,6 +309,74 @@ TEST_CASE("SIGINT and SIGTERM end a run after its step, with its record") {
     CHECK(fs::exists(cli.out("long/model.safetensors")));
     CHECK_THAT(read_file(cli.out("long/ledger.jsonl")), ContainsSubstring("interrupted"));
   }
+}
+
+TEST_CASE("SIGINT and SIGTERM leave a run that can be resumed, and say how", "[resume]") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Cli cli;
+    Process process(endless_run(cli));
+    REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
+    process.send(signal);
+    const Outcome outcome = process.finish();
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 1);
+    const Json summary = Json::parse(outcome.out);
+    CHECK(summary.at("status") == "interrupted");
+    CHECK_THAT(
+        outcome.err,
+        ContainsSubstring("privgrad: error: interrupted after step " + summary.at("steps").dump() +
+                          " of 2000000; go on with: privgrad run --resume long\n"));
+    CHECK_FALSE(fs::exists(cli.out("long/model.safetensors")));
+    const Outcome verified = cli({"verify", "long", "--sign", "no.key"});
+    CHECK(verified.exit_code == 3);
+    CHECK_THAT(verified.out, ContainsSubstring("resume.json: the run is not over"));
+    CHECK_FALSE(fs::exists(cli.out("long/signature.json")));
+
+    // Somebody else goes on with it, and ends it.
+    const Outcome ended = cli({"run", "--resume", "long", "--finish", "--json", "--quiet"});
+    INFO(ended.err);
+    CHECK(ended.exit_code == 0);
+    const Json last = Json::parse(ended.out);
+    CHECK(last.at("resumed_at") == summary.at("steps"));
+    CHECK(last.at("steps") == summary.at("steps"));
+    CHECK(fs::exists(cli.out("long/model.safetensors")));
+    check_one_error_line(cli({"run", "--resume", "long"}), 2);
+  }
+}
+
+TEST_CASE("what cannot be resumed is refused in one line", "[resume]") {
+  const Cli cli;
+  check_one_error_line(cli({"run", "--resume", "absent"}), 4);
+  fs::create_directory(cli.out("empty"));
+  check_one_error_line(cli({"run", "--resume", "empty"}), 4);
+  REQUIRE(cli.on_manifest("run", {"--out", "done", "--set", "checkpoint=off"}).exit_code == 0);
+  check_one_error_line(cli({"run", "--resume", "done"}), 2);
+  check_one_error_line(cli({"run", "--resume", "done", "--set", "steps=3"}), 2);
+  check_one_error_line(cli.on_manifest("run", {"--finish"}), 2);
+
+  Process process(endless_run(cli));
+  REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
+  const Outcome in_use = cli({"run", "--resume", "long"});
+  check_one_error_line(in_use, 4);
+  CHECK_THAT(in_use.err, ContainsSubstring("is in use"));
+}
+
+TEST_CASE("where no checkpoint can be left, a run says so, or is refused if one was asked for",
+          "[resume]") {
+  const Cli cli;
+  Call homeless = cli.prepare({"run", "small.yaml", "--set", "seed=1", "--out", "out"});
+  homeless.environment["XDG_STATE_HOME"] = "";
+  homeless.environment["HOME"] = "";
+  const Outcome outcome = call(homeless);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("privgrad: note: the run left no checkpoints to resume "
+                                            "it from: no directory is known"));
+  homeless.words = {PRIVGRAD_TEST_PROGRAM,      "run",   "small.yaml", "--set",
+                    "checkpoint.every_steps=3", "--out", "asked"};
+  const Outcome refused = call(homeless);
+  CHECK(refused.exit_code == 2);
+  CHECK_THAT(refused.err, ContainsSubstring("checkpoint: is not possible: no directory is known"));
+  CHECK_FALSE(fs::exists(cli.out("asked")));
 }
 
 TEST_CASE("a run goes on when nobody reads its progress any more") {

@@ -185,7 +185,7 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
                          "layers.2.bais}}"}),
              ContainsSubstring("does not hold; did you mean 'layers.2.bias'?"));
   CHECK_THAT(refusal_of({kWeights}, "no such format"),
-             ContainsSubstring("base.safetensors: is no"));
+             ContainsSubstring("base.safetensors: is cut off, or no model"));
   CHECK_THAT(refusal_of({"model.weights={public: true}"}), ContainsSubstring("model.weights.file"));
   CHECK_THAT(refusal_of({"model.weights={file: absent.safetensors}"}),
              ContainsSubstring("there is no such file"));

@@ -198,12 +198,15 @@ TEST_CASE(
   check_refused(refusal([](Parts& p) { p.meta("preprocessing") = "[1]"; }), "'preprocessing'");
   check_refused(refusal([](Parts& p) { p.meta("preprocessing") = std::string(500, '['); }),
                 "nested too deep");
-  check_refused(refusal([](Parts& p) {
-                  Json network = Json::parse(p.meta("network").get<std::string>());
-                  network["layers"][0]["units"] = 4294967295u;
-                  p.meta("network") = network.dump();
-                }),
-                "'layers.0.weight' is 4 x 3");
+  const auto with_units = [](std::size_t units) {
+    return [units](Parts& p) {
+      Json network = Json::parse(p.meta("network").get<std::string>());
+      network["layers"][0]["units"] = units;
+      p.meta("network") = network.dump();
+    };
+  };
+  check_refused(refusal(with_units(4294967295u)), "fewer than 2^31");
+  check_refused(refusal(with_units(5)), "'layers.0.weight' is 4 x 3");
 }
 
 TEST_CASE("what the date is said to be is the environment's, or an error") {

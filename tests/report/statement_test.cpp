@@ -221,7 +221,7 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
 
 TEST_CASE("of a run that somebody stopped, the statement says what that is no part of") {
   const Cli cli;
-  stop_long_run(cli, SIGINT, "ledger.jsonl");
+  stop_long_run(cli, SIGINT, "ledger.jsonl", {"--set", "checkpoint=off"});
   const Json statement = statement_of(cli);
   REQUIRE(statement.at("status") == "interrupted");
   CHECK(statement.at("accounted_steps") == statement.at("charged_steps"));

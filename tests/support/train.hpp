@@ -45,11 +45,11 @@ class Experiment {
     return privgrad::core::read_ledger(run_dir() / "ledger.jsonl");
   }
 
-  /// The trained parameters, read back from the model file.
+  /// The model's parameters, frozen ones among them, read back from its file.
   std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
     // What transforms have learnt stands before them.
-    std::vector<float> out(plan_.value().parameters);
+    std::vector<float> out(plan_.value().parameters + plan_.value().setting->frozen_parameters);
     std::memcpy(out.data(), file.data() + file.size() - out.size() * sizeof(float),
                 out.size() * sizeof(float));
     return out;

@@ -133,7 +133,8 @@ Arguments parse(const Usage& usage, const std::vector<std::string>& given) {
       fail(usage, "--" + option->name + " is given twice");
     values.push_back(!token.value.empty() ? token.value.front() : option->implied.value_or(""));
   }
-  const std::size_t wanted = usage.operands.size();
+  const bool is_replaced = !usage.instead.empty() && arguments.has(usage.instead);
+  const std::size_t wanted = is_replaced ? 0 : usage.operands.size();
   if (arguments.operands_.size() < wanted) {
     fail(usage, usage.operands[arguments.operands_.size()] + " is missing: " + call_line(usage));
   }

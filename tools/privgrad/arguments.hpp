@@ -37,6 +37,7 @@ struct Usage {
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.
   std::vector<std::string> examples;
+  std::string instead = {};  ///< An option that stands in place of the operands: "resume".
 };
 
 /// What one call gave. Asking for an option that the Usage lacks is a bug of the program.

@@ -38,25 +38,12 @@ void check_utf8(const std::string& directory) {
   }
 }
 
-/// Where what must not lie in run directories goes: --state, or the user's own place for such
-/// files (XDG Base Directory Specification); nowhere if there is none.
-fs::path state_directory(const Arguments& arguments) {
-  if (arguments.has("state")) return fs::absolute(arguments.text("state"));
-  const auto of_environment = [](const char* name) {
-    const char* value = std::getenv(name);
-    // The specification: a path that is not absolute is to be ignored.
-    return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
-  };
-  if (const fs::path state = of_environment("XDG_STATE_HOME"); !state.empty())
-    return state / "privgrad";
-  const fs::path home = of_environment("HOME");
-  return home.empty() ? home : home / ".local" / "state" / "privgrad";
-}
-
-/// What no ledger holds is not left out silently.
-void complain_about_data(const core::RunResult& result) {
+/// What no ledger holds, and what could not be resumed, is not left out silently.
+void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
     complain("note", "the run is bound to no data: " + result.data.why_not);
+  if (!result.no_checkpoints.empty())
+    complain("note", "the run left no checkpoints to resume it from: " + result.no_checkpoints);
 }
 
 core::RunResult train(const core::Plan& plan, core::RunOptions options, bool quiet) {
@@ -81,7 +68,7 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
 }
 
 /// \returns the exit code, after saying why a run ended before its last step.
-int conclude(const core::Plan& plan, const core::RunResult& result) {
+int conclude(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
   const std::string reached =
       "step " + std::to_string(result.steps) + " of " + std::to_string(plan.steps());
   switch (result.status) {
@@ -92,6 +79,17 @@ int conclude(const core::Plan& plan, const core::RunResult& result) {
                "the budget was spent after " + reached + "; the model is the one that it paid for");
       return 0;
     case core::RunStatus::interrupted:
+      if (arguments.has("finish")) {
+        complain("note", "ended after " + reached + "; the run directory holds the model so far");
+        return 0;
+      }
+      if (result.can_be_resumed) {
+        const std::string state =
+            arguments.has("state") ? " --state " + arguments.text("state") : "";
+        complain("error", "interrupted after " + reached + "; go on with: privgrad run --resume " +
+                              result.summary.at("run_dir").get<std::string>() + state);
+        return 1;
+      }
       complain("error",
                "interrupted after " + reached + "; the run directory holds the model so far");
       return 1;
@@ -108,13 +106,61 @@ int conclude(const core::Plan& plan, const core::RunResult& result) {
   return 1;
 }
 
-int do_run(const Arguments& arguments) {
-  if (arguments.has("out")) check_utf8(arguments.text("out"));
+core::RunOptions common_options(const Arguments& arguments) {
   core::RunOptions options;
   options.threads = arguments.has("threads")
                         ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
                         : core::available_threads();
-  options.state = state_directory(arguments);
+  options.state =
+      arguments.has("state") ? fs::absolute(arguments.text("state")) : default_state_directory();
+  return options;
+}
+
+int show(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
+  complain_about(result);
+  if (!result.can_be_resumed)
+    write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
+  if (arguments.has("json")) {
+    nlohmann::json json = result.summary;
+    json.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
+    if (result.resumed_at) json["resumed_at"] = *result.resumed_at;
+    print_json(json);
+  } else if (!result.can_be_resumed) {
+    print_run_report(plan, result);
+  }
+  return conclude(plan, result, arguments);
+}
+
+/// Goes on with a run as it began: by its own manifest, with the plugins of its lock file.
+int do_resume(const Arguments& arguments) {
+  for (const char* option : {"set", "out", "locked"}) {
+    if (arguments.has(option)) {
+      throw UsageError("--" + std::string(option) +
+                       " changes a run, and --resume goes on with one as it began; give one of the "
+                       "two");
+    }
+  }
+  core::RunOptions options = common_options(arguments);
+  options.directory = arguments.text("resume");
+  options.resume = true;
+  options.finish = arguments.has("finish");
+  core::check_resumable(options);
+  const host::PluginHost host =
+      load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
+  const core::Manifest manifest =
+      core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+  const core::Plan plan = core::make_resumed_plan(manifest, options.directory);
+  options.lock = lock_text({&manifest});
+  std::signal(SIGPIPE, SIG_IGN);
+  return show(plan, train(plan, std::move(options), arguments.has("quiet")), arguments);
+}
+
+int do_run(const Arguments& arguments) {
+  if (arguments.has("resume")) return do_resume(arguments);
+  if (arguments.has("finish"))
+    throw UsageError("--finish ends a run that is resumed; give --resume DIR, too");
+  if (arguments.has("out")) check_utf8(arguments.text("out"));
+  core::RunOptions options = common_options(arguments);
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -126,16 +172,7 @@ int do_run(const Arguments& arguments) {
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
   const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
-  complain_about_data(result);
-  write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
-  if (arguments.has("json")) {
-    nlohmann::json shown = result.summary;
-    shown.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
-    print_json(shown);
-  } else {
-    print_run_report(plan, result);
-  }
-  return conclude(plan, result);
+  return show(plan, result, arguments);
 }
 
 }  // namespace
@@ -158,9 +195,18 @@ Command run_command() {
                                "on it."},
                        {.name = "state",
                         .value = "DIR",
-                        .doc = "Keep what opens the run's commitment to its data here, outside the "
-                               "run directory; default $XDG_STATE_HOME/privgrad, else "
-                               "~/.local/state/privgrad. Runs with a seed keep nothing."},
+                        .doc = "Keep what is private here, outside the run directory: what opens "
+                               "the run's commitment to its data, and while it goes on its "
+                               "checkpoints; default $XDG_STATE_HOME/privgrad, else "
+                               "~/.local/state/privgrad."},
+                       {.name = "resume",
+                        .value = "DIR",
+                        .doc = "Instead of MANIFEST: go on with the run of DIR, which was cut off, "
+                               "from its last checkpoint."},
+                       {.name = "finish",
+                        .value = "",
+                        .doc = "With --resume: end the run where it was cut off, with the model so "
+                               "far."},
                        {.name = "json",
                         .value = "",
                         .doc = "Print the summary as JSON and nothing else on standard output."},
@@ -173,15 +219,19 @@ Command run_command() {
                        quiet_option()},
            .details =
                "Progress goes to standard error. Ctrl-C (SIGINT) or SIGTERM ends the run after its "
-               "step: the\nmodel so far is kept, with status \"interrupted\" and exit code 1; a "
-               "second one ends it at once.\nWhen the budget does not pay for all steps the run "
+               "step, with\nstatus \"interrupted\" and exit code 1, and leaves a checkpoint; a "
+               "second one ends it at once.\nWhere there are no checkpoints (checkpoint: off), the "
+               "model so far is kept. How a run goes on,\nand what is charged for it, is in "
+               "docs/resume.md.\nWhen the budget does not pay for all steps the run "
                "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0.\n\n"
                "exit codes: 0 done, 1 interrupted, diverged or a plugin failed, 2 the call or the "
                "manifest is\nwrong, 3 refused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad run examples/manifests/quickstart.yaml",
                         "privgrad run m.yaml --set privacy.target_epsilon=2 --set seed=7 --out "
                         "runs/e2",
-                        "privgrad run runs/e2/manifest.yaml --locked --json > summary.json"}},
+                        "privgrad run --resume runs/e2",
+                        "privgrad run runs/e2/manifest.yaml --locked --json > summary.json"},
+           .instead = "resume"},
       .run = do_run};
 }
 

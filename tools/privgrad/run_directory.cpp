@@ -1,5 +1,6 @@
 #include "run_directory.hpp"
 
+#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <system_error>
@@ -62,6 +63,20 @@ DefaultRunDirectory::~DefaultRunDirectory() {
   std::error_code holds_the_run;
   fs::remove(path_, holds_the_run);
   if (made_parent_) fs::remove("runs", holds_the_run);
+}
+
+std::filesystem::path default_state_directory() {
+  const auto of_environment = [](const char* name) {
+    const char* value = std::getenv(name);
+    // The specification: a path that is not absolute is to be ignored.
+    return value != nullptr && std::filesystem::path(value).is_absolute()
+               ? std::filesystem::path(value)
+               : std::filesystem::path();
+  };
+  if (const auto state = of_environment("XDG_STATE_HOME"); !state.empty())
+    return state / "privgrad";
+  const auto home = of_environment("HOME");
+  return home.empty() ? home : home / ".local" / "state" / "privgrad";
 }
 
 }  // namespace privgrad::tool

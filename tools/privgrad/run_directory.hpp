@@ -25,4 +25,8 @@ class DefaultRunDirectory {
   bool made_parent_ = false;
 };
 
+/// Where what must not lie in run directories goes unless --state says otherwise: the user's own place
+/// for such files (XDG Base Directory Specification); "" if there is none.
+std::filesystem::path default_state_directory();
+
 }  // namespace privgrad::tool

@@ -6,7 +6,9 @@
 #include "child_runs.hpp"
 #include "output.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/run.hpp"
 #include "privgrad/pipeline/run_estimate.hpp"
+#include "run_directory.hpp"
 #include "stop_signals.hpp"
 #include "study_progress.hpp"
 
@@ -25,6 +27,11 @@ std::string run_name(const core::StudyPlan& plan, const Open& run) {
   return plan.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
 }
 
+void add_plugin_folders(ChildCall& call, const Arguments& arguments) {
+  for (const std::string& folder : arguments.texts("plugin-dir"))
+    call.words.insert(call.words.end(), {"--plugin-dir", folder});
+}
+
 /// By seed, then arm: whoever looks at a study half-way has compared all arms.
 std::vector<Open> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
   std::vector<Open> runs;
@@ -36,16 +43,31 @@ std::vector<Open> left_runs(const core::StudyPlan& plan, const core::StudyDirect
   return runs;
 }
 
+core::RunOptions place_of(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                          const Open& run) {
+  return {.directory = directory.run(plan.arms[run.arm].arm->name, run.seed),
+          .lock = "",
+          .state = default_state_directory(),
+          .on_progress = {}};
+}
+
+/// A run that was cut off goes on where it was; any other begins in an empty directory.
 ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                    const Open& run, const Arguments& arguments) {
   const std::string& arm = plan.arms[run.arm].arm->name;
+  const core::RunOptions place = place_of(plan, directory, run);
+  if (core::can_be_resumed(place)) {
+    ChildCall call{{"run", "--resume", place.directory.string(), "--threads", "1", "--quiet"}};
+    add_plugin_folders(call, arguments);
+    return call;
+  }
+  core::discard_state(place);
+  directory.clear(arm, run.seed);
   ChildCall call{{"run", directory.arm_manifest(arm).string(), "--set",
                   "seed=" + std::to_string(run.seed), "--out",
                   directory.run(arm, run.seed).string(), "--threads", "1", "--quiet",
                   "--locked=" + directory.lock_file().string()}};
-  for (const std::string& folder : arguments.texts("plugin-dir")) {
-    call.words.insert(call.words.end(), {"--plugin-dir", folder});
-  }
+  add_plugin_folders(call, arguments);
   return call;
 }
 
@@ -78,7 +100,6 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
   std::vector<ChildCall> calls;
   double work = 0.0;
   for (const Open& run : open) {
-    directory.clear(plan.arms[run.arm].arm->name, run.seed);
     calls.push_back(call_for(plan, directory, run, arguments));
     work += seconds[run.arm];
   }
@@ -91,6 +112,9 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
           [&](std::size_t i, const ChildEnd& end) {
             const auto record = directory.finished(plan.arms[open[i].arm].arm->name, open[i].seed);
             if (!record) failed.push_back(run_name(plan, open[i]) + ": " + reason(end));
+            // What cannot go on begins anew when the study is called again: its noise is of a seed.
+            if (!record && !end.by_signal && !signals.flag())
+              core::discard_state(place_of(plan, directory, open[i]));
             progress.ended(run_name(plan, open[i]),
                            record ? outcome_text(plan, *record) : "FAILED, " + reason(end),
                            seconds[open[i].arm]);

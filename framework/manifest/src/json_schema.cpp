@@ -76,6 +76,11 @@ class Builder {
     }
     for (const Section* part : {&federated_section(), &allow_section()})
       schema["properties"][part->key] = section(*part);
+    Json often = section(checkpoint_section());
+    often["not"] = {{"required", {"every_steps", "every_seconds"}}};
+    schema["properties"][checkpoint_section().key] = {
+        {"anyOf", {std::move(often), {{"enum", {"off"}}}}},
+        {"description", checkpoint_section().doc}};
     schema["$defs"] = std::move(definitions_);
     return schema;
   }

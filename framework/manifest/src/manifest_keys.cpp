@@ -427,6 +427,30 @@ const Section& allow_section() {
   return section;
 }
 
+const Section& checkpoint_section() {
+  static const Section section{
+      "checkpoint",
+      "How often a run leaves what it can be resumed from, in the user's state folder: by steps or "
+      "by "
+      "time, or off. By default every 60 seconds, where there is such a folder and the run can be "
+      "resumed.",
+      {
+          param::integer("every_steps", "Steps between two checkpoints.")
+              .in_unit("steps")
+              .at_least(1)
+              .at_most(1e9)
+              .optional(),
+          param::real("every_seconds",
+                      "Seconds between two checkpoints; one is made between steps.")
+              .in_unit("seconds")
+              .above(0)
+              .at_most(1e9)
+              .optional(),
+      },
+      {}};
+  return section;
+}
+
 const Slot& client_aggregator_slot() {
   static const Slot made = with_default(
       slot<Aggregator>("client_aggregator", "How clients that make no noise add up."), "gaussian");

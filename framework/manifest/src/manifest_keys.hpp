@@ -36,8 +36,9 @@ const Section& model_section();       ///< Besides the parameters of the model.
 const Section& aggregator_section();  ///< Besides the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
-const Section& federated_section();  ///< May be missing.
-const Section& allow_section();      ///< May be missing.
+const Section& federated_section();   ///< May be missing.
+const Section& allow_section();       ///< May be missing.
+const Section& checkpoint_section();  ///< May be missing, or the word `off`.
 /// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
 const Slot& client_aggregator_slot();
 

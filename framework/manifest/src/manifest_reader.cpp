@@ -32,7 +32,9 @@ Manifest ManifestReader::load() {
   read_privacy(manifest);
   read_federated(manifest);
   read_allow(manifest);
-  check_unknown(root_section(), root_, {"data", "schedules", "privacy", "federated", "allow"});
+  read_checkpoint(manifest);
+  check_unknown(root_section(), root_,
+                {"data", "schedules", "privacy", "federated", "allow", "checkpoint"});
   check_release(manifest);
   check_tested(manifest);
   finish(manifest);

@@ -66,7 +66,7 @@ class ManifestReader {
   void add_positions(const Value& node, const std::string& path,
                      std::map<std::string, std::string, std::less<>>& positions) const;
 
-  // schedules, privacy and allow: manifest_sections.cpp.
+  // schedules, privacy, allow and checkpoint: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
   /// Without a target there is nothing that a default could be scaled to.
   Slot with_default_noise(Slot slot);
@@ -74,6 +74,7 @@ class ManifestReader {
   /// \returns the account's file, absolute; as given if there is none, which is reported.
   Value read_account(Manifest& manifest, const Section& section, const Value& node);
   void read_allow(Manifest& manifest);
+  void read_checkpoint(Manifest& manifest);
   bool is_given(std::string_view section, std::string_view key) const;
   bool is_off() const;
 

@@ -146,6 +146,38 @@ void ManifestReader::read_allow(Manifest& manifest) {
   manifest.resolved.set(section.key, std::move(resolved));
 }
 
+void ManifestReader::read_checkpoint(Manifest& manifest) {
+  const Section& section = checkpoint_section();
+  const Value* given = root_.find(section.key);
+  if (given == nullptr) return;
+  CheckpointWish& wish = manifest.checkpoint;
+  wish.is_given = true;
+  wish.is_off = is_word(*given, "off");
+  if (wish.is_off) {
+    manifest.resolved.set(section.key, *given);
+    return;
+  }
+  const bool is_object = std::holds_alternative<Value::Object>(given->data());
+  if (!is_object) {
+    problems_.add(given->mark, section.key,
+                  "is " + std::string(given->type_name()) +
+                      ", expected {every_steps: N}, {every_seconds: S} or off");
+    return;
+  }
+  check_unknown(section, *given, {});
+  const Params params = own_params(section, *given);
+  if (params.has("every_steps") && params.has("every_seconds")) {
+    problems_.add(given->find("every_seconds")->mark, "checkpoint.every_seconds",
+                  "is given beside every_steps; give one of the two");
+  }
+  if (params.has("every_steps"))
+    wish.every_steps = static_cast<std::uint64_t>(params.integer("every_steps"));
+  if (params.has("every_seconds")) wish.every_seconds = params.real("every_seconds");
+  Value resolved = empty_object(given->mark);
+  keep(resolved, params, {"every_steps", "every_seconds"});
+  manifest.resolved.set(section.key, std::move(resolved));
+}
+
 bool ManifestReader::is_given(std::string_view section, std::string_view key) const {
   const Value* node = root_.find(section);
   return node != nullptr && node->find(key) != nullptr;

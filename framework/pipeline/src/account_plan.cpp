@@ -1,5 +1,6 @@
 #include "account_plan.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -95,6 +96,24 @@ Reservation::Reservation(const Plan& plan, const std::filesystem::path& director
                           {"mode", plan.manifest->mode == Mode::release ? "release" : "research"},
                           {"directory", std::filesystem::absolute(directory).string()},
                           {"begun", utc_now()}});
+}
+
+Reservation::Reservation(const Plan& plan, std::string id)
+    : use_(*plan.manifest->account),
+      account_(use_.file),
+      filter_(make_accountant(use_.filter)),
+      cost_(largest(costs(plan), *filter_, use_.terms)),
+      id_(std::move(id)) {
+  if (account_.first_hash() != use_.opened)
+    throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
+  const auto is_mine = [&](const AccountEntry& entry) {
+    return entry.id == id_ && !entry.settled && entry.reserved == cost_;
+  };
+  const auto& entries = account_.entries();
+  if (std::none_of(entries.begin(), entries.end(), is_mine)) {
+    throw PrivacyError(use_.file.string() + ": holds no open reservation " + id_ +
+                       " for this run's cost");
+  }
 }
 
 Json Reservation::facts() const {

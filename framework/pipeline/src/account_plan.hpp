@@ -29,6 +29,12 @@ class Reservation {
   /// \throws PrivacyError if the account does not pay for it; IoError.
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
+  /// Takes up that of a run that goes on.
+  /// \throws PrivacyError if there is none of this id, or it was settled.
+  Reservation(const Plan& plan, std::string id);
+
+  const std::string& id() const noexcept { return id_; }
+
   /// For the first line of the run's ledger.
   nlohmann::json facts() const;
 

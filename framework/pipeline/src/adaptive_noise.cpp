@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/event_json.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -21,7 +23,7 @@ AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dat
       train_(train),
       executor_(executor),
       check_noise_(adapts_.measurement.noise_multiplier),
-      check_mechanism_(check_noise_, key.derive("noise/checks"), executor),
+      check_mechanism_(check_noise_, key.derive(kPurpose), executor),
       multipliers_(plan.noise_multiplier),
       current_(plan.noise_multiplier.front()) {
   schedule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
@@ -94,8 +96,65 @@ void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
   current_ = multiplier;
   std::fill(multipliers_.begin() + static_cast<std::ptrdiff_t>(step), multipliers_.end(),
             multiplier);
-  start_aggregator(manifest, aggregator_, plan_.facts, multipliers_, plan_.clip_norm,
+  tell_aggregator();
+}
+
+void AdaptiveNoise::tell_aggregator() {
+  start_aggregator(*plan_.manifest, aggregator_, plan_.facts, multipliers_, plan_.clip_norm,
                    plan_.learning_rate);
+}
+
+namespace {
+
+void save_charges(StateWriter& out, const std::vector<Charge>& charges) {
+  out.word(charges.size());
+  for (const Charge& charge : charges) {
+    out.word(charge.step);
+    out.bytes(to_json(charge.release).dump());
+    out.bytes(to_json(charge.cost).dump());
+    out.bytes(charge.what);
+  }
+}
+
+std::vector<Charge> restored_charges(StateReader& in) {
+  std::vector<Charge> charges;
+  for (std::uint64_t left = in.word(); left > 0; --left) {
+    const std::uint64_t step = in.word();
+    Event release = event_from_json(in.bytes(), "checkpoint");
+    Event cost = event_from_json(in.bytes(), "checkpoint");
+    charges.push_back({step, std::move(release), std::move(cost), in.bytes()});
+  }
+  return charges;
+}
+
+}  // namespace
+
+void AdaptiveNoise::save(StateWriter& out) const {
+  out.begin("adaptive noise");
+  check_mechanism_.save(out);
+  out.array(losses_);
+  out.array(multipliers_);
+  out.real(current_);
+  out.array(record_.noise_multiplier);
+  save_charges(out, record_.steps);
+  save_charges(out, record_.checks);
+  out.array(record_.measured_at);
+  out.array(record_.measured);
+}
+
+void AdaptiveNoise::restore(StateReader& in) {
+  in.begin("adaptive noise");
+  check_mechanism_.restore(in);
+  losses_ = in.array<double>();
+  if (!losses_.empty() && losses_.size() != train_.rows()) in.fail("it has losses of other rows");
+  multipliers_ = in.array<double>(multipliers_.size());
+  current_ = in.real();
+  record_.noise_multiplier = in.array<double>();
+  record_.steps = restored_charges(in);
+  record_.checks = restored_charges(in);
+  record_.measured_at = in.array<std::uint64_t>();
+  record_.measured = in.array<double>(record_.measured_at.size());
+  tell_aggregator();
 }
 
 std::optional<Receipt> AdaptiveNoise::pay(std::uint64_t step, Ledger& ledger) {

@@ -125,6 +125,11 @@ void AugmentedProgram::mean_of_copies(std::span<const float> features, float tar
                  [number](double total) { return static_cast<float>(total / number); });
 }
 
+const Program& plain_program(const Program& program) {
+  const auto* augmented = dynamic_cast<const AugmentedProgram*>(&program);
+  return augmented != nullptr ? augmented->plain() : program;
+}
+
 AugmentedStep::AugmentedStep(Program& program, const RandomKey& key, std::uint64_t step)
     : program_(dynamic_cast<AugmentedProgram*>(&program)) {
   if (program_ != nullptr) program_->open_step(key, step);

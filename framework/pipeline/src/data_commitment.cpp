@@ -141,6 +141,17 @@ DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::
   return {std::move(value), ""};
 }
 
+DataCommitment commit_again(const Manifest& manifest, const Dataset& train, const fs::path& state,
+                            const std::optional<std::string>& value) {
+  if (!value) return {std::nullopt, "none was made when the run began"};
+  const Opening opening = manifest.seed
+                              ? opening_of_seed(*manifest.seed)
+                              : read_opening(state / value->substr(0, 32) / "opening.json");
+  if (commitment_to(opening, train) == *value) return {value, ""};
+  throw PrivacyError(
+      "the training data is not the data that the run began with: its commitment has another hash");
+}
+
 Opening read_opening(const fs::path& file) {
   constexpr std::size_t kMost = 4096;
   const fs::path folder = file.parent_path().empty() ? fs::path(".") : file.parent_path();

@@ -16,11 +16,30 @@ GradientDifferences::GradientDifferences(const Plan& plan, UsesGradientDifferenc
   if (!plan.manifest->noise_off) combined_noise_ = rule.combined_noise();
 }
 
+void GradientDifferences::save(StateWriter& out) const {
+  out.begin("anchors");
+  out.array(at_anchor_);
+  out.array(at_last_anchor_);
+}
+
+void GradientDifferences::restore(StateReader& in) {
+  in.begin("anchors");
+  for (auto [values, program] :
+       {std::pair{&at_anchor_, anchor_.get()}, std::pair{&at_last_anchor_, last_anchor_.get()}}) {
+    *values = in.array<float>();
+    if (values->empty()) continue;
+    if (values->size() != plan_.parameters) in.fail("an anchor is of another model");
+    program->load_parameters(*values);
+  }
+}
+
 GradientDifferences::Prepared GradientDifferences::prepare(const Step& now) {
   const std::uint64_t epoch = rule_.epoch_steps();
   const bool is_anchor = now.step % epoch == 0;
   if (is_anchor) {
     std::swap(anchor_, last_anchor_);
+    std::swap(at_anchor_, at_last_anchor_);
+    at_anchor_.assign(now.parameters.begin(), now.parameters.end());
     anchor_->load_parameters(now.parameters);
   }
   const std::span<const CorrelatedPart> parts = plan_.correlated->parts;

@@ -18,4 +18,16 @@ std::vector<float> MovingAverage::parameters() const {
   return rounded;
 }
 
+void MovingAverage::save(StateWriter& out) const {
+  out.begin("average");
+  out.word(steps_);
+  out.array(values_);
+}
+
+void MovingAverage::restore(StateReader& in) {
+  in.begin("average");
+  steps_ = in.word();
+  values_ = in.array<double>(values_.size());
+}
+
 }  // namespace privgrad::core

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/trust/state_bytes.hpp"
+
 namespace privgrad::core {
 
 /// The exponential moving average of the parameters over the steps of a run:
@@ -26,6 +28,10 @@ class MovingAverage {
   void add(std::span<const float> parameters);
 
   std::vector<float> parameters() const;
+
+  void save(StateWriter& out) const;
+  /// \throws IoError if it is the average of another model.
+  void restore(StateReader& in);
 
  private:
   double decay_;

@@ -53,6 +53,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
+  if (!manifest.seed && setting.order_key) return RandomKey::from_public_hex(*setting.order_key);
   return owner.key ? *owner.key : run_key(manifest);
 }
 

@@ -1,12 +1,14 @@
 #include "privgrad/pipeline/plan.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "account_plan.hpp"
 #include "owner_plan.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/files.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "unaccounted.hpp"
 
@@ -31,6 +33,25 @@ Plan make_plan(const Manifest& manifest) { return plan_for(manifest, make_settin
 
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
   return plan_for(manifest, make_setting(manifest, recorded));
+}
+
+Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  const std::filesystem::path file = directory / "facts.json";
+  PublicFacts recorded;
+  try {
+    recorded = facts_from_json(read_whole(file, kMostBytes));
+  } catch (const ConfigError& problem) {
+    throw IoError(file.string() + ": " + problem.what());
+  }
+  const auto setting = make_setting(manifest);
+  setting->order_key = recorded.order_key;
+  Plan plan = plan_for(manifest, setting);
+  if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
+  throw PrivacyError(
+      directory.string() +
+      ": the data is not what the run began with: its shape, its size or what it counts is not as "
+      "facts.json says");
 }
 
 RandomKey run_key(const Manifest& manifest) {

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
@@ -62,6 +63,24 @@ void RunOutput::open(const DataCommitment& data) {
   write_schedules(so_far);
   // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
+}
+
+void RunOutput::reopen(const DataCommitment& data, std::uint64_t metrics, const std::string& hash) {
+  data_ = data;
+  const std::filesystem::path facts = options_.directory / "facts.json";
+  const std::string text = facts_text(plan_);
+  if (read_beginning(facts, text.size() + 1) != text)
+    throw PrivacyError(facts.string() + ": is not what the run recorded before its first step");
+  const std::filesystem::path file = options_.directory / "metrics.jsonl";
+  metrics_file_.emplace(file, metrics);
+  if (sha256_hex(read_beginning(file, metrics)) != hash)
+    throw IoError(file.string() + ": was changed since the checkpoint");
+}
+
+std::pair<std::uint64_t, std::string> RunOutput::metrics_position() {
+  metrics_file_->flush_to_disk();
+  const std::uint64_t bytes = metrics_file_->position();
+  return {bytes, sha256_hex(read_beginning(options_.directory / "metrics.jsonl", bytes))};
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {
@@ -126,7 +145,8 @@ Json RunOutput::test_evaluation(const RunData& data, const Workbench& bench,
   const Manifest& manifest = *plan_.manifest;
   const bool may_be_shown = manifest.mode == Mode::research || manifest.test_is_public;
   if (!may_be_shown || data.test.rows() == 0) return nullptr;
-  const auto predictions = predict(*bench.program, plan_.setting->network, data.test, executor);
+  const auto predictions =
+      predict(plain_program(*bench.program), plan_.setting->network, data.test, executor);
   if (!predictions) return nullptr;
   const DataInfo& info = plan_.setting->info;
   Json json =
@@ -146,7 +166,8 @@ void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Execu
 
 void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
                       const std::vector<FittedTransform>& preprocessing, const Json& more,
-                      const std::function<void(const Json&)>& close_ledgers) {
+                      const std::function<void(const Json&)>& close_ledgers,
+                      const std::function<std::string(const std::string&)>& settled) {
   result.metrics = last_metrics_;
   result.data = data_;
   result.date = date_;
@@ -160,7 +181,11 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
                      model_metadata(plan_, result, result.statement, ledger_opening_)));
   result.summary = summary(result);
   result.summary.update(more);
-  const std::string text = result.summary.dump(2) + "\n";
+  std::string text = result.summary.dump(2) + "\n";
+  if (settled) {
+    text = settled(text);
+    result.summary = Json::parse(text);
+  }
   close_ledgers(left_files(text));
   write_atomically(options_.directory / "summary.json", text);
 }

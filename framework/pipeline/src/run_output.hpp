@@ -32,6 +32,21 @@ class RunOutput {
   /// \param data  what the ledgers will say of it.
   void open(const DataCommitment& data);
 
+  /// The same for a run that goes on: what is known before the first step is there.
+  /// \param metrics  bytes of metrics.jsonl at the checkpoint, and their hash.
+  /// \throws PrivacyError if facts.json is not as it was written; IoError
+  void reopen(const DataCommitment& data, std::uint64_t metrics, const std::string& hash);
+
+  /// What a checkpoint needs to know; brings metrics.jsonl to the disk.
+  std::pair<std::uint64_t, std::string> metrics_position();
+  /// Whether metrics.jsonl has lines that are still to be made again.
+  bool is_behind() const { return !metrics_file_->ahead().empty(); }
+
+  /// Of a model that was measured before: its metrics again, for the summary.
+  void measure_again(const RunData& data, const Workbench& bench, Executor& executor) {
+    last_metrics_ = measure(data, bench, executor);
+  }
+
   /// What the first line of a ledger says besides the budget, with the hashes of what open() wrote.
   nlohmann::json ledger_facts() const;
 
@@ -54,6 +69,10 @@ class RunOutput {
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
+  /// When the run began: a run that goes on keeps it.
+  const std::string& date() const { return date_; }
+  void set_date(std::string date) { date_ = std::move(date); }
+
   /// How a run that came to its end has ended: as diverged if a loss of its last model that may be
   /// shown is not finite. It was trained to the end all the same: a private loss decides nothing.
   RunStatus status_of_model(RunStatus status) const;
@@ -63,9 +82,12 @@ class RunOutput {
   /// \param more  members of the summary.
   /// \param close_ledgers  is given the hashes of all that the ledgers' last lines bind. The summary
   ///   is written after it, so that whoever finds one finds a ledger that is closed.
+  /// \param settled  may be empty; is given the summary before anything is bound to it, and returns
+  ///   the one that the run had settled on when it was cut off behind this.
   void close(RunResult& result, const std::vector<float>& parameters,
              const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
-             const std::function<void(const nlohmann::json& files)>& close_ledgers);
+             const std::function<void(const nlohmann::json& files)>& close_ledgers,
+             const std::function<std::string(const std::string&)>& settled = {});
 
  private:
   void write_statement(const nlohmann::json& statement) const;

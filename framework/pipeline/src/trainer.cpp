@@ -4,12 +4,14 @@
 #include <cmath>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "breach.hpp"
 #include "exact_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
@@ -85,7 +87,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
       augmentation_key_(key.derive("augmentation")),
       contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
-      clip_norm_(plan.clip_norm.front()) {
+      clip_norm_(plan.clip_norm.front()),
+      secret_draws_(draws_are_secret()) {
   if (plan.correlated)
     correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
                         most_rows(manifest_, plan));
@@ -101,9 +104,101 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
   ledger_.emplace(
       file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
       *accountant_, manifest_.accountant.component->full_name(), facts);
+  watch_sampling();
+}
+
+void Trainer::watch_sampling() {
   // A correlated plan follows the very order that it is charged by, and compares each batch.
   if (!plan_.correlated)
     sampling_watch_.emplace(plan_.charges, manifest_.sampler.component->full_name());
+}
+
+void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
+                            LedgerReopening again) {
+  accountant_ = make_accountant(manifest_.accountant);
+  accountant_->start(manifest_.adjacency);
+  again.in_hand = restored_receipts_;
+  ledger_.emplace(
+      file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
+      *accountant_, manifest_.accountant.component->full_name(), facts, again);
+  for (Receipt& receipt : ledger_->take_receipts_in_hand()) receipts_.push_back(std::move(receipt));
+}
+
+/// Whether it lowers the cost of a step that nobody knows whom it took. Else the order may be public,
+/// and a sampler may draw it for many steps at once.
+bool Trainer::draws_are_secret() const {
+  if (plan_.correlated) return false;
+  return std::any_of(plan_.charges.begin(), plan_.charges.end(), [](const Charge& charge) {
+    return std::holds_alternative<PoissonSampledEvent>(charge.cost.kind()) ||
+           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind());
+  });
+}
+
+void Trainer::use_key_of_step(const RandomKey& key) {
+  if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
+  mechanism_.use_key(key.derive("noise"));
+  augmentation_key_ = key.derive("augmentation");
+  if (correlated_) correlated_->use_key(key.derive("noise"));
+  if (adaptive_noise_) adaptive_noise_->use_key(key);
+}
+
+namespace {
+
+void save_component(StateWriter& out, const Checkpointable* component) {
+  out.word(component != nullptr ? 1 : 0);
+  if (component != nullptr) out.array(component->state());
+}
+
+void restore_component(StateReader& in, Checkpointable* component) {
+  const bool is_saved = in.word() == 1;
+  if (is_saved != (component != nullptr)) in.fail("a component's state is missing or too many");
+  if (!is_saved) return;
+  const std::vector<float> state = in.array<float>();
+  try {
+    component->restore(state);
+  } catch (const ConfigError& problem) {
+    in.fail(problem.what());
+  }
+}
+
+}  // namespace
+
+void Trainer::save(StateWriter& out) const {
+  out.begin("trainer");
+  save_component(out, dynamic_cast<const Checkpointable*>(made_.optimizer.get()));
+  save_component(out, dynamic_cast<const Checkpointable*>(made_.aggregator.get()));
+  out.real(clip_norm_);
+  out.word(clipped_fraction_ ? 1 : 0);
+  out.real(clipped_fraction_.value_or(0.0));
+  out.real(gradient_noise_);
+  out.word(receipts_.size());
+  mechanism_.save(out);
+  if (correlated_) correlated_->save(out);
+  if (differences_) differences_->save(out);
+  if (adaptive_noise_) adaptive_noise_->save(out);
+  contribution_checks_.save(out);
+  if (sampling_watch_) sampling_watch_->save(out);
+}
+
+void Trainer::restore(StateReader& in) {
+  check_charges(plan_, made_);  // before noise that has adapted changes them
+  in.begin("trainer");
+  restore_component(in, dynamic_cast<Checkpointable*>(made_.optimizer.get()));
+  restore_component(in, dynamic_cast<Checkpointable*>(made_.aggregator.get()));
+  clip_norm_ = in.real();
+  const bool has_fraction = in.word() == 1;
+  clipped_fraction_ = in.real();
+  if (!has_fraction) clipped_fraction_.reset();
+  gradient_noise_ = in.real();
+  restored_receipts_ = in.word();
+  mechanism_.restore(in);
+  if (correlated_) correlated_->restore(in);
+  if (differences_) differences_->restore(in);
+  if (adaptive_noise_) adaptive_noise_->restore(in);
+  contribution_checks_.restore(in);
+  if (manifest_.noise_off) return;
+  watch_sampling();
+  if (sampling_watch_) sampling_watch_->restore(in);
 }
 
 bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 
+#include "checkpoints.hpp"
 #include "ledger_check.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
@@ -421,7 +422,15 @@ class Verifier {
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client) {
-  return Verifier(directory, catalog, client).verify();
+  Verification result = Verifier(directory, catalog, client).verify();
+  // Somewhere there are keys of it, by which its noise could be taken away.
+  if (directory.has(kResumeFile)) {
+    result.problems.push_back(std::string(kResumeFile) +
+                              ": the run is not over: its keys are kept to go on with; resume it, "
+                              "or end it with privgrad "
+                              "run --resume DIR --finish");
+  }
+  return result;
 }
 
 std::vector<std::string> verify_data(const RecordDirectory& directory, const Catalog& catalog,

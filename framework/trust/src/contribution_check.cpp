@@ -210,6 +210,18 @@ ContributionChecks::ContributionChecks(const RandomKey& key, std::string program
       program_(std::move(program)),
       clipping_(std::move(clipping)) {}
 
+void ContributionChecks::save(StateWriter& out) const {
+  out.begin("contribution checks");
+  out.word(made_);
+  out.word(differences_);
+}
+
+void ContributionChecks::restore(StateReader& in) {
+  in.begin("contribution checks");
+  made_ = in.word();
+  differences_ = in.word();
+}
+
 std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
                                                           std::size_t batch_size) {
   const std::uint64_t block = step / kPeriod;

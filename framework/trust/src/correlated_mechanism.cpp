@@ -125,6 +125,15 @@ CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, Rando
   parts_.emplace_back(recipes, 0, std::span<const double>{}, noise_key);
 }
 
+namespace {
+
+/// Keys of their own: the same node of two parts is not the same noise.
+RandomKey key_of_part(const RandomKey& noise_key, std::size_t part) {
+  return part == 0 ? noise_key : noise_key.derive("part " + std::to_string(part));
+}
+
+}  // namespace
+
 CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                                          Executor& executor, std::uint64_t most_rows)
     : executor_(executor), steps_(parts.front().recipes.steps()), most_rows_(most_rows) {
@@ -135,10 +144,8 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
         "bounds");
   }
   for (const CorrelatedPart& part : parts) {
-    // Keys of their own: the same node of two parts is not the same noise.
-    const RandomKey key =
-        parts_.empty() ? noise_key : noise_key.derive("part " + std::to_string(parts_.size()));
-    parts_.emplace_back(part.recipes, part.first_step, part.bounds, key);
+    parts_.emplace_back(part.recipes, part.first_step, part.bounds,
+                        key_of_part(noise_key, parts_.size()));
   }
 }
 
@@ -214,6 +221,10 @@ void CorrelatedMechanism::begin(std::span<const BoundedOnGrid> sums) {
   if (next_step_ != 0) return;
   unit_ = sums.front().l2_bound();
   size_ = sums.front().size();
+  make_exact_parts();
+}
+
+void CorrelatedMechanism::make_exact_parts() {
   std::vector<const CorrelatedRecipes*> recipes;
   for (const Part& part : parts_) recipes.push_back(&part.recipes);
   const double factor = noise_factor_of(recipes, {size_, most_rows_});
@@ -223,6 +234,59 @@ void CorrelatedMechanism::begin(std::span<const BoundedOnGrid> sums) {
   }
   for (Part& part : parts_)
     part.exact = ExactPart::make(part.recipes, {size_, most_rows_}, part.key, factor);
+}
+
+void CorrelatedMechanism::use_key(const RandomKey& noise_key) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].key = key_of_part(noise_key, i);
+    if (parts_[i].exact != nullptr) parts_[i].exact->use_key(parts_[i].key);
+  }
+}
+
+void CorrelatedMechanism::save(StateWriter& out) const {
+  out.begin("correlated mechanism");
+  out.word(next_step_);
+  out.real(unit_);
+  out.word(size_);
+  out.word(parts_.size());
+  for (const Part& part : parts_) {
+    out.word(part.exact != nullptr ? 1 : 0);
+    if (part.exact != nullptr) {
+      part.exact->save(out);
+      continue;
+    }
+    out.array(part.sum);
+    out.word(part.kept.size());
+    for (const KeptNoise& kept : part.kept) {
+      out.word(kept.step);
+      out.real(kept.carried);
+      out.array(kept.z);
+    }
+  }
+}
+
+void CorrelatedMechanism::restore(StateReader& in) {
+  in.begin("correlated mechanism");
+  next_step_ = in.word();
+  unit_ = in.real();
+  size_ = in.word();
+  if (next_step_ > steps_ || in.word() != parts_.size()) in.fail("it is of other recipes");
+  for (Part& part : parts_) {
+    const bool is_exact = in.word() == 1;
+    if (is_exact && parts_.front().exact == nullptr) make_exact_parts();
+    for (std::uint64_t step = part.first_step; step < next_step_; ++step) part.variance.next();
+    if (is_exact) {
+      part.exact->restore(in);
+      continue;
+    }
+    part.sum = in.array<double>();
+    if (!part.sum.empty() && part.sum.size() != size_) in.fail("a sum has another length");
+    for (std::uint64_t left = in.word(); left > 0; --left) {
+      const std::uint64_t step = in.word();
+      const double carried = in.real();
+      part.kept.push_back({.step = step, .carried = carried, .z = in.array<float>(size_)});
+    }
+  }
 }
 
 std::vector<float> CorrelatedMechanism::Part::take_buffer() {

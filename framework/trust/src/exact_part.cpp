@@ -151,6 +151,26 @@ class Kept {
     }
   }
 
+  void save(StateWriter& out) const {
+    out.word(steps_.size());
+    for (const Step& one : steps_) {
+      out.word(one.step);
+      out.real(one.carried);
+      one.memory.save(out);
+    }
+  }
+
+  void restore(StateReader& in, std::size_t size) {
+    steps_.clear();
+    for (std::uint64_t left = in.word(); left > 0; --left) {
+      const std::uint64_t step = in.word();
+      const double carried = in.real();
+      Memory memory(0);
+      memory.restore(in, size);
+      steps_.push_back({.step = step, .carried = carried, .memory = std::move(memory)});
+    }
+  }
+
   std::size_t bytes() const {
     std::size_t sum = 0;
     for (const Step& one : steps_) sum += one.memory.bytes();
@@ -209,11 +229,27 @@ class WholePart final : public ExactPart {
     return sum_.capacity() * sizeof(std::uint64_t) + kept_.bytes();
   }
 
+  void use_key(const RandomKey& key) override { key_ = key; }
+
+  void save(StateWriter& out) const override {
+    out.begin("exact part");
+    out.array(sum_);
+    kept_.save(out);
+  }
+
+  void restore(StateReader& in) override {
+    in.begin("exact part");
+    sum_ = in.array<std::uint64_t>(sum_.size());
+    kept_.restore(in, sum_.size());
+  }
+
  private:
   /// z = R 2^h - s, of a step.
   struct Noise {
     explicit Noise(std::size_t size) : z(size) {}
     std::size_t bytes() const { return z.capacity() * sizeof(std::uint64_t); }
+    void save(StateWriter& out) const { out.array(z); }
+    void restore(StateReader& in, std::size_t size) { z = in.array<std::uint64_t>(size); }
     std::vector<std::uint64_t> z;
   };
   struct Term {
@@ -388,12 +424,34 @@ class FractionPart final : public ExactPart {
     return sum_.capacity() * sizeof(Int) + kept_.bytes();
   }
 
+  void use_key(const RandomKey& key) override { key_ = key; }
+
+  void save(StateWriter& out) const override {
+    out.begin("exact part");
+    out.array(sum_);
+    kept_.save(out);
+  }
+
+  void restore(StateReader& in) override {
+    in.begin("exact part");
+    sum_ = in.array<Int>(sum_.size());
+    kept_.restore(in, sum_.size());
+  }
+
  private:
   /// s and R of a step; R, in cells of 2^h, is public: rounding it is post-processing.
   struct Release {
     explicit Release(std::size_t size) : sum(size), released(size) {}
     std::size_t bytes() const {
       return sum.capacity() * sizeof(Int) + released.capacity() * sizeof(float);
+    }
+    void save(StateWriter& out) const {
+      out.array(sum);
+      out.array(released);
+    }
+    void restore(StateReader& in, std::size_t size) {
+      sum = in.array<Int>(size);
+      released = in.array<float>(size);
     }
     std::vector<Int> sum;
     std::vector<float> released;

@@ -8,6 +8,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -72,6 +73,14 @@ class ExactPart {
                        std::span<float> released, Executor& executor) = 0;
 
   virtual std::size_t memory_bytes() const = 0;
+
+  /// The noise of the steps to come is drawn with this key.
+  virtual void use_key(const RandomKey& key) = 0;
+
+  /// Running sums and what later steps continue.
+  virtual void save(StateWriter& out) const = 0;
+  /// \throws IoError
+  virtual void restore(StateReader& in) = 0;
 
  protected:
   ExactPart() = default;

@@ -202,12 +202,52 @@ AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
   }
 }
 
+AppendOnlyFile::AppendOnlyFile(fs::path file, std::uint64_t from)
+    : file_(std::move(file)), position_(from) {
+  descriptor_ = ::open(file_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor_ < 0) fail("opened");
+  try {
+    struct stat now {};
+    if (::fstat(descriptor_, &now) != 0) fail("inspected");
+    if (!S_ISREG(now.st_mode)) throw IoError(file_.string() + ": is no regular file");
+    if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      throw IoError(file_.string() + ": is in use: another process is writing it");
+    if (static_cast<std::uint64_t>(now.st_size) < from) {
+      throw IoError(file_.string() + ": has " + std::to_string(now.st_size) + " bytes, and had " +
+                    std::to_string(from) + " when the checkpoint was made");
+    }
+    if (::lseek(descriptor_, static_cast<off_t>(from), SEEK_SET) < 0) fail("read");
+    ahead_ = read_up_to(descriptor_, static_cast<std::size_t>(now.st_size) - from, file_.string());
+    const std::size_t whole = ahead_.rfind('\n');
+    const std::size_t kept = whole == ahead_.npos ? 0 : whole + 1;
+    if (kept != ahead_.size() && ::ftruncate(descriptor_, static_cast<off_t>(from + kept)) != 0)
+      fail("cut at its last whole line");
+    ahead_.resize(kept);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
 AppendOnlyFile::~AppendOnlyFile() { ::close(descriptor_); }
 
 void AppendOnlyFile::append(std::string_view text) {
+  const std::size_t known = std::min(text.size(), ahead_.size());
+  if (text.substr(0, known) != std::string_view(ahead_).substr(0, known)) {
+    throw PrivacyError(file_.string() + ": byte " + std::to_string(position_) +
+                       " on: what is made again is not what the run had written; the run cannot be "
+                       "resumed here");
+  }
+  ahead_.erase(0, known);
+  position_ += known;
+  text.remove_prefix(known);
+  if (text.empty()) return;
   struct stat before {};
   if (::fstat(descriptor_, &before) != 0) fail("inspected");
-  if (write_all(descriptor_, text)) return;
+  if (write_all(descriptor_, text)) {
+    position_ += text.size();
+    return;
+  }
   const int why = errno;
   // The half line would read as a torn tail anyway; without it the file is as if nothing had
   // happened.

@@ -24,14 +24,77 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
       accountant_name_(std::move(accountant_name)),
       spent_(ask()),
       file_(file) {
+  file_.append(chain_.next(first_line(facts)));
+  file_.flush_to_disk();
+  first_hash_ = chain_.last_hash();
+}
+
+nlohmann::json Ledger::first_line(const nlohmann::json& facts) const {
   nlohmann::json line = facts;
   line["type"] = "open";
   line["accountant"] = accountant_name_;
-  line["target_epsilon"] = budget.target_epsilon ? nlohmann::json(*budget.target_epsilon) : nullptr;
-  line["target_delta"] = budget.target_delta;
-  file_.append(chain_.next(std::move(line)));
-  file_.flush_to_disk();
+  line["target_epsilon"] =
+      budget_.target_epsilon ? nlohmann::json(*budget_.target_epsilon) : nullptr;
+  line["target_delta"] = budget_.target_delta;
+  return line;
+}
+
+Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
+               std::string accountant_name, const nlohmann::json& facts,
+               const LedgerReopening& again)
+    : budget_(budget),
+      accountant_(accountant),
+      accountant_name_(std::move(accountant_name)),
+      file_(file, again.at.bytes) {
+  const std::string text = read_beginning(file, again.at.bytes);
+  const std::string first = chain_.next(first_line(facts));
+  if (!text.starts_with(first)) {
+    throw PrivacyError(file.string() +
+                       ":1: the ledger was opened for another manifest, plugin set, data set or "
+                       "program than the one that is to go on with it");
+  }
   first_hash_ = chain_.last_hash();
+  try {
+    take_up(std::string_view(text).substr(first.size()), again);
+  } catch (const nlohmann::json::exception& problem) {
+    throw IoError(file.string() + ": the ledger cannot be taken up: " + problem.what());
+  } catch (const ConfigError& problem) {
+    throw IoError(file.string() + ": the ledger cannot be taken up: " + problem.what());
+  } catch (const IoError& problem) {
+    throw IoError(file.string() + ":" + std::to_string(chain_.lines() + 1) +
+                  ": the ledger cannot be taken up: " + problem.what());
+  }
+  if (!again.may_repeat && !file_.ahead().empty()) {
+    throw PrivacyError(
+        file.string() +
+        ": holds charges from after the checkpoint, for steps that this run cannot make again with "
+        "the same bits: to make them would be a second release that the budget does not pay for");
+  }
+  spent_ = ask();
+}
+
+/// The lines behind the first, up to the position.
+void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
+  if (again.at.lines == 0 || again.in_hand > again.at.lines - 1)
+    throw IoError("more receipts are in hand than were charged");
+  const std::uint64_t used = again.at.lines - 1 - again.in_hand;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) throw IoError("the checkpoint ends within a line");
+    const std::uint64_t number = chain_.lines() + 1;
+    ChainedLine line = parse_chained_line(text.substr(0, end), number, chain_.last_hash());
+    if (line.json.at("type") != "release") throw IoError("a line that is no release");
+    const auto event = [&](const char* key) {
+      return event_from_json(line.json.at(key).dump(), "line " + std::to_string(number));
+    };
+    accountant_.compose(event("event"), 1);
+    if (++releases_ > used)
+      in_hand_.push_back(Receipt(line.json.at("step").get<std::uint64_t>(), event("release")));
+    chain_ = HashChain(number, std::move(line.hash));
+    text.remove_prefix(end + 1);
+  }
+  if (chain_.lines() != again.at.lines || chain_.last_hash() != again.at.last_hash)
+    throw IoError("it is not the one that the checkpoint belongs to");
 }
 
 /// Without a target the answer is a statement all the same, and an estimate makes none.
@@ -84,6 +147,8 @@ void Ledger::close(const std::string& status, std::uint64_t steps_done,
                             {"epsilon", json_number(spent_.value)},
                             {"delta", budget_.target_delta}}));
   file_.flush_to_disk();
+  if (!file_.ahead().empty())
+    throw PrivacyError("the ledger goes on behind what was made again as its end");
 }
 
 void Ledger::close(const std::string& status, std::uint64_t steps_done) {

@@ -268,6 +268,21 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels
   return recipe;
 }
 
+void Mechanism::save(StateWriter& out) const {
+  out.begin("mechanism");
+  out.word(next_step_);
+  std::vector<std::uint64_t> nodes(used_nodes_.begin(), used_nodes_.end());
+  std::sort(nodes.begin(), nodes.end());
+  out.array(nodes);
+}
+
+void Mechanism::restore(StateReader& in) {
+  in.begin("mechanism");
+  next_step_ = in.word();
+  const std::vector<std::uint64_t> nodes = in.array<std::uint64_t>();
+  used_nodes_ = {nodes.begin(), nodes.end()};
+}
+
 Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
   constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it

@@ -134,6 +134,13 @@ std::string RandomKey::public_hex() const {
   return sodium_bin2hex(text.data(), text.size(), bytes_.data(), bytes_.size());
 }
 
+RandomKey RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32> from) {
+  require_sodium();
+  std::array<std::uint8_t, 32> bytes{};
+  std::copy(from.begin(), from.end(), bytes.begin());
+  return RandomKey(bytes);
+}
+
 RandomKey RandomKey::derive(std::string_view purpose) const {
   std::array<std::uint8_t, 32> bytes{};
   crypto_generichash(bytes.data(), bytes.size(),

@@ -74,6 +74,50 @@ bool CountLaw::is_refuted(double evidence) const {
   return most >= evidence + std::log(static_cast<double>(kBets)) + kSlack;
 }
 
+void CountLaw::set_log_wealth(std::span<const double, kBets> values) {
+  std::copy(values.begin(), values.end(), log_wealth_.begin());
+}
+
+void SamplingWatch::save(StateWriter& out) const {
+  out.begin("sampling watch");
+  out.word(batches_);
+  out.word(rows_);
+  out.word(static_cast<std::uint64_t>(law_.kind));
+  out.word(law_.first);
+  out.word(law_.last);
+  for (const CountLaw* law : {&sizes_, &odd_, &returns_})
+    out.array(std::span<const double>(law->log_wealth()));
+  std::vector<std::uint32_t> seen;
+  if (law_.kind == SamplingLaw::Kind::once) {
+    for (std::size_t row = 0; row < lately_.size(); ++row)
+      if (lately_[row]) seen.push_back(static_cast<std::uint32_t>(row));
+  }
+  out.array(seen);
+}
+
+void SamplingWatch::restore(StateReader& in) {
+  in.begin("sampling watch");
+  batches_ = in.word();
+  rows_ = in.word();
+  const std::uint64_t kind = in.word();
+  const std::uint64_t first = in.word(), last = in.word();
+  for (CountLaw* law : {&sizes_, &odd_, &returns_}) {
+    const std::vector<double> values = in.array<double>(CountLaw::kBets);
+    law->set_log_wealth(std::span<const double, CountLaw::kBets>(values.data(), values.size()));
+  }
+  const std::vector<std::uint32_t> seen = in.array<std::uint32_t>();
+  constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
+  if (rows_ > kMostRows || kind > static_cast<std::uint64_t>(SamplingLaw::Kind::once))
+    in.fail("its sampling watch is of no run");
+  if (kind != static_cast<std::uint64_t>(SamplingLaw::Kind::once)) return;
+  law_ = {.kind = SamplingLaw::Kind::once, .first = first, .last = last};
+  lately_.assign(rows_, false);
+  for (const std::uint32_t row : seen) {
+    if (row >= rows_) in.fail("its sampling watch names a row that does not exist");
+    lately_[row] = true;
+  }
+}
+
 SamplingWatch::SamplingWatch(std::span<const Charge> charges, std::string sampler)
     : charges_(charges), sampler_(std::move(sampler)) {}
 

@@ -2,12 +2,14 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../auto_momentum.hpp"
 #include "privgrad/aggregator.hpp"
+#include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/value.hpp"
 
@@ -43,6 +45,7 @@ using privgrad::ReleaseRecipe;
 /// is m_k^2 ~ sqrt(c_k / a_k). What it really costs is accounted exactly, whatever the proportions.
 class TreeReduced final : public privgrad::Aggregator,
                           public privgrad::UsesGradientDifferences,
+                          public privgrad::Checkpointable,
                           public privgrad::AutoValues,
                           public privgrad::AutoSteps {
  public:
@@ -79,6 +82,7 @@ class TreeReduced final : public privgrad::Aggregator,
     set_bounds(plan);
     set_weights();
     history_.clear();
+    end_of_first_.clear();
     next_step_ = 0;
   }
 
@@ -125,6 +129,42 @@ class TreeReduced final : public privgrad::Aggregator,
     }
   }
 
+  /// The next step, as two float32 of 24 bits each (low, high), so that it stays exact; the vectors
+  /// of an epoch, and the last of the first epoch, once there is one.
+  std::span<const float> state() const override {
+    saved_.clear();
+    if (steps_ == 0) return saved_;
+    saved_ = {static_cast<float>(next_step_ & kLow), static_cast<float>(next_step_ >> kBits)};
+    for (const std::vector<float>& one : history_)
+      saved_.insert(saved_.end(), one.begin(), one.end());
+    saved_.insert(saved_.end(), end_of_first_.begin(), end_of_first_.end());
+    return saved_;
+  }
+
+  void restore(std::span<const float> state) override {
+    const auto refuse = [&] {
+      throw privgrad::ConfigError("tree_reduced: a state of " + std::to_string(state.size()) +
+                                  " values is none of this run");
+    };
+    constexpr float kRadix = 1 << kBits;
+    const bool has_step = state.size() >= 2 && state[0] >= 0.0f && state[0] < kRadix &&
+                          state[1] >= 0.0f && state[1] < kRadix;
+    if (!has_step) return refuse();
+    const std::uint64_t next =
+        static_cast<std::uint64_t>(state[0]) + (static_cast<std::uint64_t>(state[1]) << kBits);
+    const std::uint64_t of_epoch = std::min(next, epoch_);
+    const std::uint64_t vectors = of_epoch + (next >= epoch_ ? 1 : 0);
+    state = state.subspan(2);
+    if (next > steps_ || (vectors == 0 ? !state.empty() : state.size() % vectors != 0))
+      return refuse();
+    const std::size_t size = vectors == 0 ? 0 : state.size() / vectors;
+    next_step_ = next;
+    history_.clear();
+    for (std::uint64_t i = 0; i < of_epoch; ++i, state = state.subspan(size))
+      history_.emplace_back(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(size));
+    end_of_first_.assign(state.begin(), state.end());
+  }
+
   std::vector<double> combined_noise() const override;
 
   std::vector<privgrad::AutoValue> auto_values() const override {
@@ -157,6 +197,8 @@ class TreeReduced final : public privgrad::Aggregator,
   }
 
  private:
+  static constexpr int kBits = 24;
+  static constexpr std::uint64_t kLow = (std::uint64_t{1} << kBits) - 1;
   static constexpr const char* kTheorem = "Tran and Cutkosky 2022, Theorem 9";
 
   static void check(const privgrad::AggregationPlan& plan) {
@@ -275,6 +317,7 @@ class TreeReduced final : public privgrad::Aggregator,
   std::vector<std::vector<float>> history_;  // M of the last n steps
   std::vector<float> end_of_first_;          // G_{n-1}
   std::uint64_t next_step_ = 0;
+  mutable std::vector<float> saved_;  // what state() returned last
 };
 
 /// Variance of one tree's noise in M_t, step after step: M_t = Q_t + (1 - gamma) M_{t-n} with

@@ -15,7 +15,9 @@ namespace {
 ///
 /// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
 /// Cutkosky's Theorems 6 and 9, of which batches of one are the printed case.
-class NormalizedSgd final : public privgrad::Optimizer, public privgrad::AutoLearningRate {
+class NormalizedSgd final : public privgrad::Optimizer,
+                            public privgrad::Checkpointable,
+                            public privgrad::AutoLearningRate {
  public:
   explicit NormalizedSgd(const privgrad::Params&) {}
 
@@ -29,6 +31,14 @@ class NormalizedSgd final : public privgrad::Optimizer, public privgrad::AutoLea
   }
 
   void start(std::size_t parameters) override { size_ = parameters; }
+
+  /// No step knows anything of another one.
+  std::span<const float> state() const override { return {}; }
+  void restore(std::span<const float> state) override {
+    if (state.empty()) return;
+    throw privgrad::ConfigError("normalized_sgd: has no state, got one of " +
+                                std::to_string(state.size()) + " values");
+  }
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {

@@ -9,11 +9,21 @@
 namespace {
 
 /// w <- w - learning_rate * g.
-class Sgd final : public privgrad::Optimizer, public privgrad::LinearDescent {
+class Sgd final : public privgrad::Optimizer,
+                  public privgrad::Checkpointable,
+                  public privgrad::LinearDescent {
  public:
   explicit Sgd(const privgrad::Params&) {}
 
   void start(std::size_t parameters) override { size_ = parameters; }
+
+  /// No step knows anything of another one.
+  std::span<const float> state() const override { return {}; }
+  void restore(std::span<const float> state) override {
+    if (state.empty()) return;
+    throw privgrad::ConfigError("sgd: has no state, got one of " + std::to_string(state.size()) +
+                                " values");
+  }
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {

@@ -27,6 +27,7 @@ TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]
           to_yaml(parse_manifest(to_yaml(manifest.resolved), file, {}, house()).resolved));
     names.insert(manifest.name);
   }
-  CHECK(names == std::set<std::string>{"discrete-noise", "fashion-mnist", "mnist-cnn", "mnist-mlp",
-                                       "mnist35-dynamic", "mnist35-uniform", "quickstart"});
+  CHECK(names == std::set<std::string>{"crafted", "discrete-noise", "fashion-mnist", "mnist-cnn",
+                                       "mnist-mlp", "mnist35-dynamic", "mnist35-uniform",
+                                       "quickstart"});
 }

@@ -86,6 +86,14 @@ struct WeightsUse {
   std::map<std::string, std::optional<std::string>> names;
 };
 
+/// The section `checkpoint`: how often a run leaves what it can be resumed from.
+struct CheckpointWish {
+  bool is_given = false;  ///< Then what cannot be done is an error; else the run goes on without.
+  bool is_off = false;
+  std::uint64_t every_steps = 0;  ///< 0: by time.
+  double every_seconds = 60.0;    ///< > 0.
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -125,6 +133,7 @@ struct Manifest {
   bool keeps_average = false;          ///< Keep that average, not the last model.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
+  CheckpointWish checkpoint;
   std::vector<std::string> allowed_plugins;  ///< allow.plugins: 64 lower-case hex digits each.
   bool allow_large_delta = false;            ///< allow.large_delta.
 

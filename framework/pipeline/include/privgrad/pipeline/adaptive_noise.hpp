@@ -50,6 +50,15 @@ class AdaptiveNoise {
   /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
+  /// The noise of the measurements to come is drawn with this key.
+  /// \param key  of the step.
+  void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
+
+  /// The losses at the last measurement, which are private, and what was chosen and paid for.
+  void save(StateWriter& out) const;
+  /// \throws IoError
+  void restore(StateReader& in);
+
   /// Of the last step that was paid for, or of the first one.
   double noise_multiplier() const noexcept { return current_; }
   const NoiseRecord& record() const noexcept { return record_; }
@@ -60,6 +69,9 @@ class AdaptiveNoise {
                                 Ledger& ledger);
   std::optional<double> release_change(std::uint64_t step, const Program& program, Ledger& ledger);
   void change_to(double multiplier, std::uint64_t step);
+  void tell_aggregator();
+
+  static constexpr std::string_view kPurpose = "noise/checks";
 
   const Plan& plan_;
   const AdaptiveNoisePlan& adapts_;

@@ -36,6 +36,9 @@ class AugmentedProgram : public Program {
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
+  /// That which copies go through.
+  const Program& plain() const { return *program_; }
+
   std::size_t parameter_count() const override { return program_->parameter_count(); }
   void load_parameters(std::span<const float> parameters) override {
     program_->load_parameters(parameters);
@@ -54,6 +57,9 @@ class AugmentedProgram : public Program {
   Augmentation how_;
   std::optional<RandomKey> step_key_;
 };
+
+/// \returns the program for examples as they are: of others than augmented ones itself.
+const Program& plain_program(const Program& program);
 
 /// Holds a step open for as long as it lives; nothing to do for other programs.
 class AugmentedStep {

@@ -45,6 +45,13 @@ Opening opening_of_seed(std::uint64_t seed);
 DataCommitment commit(const Manifest& manifest, const Dataset& train,
                       const std::filesystem::path& state);
 
+/// The commitment of a run that goes on, to the examples as they are now: the same if they are.
+/// \param value  that of the run; nothing: it is bound to no data.
+/// \throws PrivacyError if it is to other examples; IoError if its opening is not in `state`.
+DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
+                            const std::filesystem::path& state,
+                            const std::optional<std::string>& value);
+
 /// \param file  an opening.json.
 /// \throws IoError, ConfigError
 Opening read_opening(const std::filesystem::path& file);

@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/trust/anchored_sums.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -35,6 +36,10 @@ class GradientDifferences {
     const Clip& clip;
   };
 
+  /// The anchors, which are released.
+  void save(StateWriter& out) const;
+  void restore(StateReader& in);
+
   /// The step's sums, in whole cells of the grid; or, for `arithmetic: float`, in floating point.
   std::vector<BoundedOnGrid> exact_sums(const Step& now);
   std::vector<Bounded> sums(const Step& now);
@@ -56,7 +61,8 @@ class GradientDifferences {
   Executor& executor_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> anchor_, last_anchor_;
-  std::vector<double> combined_noise_;  // per step, over clip norm and divisor
+  std::vector<float> at_anchor_, at_last_anchor_;  // their parameters; empty: none yet
+  std::vector<double> combined_noise_;             // per step, over clip norm and divisor
 };
 
 }  // namespace privgrad::core

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -158,5 +159,11 @@ Plan make_plan(const Manifest& manifest);
 /// states, and not to be run, since it has no data.
 /// \throws as the other, but for IoError.
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded);
+
+/// The plan of a run that goes on: as the first, with the order of examples that the run recorded.
+/// \param directory  of the run, with its facts.json.
+/// \throws as the first; PrivacyError if what the data's headers say is not what was recorded;
+///   IoError if the run's record cannot be read.
+Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory);
 
 }  // namespace privgrad::core

@@ -43,14 +43,23 @@ struct RunOptions {
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.
+  /// Go on with the run of `directory`, from its last checkpoint in `state`.
+  bool resume = false;
+  /// Of a run that is resumed: make again what it had shown or been charged for in advance, and end
+  /// it there, with the model so far.
+  bool finish = false;
 };
 
 /// The outcome, and what was measured and written.
 struct RunResult : Outcome {
-  Metrics metrics;           ///< Of the final model.
-  double seconds = 0.0;      ///< Of the training loop, without reading the data.
-  nlohmann::json statement;  ///< As in statement.json.
-  nlohmann::json summary;    ///< As in summary.json.
+  Metrics metrics;                          ///< Of the final model.
+  double seconds = 0.0;                     ///< Of the training loop, without reading the data.
+  nlohmann::json statement;                 ///< As in statement.json.
+  nlohmann::json summary;                   ///< As in summary.json.
+  std::optional<std::uint64_t> resumed_at;  ///< The steps that were not made again.
+  /// The run was stopped, and can be resumed: its directory has no model, statement or summary yet.
+  bool can_be_resumed = false;
+  std::string no_checkpoints;  ///< Why there were none, if nobody asked for that.
 };
 
 /// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, facts.json,
@@ -62,7 +71,25 @@ struct RunResult : Outcome {
 /// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
 /// computed and released. A step that cannot be paid for ends the run before the data is touched,
 /// with the model so far.
+///
+/// With a state folder, it leaves checkpoints there (CheckpointFolder), and in the directory, as long
+/// as it is not over, resume.json with the name of its folder. What it makes, it would have made
+/// without them, and whenever it is killed: docs/resume.md.
 /// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
+///   Resumed, ConfigError if it is finished, PrivacyError where it cannot go on as it would have.
 RunResult run(const Plan& plan, const RunOptions& options);
+
+/// Looks whether there is a run that can be resumed, before anything is loaded for it. Of one whose
+/// last moment was cut off, takes away the private state that it would have taken away.
+/// \throws ConfigError if the run is finished; IoError if the directory holds no run, or one that left
+///   no checkpoint.
+void check_resumable(const RunOptions& options);
+
+/// Whether the directory holds a run that was cut off, whose private state is still there.
+bool can_be_resumed(const RunOptions& options);
+
+/// Takes away the private state of a run that nobody will go on with, if there is any.
+/// \throws IoError
+void discard_state(const RunOptions& options);
 
 }  // namespace privgrad::core

@@ -54,6 +54,8 @@ struct Setting {
   ExactAbilities program;              ///< Of the program that will run; nothing without noise.
   /// What it was made from, if that was not the data.
   std::optional<PublicFacts> recorded;
+  /// Of a run that goes on: what its public order of examples was drawn with.
+  std::optional<std::string> order_key;
 };
 
 /// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be

@@ -96,6 +96,24 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
+  /// The same for a run that goes on: restore() comes first.
+  /// \param again  without `in_hand`, which the checkpoint says.
+  /// \throws IoError, PrivacyError as the ledger that is taken up again.
+  void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
+                     LedgerReopening again);
+
+  /// Of a trainer that was restored: how many receipts are in hand of the ledger that it belongs to.
+  std::uint64_t receipts_to_take_up() const noexcept { return restored_receipts_; }
+
+  /// Of a run whose keys change with its steps: what the next step draws with.
+  void use_key_of_step(const RandomKey& key);
+
+  /// Everything that the steps to come depend on, but for keys and the workbench. Private.
+  void save(StateWriter& out) const;
+  /// Of a trainer that has made no step.
+  /// \throws IoError
+  void restore(StateReader& in);
+
   /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
   /// schedule follows, if that is due, and chooses the noise of the step.
   /// \param bench  holds the model.
@@ -154,6 +172,8 @@ class Trainer {
   Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench,
                                ContributionCheck* check);
   Receipt take_receipt();
+  void watch_sampling();
+  bool draws_are_secret() const;
 
   const Plan& plan_;
   const Manifest& manifest_;
@@ -172,8 +192,10 @@ class Trainer {
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
   std::deque<Receipt> receipts_;
+  std::uint64_t restored_receipts_ = 0;  // in hand, of a ledger that is still to be taken up
   std::vector<std::uint32_t> batch_;
   double clip_norm_;
+  bool secret_draws_;  // of each step by its own key, where keys change
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;

@@ -10,6 +10,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -54,6 +55,10 @@ class ContributionChecks {
   /// \returns the check of a step; nothing: there is none in this step, or the batch is empty. Valid
   ///   as long as this is.
   std::optional<ContributionCheck> draw(std::uint64_t step, std::size_t batch_size);
+
+  /// How many there were. Which steps are drawn follows from the key, which tells nothing of rows.
+  void save(StateWriter& out) const;
+  void restore(StateReader& in);
 
   /// Takes note of what draw() gave, once the sum is made.
   void add(const ContributionCheck& check) noexcept { differences_ += check.differs ? 1 : 0; }

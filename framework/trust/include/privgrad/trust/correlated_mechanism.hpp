@@ -13,6 +13,7 @@
 #include "privgrad/trust/grid.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -83,6 +84,16 @@ class CorrelatedMechanism {
   Released release_without_noise(Bounded sum, double divisor);
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
+  /// The noise of the steps to come is drawn with keys that are derived from this one as from the
+  /// constructor's; what earlier steps have drawn is carried on.
+  void use_key(const RandomKey& noise_key);
+
+  /// Running sums of private data and all noise that later steps continue: as private as the rows.
+  void save(StateWriter& out) const;
+  /// Of a mechanism that has released nothing.
+  /// \throws IoError, PrivacyError as release().
+  void restore(StateReader& in);
+
   /// What it holds between two steps.
   std::size_t memory_bytes() const;
 
@@ -117,6 +128,7 @@ class CorrelatedMechanism {
   void check(std::span<const Sum> sums, double divisor) const;
   template <class Sum>
   std::vector<Released> release_all(std::vector<Sum> sums, const Receipt& receipt, double divisor);
+  void make_exact_parts();
   void begin(std::span<const Bounded> sums);
   void begin(std::span<const BoundedOnGrid> sums);
   bool pays_for(const Event& paid, std::uint64_t step) const;

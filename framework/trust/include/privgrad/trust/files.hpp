@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -43,13 +44,26 @@ class AppendOnlyFile {
   /// Creates `file`, which must not exist. Of all who try at once, one succeeds.
   /// \throws IoError
   explicit AppendOnlyFile(std::filesystem::path file);
+
+  /// Goes on with a file from its byte `from` on. What stands there was written by a process that
+  /// was cut off, and is about to be made again: append() compares it with what it is given, writes
+  /// only what is new, and refuses what differs. A last line that was cut off is taken away.
+  /// \throws IoError if the file cannot be opened, is shorter than `from`, or is open in an
+  ///   AppendOnlyFile of another process.
+  AppendOnlyFile(std::filesystem::path file, std::uint64_t from);
   ~AppendOnlyFile();
   AppendOnlyFile(const AppendOnlyFile&) = delete;
   AppendOnlyFile& operator=(const AppendOnlyFile&) = delete;
 
   /// Appends all of `text`.
-  /// \throws IoError; a part that was written is taken back as far as possible.
+  /// \throws IoError; a part that was written is taken back as far as possible. PrivacyError if
+  ///   something else stands there already; nothing is written then.
   void append(std::string_view text);
+
+  /// Bytes that were appended, or found to be there already.
+  std::uint64_t position() const noexcept { return position_; }
+  /// What stands behind that, and was not appended again yet.
+  std::string_view ahead() const noexcept { return ahead_; }
 
   /// Returns once everything appended is on the disk.
   /// \throws IoError
@@ -59,6 +73,8 @@ class AppendOnlyFile {
   [[noreturn]] void fail(const char* action) const;
   std::filesystem::path file_;
   int descriptor_ = -1;
+  std::uint64_t position_ = 0;
+  std::string ahead_;
 };
 
 /// \returns whether some process has the file open in an AppendOnlyFile. False where the file system

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "privgrad/accountant.hpp"
@@ -52,6 +53,22 @@ struct Charge {
   bool operator==(const Charge&) const = default;
 };
 
+/// Up to where a ledger has been written.
+struct LedgerPosition {
+  std::uint64_t lines = 0, bytes = 0;
+  std::string last_hash;
+};
+
+/// How a ledger is taken up again.
+struct LedgerReopening {
+  LedgerPosition at;
+  /// Of the releases that were charged up to there, those that had not been made yet: the last ones.
+  std::uint64_t in_hand = 0;
+  /// Whether releases that were charged behind `at` are the same again, bit for bit, when they are
+  /// made again: same sum, same noise. Such a release tells nothing new and costs nothing more.
+  bool may_repeat = false;
+};
+
 /// The account book of one run on one private data set: a privacy filter with a memory on disk.
 /// What other runs on the same data have spent is not in it.
 ///
@@ -71,6 +88,29 @@ class Ledger {
   /// \throws IoError if the file exists or cannot be written.
   Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
          std::string accountant_name, const nlohmann::json& facts);
+
+  /// Takes up the ledger of a run that was cut off, with all that it has paid for. The lines up to
+  /// `again.at` are read, checked, and composed anew. What stands behind them is made again: charge()
+  /// and close() compare their lines with those, and write only what is not there. So nothing is
+  /// charged twice, and no receipt is given out for what the file does not hold.
+  ///
+  /// The caller answers for `again`: receipts in hand were used for nothing, and with `may_repeat`
+  /// whoever gets a receipt again makes the same release again, to the last bit.
+  /// \throws PrivacyError if the first line is not what these facts make it, or if releases were
+  ///   charged behind the position that may not be repeated; IoError if the file cannot be read or
+  ///   its chain is broken.
+  Ledger(const std::filesystem::path& file, Budget budget, Accountant& accountant,
+         std::string accountant_name, const nlohmann::json& facts, const LedgerReopening& again);
+
+  /// The receipts in hand of a ledger that was taken up again: once.
+  std::vector<Receipt> take_receipts_in_hand() { return std::move(in_hand_); }
+
+  /// Whether the file holds lines that are still to be made again.
+  bool is_behind() const noexcept { return !file_.ahead().empty(); }
+
+  LedgerPosition position() const {
+    return {.lines = chain_.lines(), .bytes = file_.position(), .last_hash = chain_.last_hash()};
+  }
 
   /// Pays for all of `charges` together, or for none of them: the accountant answers before any
   /// value is made. They are paid at once, so each of their lines shows the total with all of them.
@@ -97,6 +137,8 @@ class Ledger {
 
  private:
   PrivacyAnswer ask() const;
+  nlohmann::json first_line(const nlohmann::json& facts) const;
+  void take_up(std::string_view text, const LedgerReopening& again);
 
   Budget budget_;
   Accountant& accountant_;
@@ -108,6 +150,7 @@ class Ledger {
   bool exhausted_ = false;
   bool broken_ = false;
   AppendOnlyFile file_;
+  std::vector<Receipt> in_hand_;
 };
 
 }  // namespace privgrad::core

@@ -11,6 +11,7 @@
 #include "privgrad/trust/grid.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -68,6 +69,14 @@ class Mechanism {
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
   Released release_without_noise(Bounded sum, double divisor);
   Released release_without_noise(BoundedOnGrid sum, double divisor);
+
+  /// The noise of the releases to come is drawn with this key.
+  void use_key(const RandomKey& noise_key) { noise_key_ = noise_key; }
+
+  /// Which steps and nodes are used up.
+  void save(StateWriter& out) const;
+  /// \throws IoError
+  void restore(StateReader& in);
 
  private:
   Released with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);

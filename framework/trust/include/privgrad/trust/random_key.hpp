@@ -27,6 +27,10 @@ class RandomKey {
   /// The key itself: whoever has it can draw all that it draws.
   std::string public_hex() const;
 
+  /// For the private folder of a run alone, and the way back.
+  std::span<const std::uint8_t, 32> secret_bytes() const noexcept { return bytes_; }
+  static RandomKey from_secret_bytes(std::span<const std::uint8_t, 32> bytes);
+
   /// A key for one purpose ("noise", "sampler", "model/initialise"); knowing it tells nothing about
   /// this key or about another purpose's (BLAKE2b keyed with this key).
   RandomKey derive(std::string_view purpose) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -50,6 +51,9 @@ class CountLaw {
   /// \returns whether what was added is evidence against the law, at the level alpha.
   bool is_refuted(double evidence) const;
 
+  const std::array<double, kBets>& log_wealth() const noexcept { return log_wealth_; }
+  void set_log_wealth(std::span<const double, kBets> values);
+
  private:
   std::array<double, kBets> log_wealth_{};
 };
@@ -91,6 +95,14 @@ class SamplingWatch {
   /// \throws PluginError for a row that does not exist or is named twice, and for batches that do
   ///   not follow their law. It names no row and no size, which are private.
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
+
+  /// What it has seen of the sizes of batches, and of batches that are charged together which rows.
+  /// Which rows were drawn how often by secret coins is left out: whoever found it would know who
+  /// took part. So of rows it begins anew when it is restored, and n times restored, it raises a
+  /// false alarm with a probability of at most (n + 1) kFalseAlarm.
+  void save(StateWriter& out) const;
+  /// \throws IoError
+  void restore(StateReader& in);
 
   /// The steps that were held against a law.
   std::uint64_t batches() const noexcept { return batches_; }

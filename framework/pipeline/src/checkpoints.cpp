@@ -1,0 +1,202 @@
+#include "checkpoints.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/pipeline/components.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/trust/record_directory.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// What must be the same when a run goes on.
+struct Bound {
+  const char* name;
+  std::string hash;
+};
+
+std::array<Bound, 3> bound_parts(const Plan& plan, const std::string& lock) {
+  const Manifest& manifest = *plan.manifest;
+  return {{{"the manifest as resolved", sha256_hex(to_yaml(manifest.resolved))},
+           {"the set of plugins (privgrad.lock)", sha256_hex(lock)},
+           {"the backend", manifest.backend.component->full_name()}}};
+}
+
+/// \returns the name of the folder; "": the directory names none.
+std::string folder_name(const RecordDirectory& directory) {
+  if (!directory.has(kResumeFile)) return "";
+  constexpr std::size_t kMost = 4096;
+  const Json json = Json::parse(directory.read(kResumeFile, kMost), nullptr, false);
+  const bool has_one = json.is_object() && json.contains("state") && json.at("state").is_string() &&
+                       CheckpointFolder::is_id(json.at("state").get_ref<const std::string&>());
+  if (!has_one) {
+    throw IoError((directory.path() / kResumeFile).string() +
+                  ": holds no 'state' of 32 hex digits, as a run writes it");
+  }
+  return json.at("state");
+}
+
+/// Takes away what is left of a run whose summary is written.
+void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
+  if (CheckpointFolder::is_there(state, name)) CheckpointFolder::open(state, name).erase();
+  ::unlink((directory / kResumeFile).c_str());
+}
+
+}  // namespace
+
+std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
+  if (state.empty()) {
+    return "no directory is known to keep them in (neither --state, XDG_STATE_HOME nor HOME is "
+           "given)";
+  }
+  const Manifest& manifest = *plan.manifest;
+  if (plan.federated) return "a federated run cannot be resumed";
+  const Components made = make_components(manifest, plan.setting->groups);
+  const auto refuse = [](const std::string& who) {
+    return who + " has no way to save its state (it is not Checkpointable)";
+  };
+  if (dynamic_cast<const Checkpointable*>(made.optimizer.get()) == nullptr)
+    return refuse(manifest.optimizer.component->full_name());
+  // What it makes of differences may follow from what it made before.
+  if (made.differences != nullptr &&
+      dynamic_cast<const Checkpointable*>(made.aggregator.get()) == nullptr) {
+    return refuse(manifest.aggregator.component->full_name());
+  }
+  return "";
+}
+
+bool steps_are_repeatable(const Plan& plan) {
+  if (plan.manifest->noise_off) return true;
+  const ExactAbilities& can = plan.setting->program;
+  // Rows are what differences of gradients, and aggregators with grids of their own, are made of.
+  const bool needs_rows =
+      plan.grid_levels != 0 || (plan.correlated && plan.correlated->parts.size() > 1);
+  return plan.arithmetic == Arithmetic::exact && (can.rows || (can.clipping && !needs_rows));
+}
+
+std::string transformed_hash(const Plan& plan, const Dataset& train) {
+  const std::vector<bool>& by_row = plan.setting->by_row;
+  const bool promised = std::all_of(by_row.begin(), by_row.end(), [](bool one) { return one; });
+  return promised ? "" : commitment_to({}, train);
+}
+
+std::string Checkpoints::bound_to(const Plan& plan, const std::string& lock,
+                                  const std::optional<std::string>& data) {
+  std::string text;
+  for (const Bound& part : bound_parts(plan, lock)) text += part.hash + "\n";
+  return text + "cpu\n" + data.value_or("no data");
+}
+
+Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
+  const std::string name = CheckpointFolder::new_id();
+  // Whoever finds a folder of keys finds the run that it belongs to.
+  write_atomically(options.directory / kResumeFile, Json{{"state", name}}.dump() + "\n");
+  try {
+    return {CheckpointFolder::make(options.state, name), plan.manifest->checkpoint};
+  } catch (const IoError&) {
+    ::unlink((options.directory / kResumeFile).c_str());
+    throw;
+  }
+}
+
+namespace {
+
+/// \returns the name of the private folder.
+std::string name_to_resume(const RunOptions& options) {
+  const fs::path& where = options.directory;
+  const RecordDirectory directory(where);
+  const std::string name = folder_name(directory);
+  if (directory.has("summary.json")) {
+    if (!name.empty()) clean_up(where, options.state, name);
+    throw ConfigError(where.string() + ": the run is finished; there is nothing to resume");
+  }
+  if (name.empty()) {
+    throw IoError(where.string() +
+                  (directory.has("manifest.yaml")
+                       ? ": the run has left no checkpoint (it names none in resume.json)"
+                       : ": holds no run"));
+  }
+  return name;
+}
+
+}  // namespace
+
+void check_resumable(const RunOptions& options) { name_to_resume(options); }
+
+bool can_be_resumed(const RunOptions& options) {
+  try {
+    return CheckpointFolder::is_there(options.state, name_to_resume(options));
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void discard_state(const RunOptions& options) {
+  std::string name;
+  try {
+    name = folder_name(RecordDirectory(options.directory));
+  } catch (const IoError&) {
+    return;  // it names no folder
+  }
+  if (!name.empty()) clean_up(options.directory, options.state, name);
+}
+
+Checkpoints Checkpoints::take_up(const Plan& plan, const RunOptions& options) {
+  return {CheckpointFolder::open(options.state, name_to_resume(options)),
+          plan.manifest->checkpoint};
+}
+
+std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
+  const auto found = folder_.read(steps_are_repeatable(plan));
+  if (!found) {
+    throw IoError(options.directory.string() +
+                  ": the run was cut off before its first checkpoint, and was charged for nothing; "
+                  "start it again");
+  }
+  StateReader in(found->content, folder_.path().string());
+  in.begin("run");
+  for (const Bound& now : bound_parts(plan, options.lock)) {
+    if (in.bytes() == now.hash) continue;
+    throw PrivacyError(options.directory.string() + ": " + now.name +
+                       " is not what the run began with; it can only go on as it began");
+  }
+  return in.bytes();
+}
+
+bool Checkpoints::is_due(std::uint64_t steps_done) const {
+  if (wish_.every_steps > 0) return steps_done % wish_.every_steps == 0;
+  const auto passed = std::chrono::steady_clock::now() - last_;
+  return std::chrono::duration<double>(passed).count() >= wish_.every_seconds;
+}
+
+void Checkpoints::write(const Plan& plan, const RunOptions& options, std::string_view body) {
+  StateWriter out;
+  out.begin("run");
+  for (const Bound& part : bound_parts(plan, options.lock)) out.bytes(part.hash);
+  out.bytes(body);
+  folder_.write(out.text());
+  last_ = std::chrono::steady_clock::now();
+}
+
+void Checkpoints::erase(const fs::path& directory) {
+  folder_.erase();
+  const fs::path file = directory / kResumeFile;
+  if (::unlink(file.c_str()) != 0) {
+    throw IoError(file.string() + ": cannot be removed: " + std::generic_category().message(errno));
+  }
+}
+
+}  // namespace privgrad::core

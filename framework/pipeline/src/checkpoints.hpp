@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+
+namespace privgrad::core {
+
+/// In the directory of a run that is not over: the name of its private folder, which is no secret.
+inline constexpr const char* kResumeFile = "resume.json";
+
+/// Why a run of this plan cannot leave checkpoints: "" if it can.
+std::string why_no_checkpoints(const Plan& plan, const std::filesystem::path& state);
+
+/// Whether a step that is made again is the same, to the last bit: exact sums by a program that
+/// promises its bits (ExactClipping, ReproducibleRows), and no noise at all.
+bool steps_are_repeatable(const Plan& plan);
+
+/// The hash of the examples that are trained on, where a transform does not promise the bits that it
+/// makes of a row; else "". To be compared, in private, with those of a run that goes on.
+std::string transformed_hash(const Plan& plan, const Dataset& train);
+
+/// The checkpoints of one run: when they are made, where they lie, and what was shown.
+class Checkpoints {
+ public:
+  /// Of a run that begins: names its folder in the run's directory, and makes it.
+  static Checkpoints begin(const Plan& plan, const RunOptions& options);
+  /// Of a run that was cut off.
+  /// \throws ConfigError if it is over; IoError if the directory holds no run, or there is nothing to
+  ///   go on from.
+  static Checkpoints take_up(const Plan& plan, const RunOptions& options);
+
+  /// What the run is bound to, for the keys of its steps.
+  static std::string bound_to(const Plan& plan, const std::string& lock,
+                              const std::optional<std::string>& data);
+
+  /// The checkpoint to go on from, behind a head that was compared with this run's.
+  /// \throws PrivacyError naming what differs.
+  std::string content(const Plan& plan, const RunOptions& options);
+
+  /// Whether one is to be made behind this step.
+  bool is_due(std::uint64_t steps_done) const;
+  /// \param body  what content() is to return.
+  void write(const Plan& plan, const RunOptions& options, std::string_view body);
+
+  /// Says that something is about to be shown, once that is on the disk.
+  /// \param hash  of it.
+  void bind(const std::string& what, const std::string& hash) {
+    folder_.bind(shown_, what, hash);
+    ++shown_;
+  }
+  std::uint64_t shown() const noexcept { return shown_; }
+  void set_shown(std::uint64_t shown) noexcept { shown_ = shown; }
+  /// Whether something was bound that is still to be made again.
+  bool is_behind() const { return shown_ < folder_.bindings(); }
+
+  std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
+
+  /// The run is over: keys and private state are taken away, and then the run directory's word of
+  /// them.
+  void erase(const std::filesystem::path& directory);
+
+ private:
+  Checkpoints(CheckpointFolder folder, const CheckpointWish& wish)
+      : folder_(std::move(folder)), wish_(wish), last_(std::chrono::steady_clock::now()) {}
+
+  CheckpointFolder folder_;
+  CheckpointWish wish_;
+  std::chrono::steady_clock::time_point last_;
+  std::uint64_t shown_ = 0;
+};
+
+}  // namespace privgrad::core

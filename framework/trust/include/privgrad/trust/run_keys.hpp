@@ -1,0 +1,66 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+
+namespace privgrad::core {
+
+/// The keys that a run draws with, step by step.
+///
+/// Of a run with a seed, and of one that nobody can resume, it is one key for all steps. A run from
+/// the operating system's randomness that leaves checkpoints has a chain: K_{t+1} follows from K_t,
+/// and, behind a step of which something is shown, from the hash of that as well. A derived key
+/// tells nothing about what it was derived from (BLAKE2b keyed with it), so that a checkpoint, which
+/// holds K_{t+1}, gives nobody the keys of the steps up to t. The keys do not depend on when
+/// checkpoints are made, so that a run which was killed draws what it would have drawn.
+///
+/// The key of a step is derived from K_t and from what the run is bound to: with another lock file,
+/// manifest, data set or backend the same step has other noise.
+class RunKeys {
+ public:
+  /// One key for everything, for ever.
+  static RunKeys constant(const RandomKey& key) { return RunKeys(key, std::nullopt, ""); }
+
+  /// A chain.
+  /// \param key  forgotten once the chain has begun.
+  /// \param bound_to  what the keys of steps belong to, beside the run.
+  static RunKeys chain(const RandomKey& key, std::string bound_to) {
+    return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
+  }
+
+  bool ratchets() const noexcept { return now_.has_value(); }
+
+  /// For what the whole run draws with and is no secret of a single step: public orders of examples,
+  /// which step is kept, which contributions are looked at.
+  const RandomKey& lasting() const noexcept { return lasting_; }
+
+  /// For what belongs to the present step alone. Of a constant key, that key.
+  RandomKey of_step() const { return now_ ? now_->derive("step\n" + bound_to_) : lasting_; }
+
+  /// Goes on to the next step.
+  /// \param shown  the hash of what was shown of the step; "": nothing.
+  void next(std::string_view shown) {
+    if (now_) now_ = now_->derive("next\n" + std::string(shown));
+  }
+
+  /// The chain as it is now; of a constant key nothing.
+  void save(StateWriter& out) const;
+  /// \param bound_to  as the run is bound now.
+  /// \throws IoError
+  static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
+                          std::string bound_to);
+
+ private:
+  RunKeys(const RandomKey& lasting, std::optional<RandomKey> now, std::string bound_to)
+      : lasting_(lasting), now_(now), bound_to_(std::move(bound_to)) {}
+
+  RandomKey lasting_;
+  std::optional<RandomKey> now_;  // K_t
+  std::string bound_to_;
+};
+
+}  // namespace privgrad::core
