@@ -64,7 +64,7 @@ std::vector<float> random_rows(std::size_t width, std::uint32_t seed = 1) {
 }
 
 /// A model of any layers, whose weights are drawn and shrunk so that outputs stay moderate.
-std::string model_of(const Network& network) {
+std::string model_of(const Network& network, float size = 1.0f) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   std::vector<float> parameters(parameter_count(network));
@@ -72,7 +72,7 @@ std::string model_of(const Network& network) {
     const float scale =
         block.fan_in > 1 ? 1.0f / std::sqrt(static_cast<float>(block.fan_in)) : 0.5f;
     for (std::size_t i = 0; i < element_count(block.shape); ++i)
-      parameters[block.offset + i] = block.initial + scale * normal(random);
+      parameters[block.offset + i] = block.initial + size * scale * normal(random);
   }
   const ExampleShape& shape = network.input;
   return core::to_safetensors(
@@ -262,6 +262,19 @@ TEST_CASE("rows that are not finite, or overflow, have no prediction, by onnxrun
   }
 }
 
+TEST_CASE("an output that overflows is no certainty of a class, by onnxruntime either") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const Network network{{{1}, 2}, {Dense{1}}, Loss::logistic};
+  write_file(exporting.out("m.safetensors"), model_of(network, 100.0f));
+  std::vector<float> rows = random_rows(1);
+  rows[0] = std::numeric_limits<float>::max();
+  exporting.check_same("m.safetensors", network.input, rows);
+  const std::vector<float> theirs = exporting.by_onnxruntime().result;
+  CHECK(std::isnan(theirs[0]));
+  CHECK_FALSE(std::isnan(theirs[2]));
+}
+
 TEST_CASE("every transform is in the graph: raw rows go in") {
   NEEDS_ONNXRUNTIME();
   const Exporting exporting;
@@ -334,6 +347,14 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   refused({"cut.safetensors", "--out", "m.onnx"}, 4, "cut.safetensors: ");
   std::filesystem::create_directory(exporting.out("empty"));
   refused({"empty", "--out", "m.onnx"}, 4, "holds no model.safetensors");
+  // Of a run that can be resumed there are keys.
+  write_file(exporting.out("empty/model.safetensors"), model);
+  write_file(exporting.out("empty/resume.json"), "{}");
+  refused({"empty", "--out", "m.onnx"}, 3, "its run is not over");
+  refused({"empty/model.safetensors", "--out", "m.onnx"}, 3, "its run is not over");
+  std::filesystem::remove(exporting.out("empty/resume.json"));
+  exporting.export_model("empty");
+  write_file(exporting.out("m.onnx"), "before");
   // Without room on the disk.
   Call full = exporting.prepare({"export", "m.safetensors", "--out", "m.onnx"});
   full.file_size = 500;  // the message still fits

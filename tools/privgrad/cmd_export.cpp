@@ -13,8 +13,8 @@ int do_export(const Arguments& arguments) {
     words.push_back("--plugin-dir=" + directory);
   words.insert(words.end(), {"--", arguments.operand(0)});
   become_companion("privgrad-export", std::move(words),
-                   "PrivGrad was built without libonnx: install libonnx-dev and libprotobuf-dev "
-                   "(scripts/install-dependencies.sh), and build it again");
+                   "build all of PrivGrad (make build) where libonnx-dev and libprotobuf-dev are "
+                   "installed (scripts/install-dependencies.sh does that)");
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ Usage export_usage() {
           "classes], or `values` where\nthe loss makes none; a row that is not finite, or becomes "
           "so, gives NaN. The metadata have the\nprivacy statement in one line. docs/models.md has "
           "the rest.\n\n"
-          "exit codes: 0 done, 2 the call is wrong or ONNX has no words for a part of the model, 4 "
-          "the model\ncould not be read, or FILE not written",
+          "exit codes: 0 done, 2 the call is wrong or ONNX has no words for a part of the model, 3 "
+          "its run is\nnot over, 4 the model could not be read, or FILE not written",
       .examples = {"privgrad export runs/e2 --format onnx --out model.onnx"}};
 }
 

@@ -16,9 +16,21 @@
 namespace privgrad::tool {
 namespace {
 
+/// While a run can be resumed, its keys are kept somewhere, by which the noise of the steps to come
+/// could be taken away. A model is handed on when they are gone.
+/// \throws PrivacyError if the model lies beside the sign of such a run.
+void check_is_over(const std::filesystem::path& model) {
+  const std::filesystem::path sign = std::filesystem::absolute(model).parent_path() / "resume.json";
+  if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
+  throw PrivacyError(model.string() +
+                     ": its run is not over (resume.json): its keys are kept to go on with; "
+                     "resume it, or end it with privgrad run --resume DIR --finish");
+}
+
 int run(const Arguments& arguments) {
   check_export_call(arguments);
   const std::filesystem::path file = model_file_of(arguments.operand(0));
+  check_is_over(file);
   core::ModelFile saved = core::read_model_file(file);
   const host::PluginHost host = load_plugins(arguments);
   const auto executor = core::make_executor(1);
