@@ -1,6 +1,6 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
 #   bin/privgrad   lib/libprivgrad_sdk.so   lib/libprivgrad_use.so   lib/privgrad/plugins/<room>/   include/privgrad/
-#   lib/privgrad/privgrad-fetch   lib/privgrad/privgrad-conformance   lib/cmake/privgrad/
+#   lib/privgrad/privgrad-fetch   lib/privgrad/privgrad-conformance   lib/privgrad/privgrad-export   lib/cmake/privgrad/
 #   share/privgrad/plugin_template/   share/doc/privgrad/ (pages and examples, beside each other as in the sources)
 #   share/man/man1/privgrad*.1
 #   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
@@ -8,6 +8,10 @@ set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
 set_target_properties(privgrad-fetch privgrad-conformance PROPERTIES INSTALL_RPATH "$ORIGIN/..")
 install(TARGETS privgrad-fetch privgrad-conformance RUNTIME DESTINATION lib/privgrad)
+if(TARGET privgrad-export) # libonnx and protobuf may be missing
+  set_target_properties(privgrad-export PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS privgrad-export RUNTIME DESTINATION lib/privgrad)
+endif()
 
 set(package_dir lib/cmake/privgrad)
 install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir})

@@ -2,7 +2,8 @@
 # Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
 #
 #   scripts/install-dependencies.sh            what building needs
-#   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports
+#   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports;
+#                                              and, where PyPI can be reached, onnxruntime in a folder of its own
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
@@ -35,11 +36,14 @@ libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (B
 libmpfr-dev                   the last digits of exact noise (LGPL-3.0-or-later, linked as a shared library)
 libgmp-dev                    the whole numbers beneath MPFR (LGPL-3.0-or-later, linked as a shared library)
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
+libonnx-dev                   writes models as ONNX (Apache-2.0), in a program of its own
+libprotobuf-dev               the format beneath it (BSD-3-Clause)
 libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then
     echo 'python3                       runs the fragments of the documentation in the tests'
+    echo 'python3-venv                  a folder for the Python packages that Debian does not have'
     echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
@@ -83,6 +87,23 @@ if [ "$list_only" = 1 ]; then
 fi
 [ "${PRIVGRAD_SKIP_DEPENDENCIES:-0}" = 1 ] && exit 0
 
+# What `privgrad export` and examples/use are compared with, which Debian does not have. Tests find it there
+# (tests/support/test_python.hpp), and those that need it are skipped by name where it is missing.
+python_packages="numpy==2.4.6 onnxruntime==1.32.0 safetensors==0.8.0"
+python_place=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad/test-python
+install_python_packages() {
+  [ "$with_test" = 1 ] || return 0
+  [ "$(cat "$python_place/installed" 2>/dev/null)" = "$python_packages" ] && return 0
+  echo "Installing $python_packages in $python_place"
+  if python3 -m venv --clear "$python_place" &&
+    "$python_place/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 \
+      $python_packages; then
+    echo "$python_packages" >"$python_place/installed"
+  else
+    echo "install-dependencies: could not install them; the tests that compare with onnxruntime will be skipped" >&2
+  fi
+}
+
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   stop "this is not Debian or a relative of it (no apt-get). Install the counterparts of these packages, then set PRIVGRAD_SKIP_DEPENDENCIES=1:
 $(packages)"
@@ -102,7 +123,10 @@ $package
     *) missing="$missing $package" ;;
   esac
 done
-[ -z "$missing" ] && exit 0
+if [ -z "$missing" ]; then
+  install_python_packages
+  exit 0
+fi
 
 echo "Installing the Debian packages that are missing:"
 packages | while read -r package purpose; do
@@ -123,3 +147,4 @@ apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty
 apt update || stop "apt-get update failed: is there a network and a package mirror in /etc/apt?"
 apt install -y --no-install-recommends $missing >/dev/null ||
   stop "apt-get install failed; to see why, run as root: apt-get install --no-install-recommends$missing"
+install_python_packages

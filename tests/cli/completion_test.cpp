@@ -122,7 +122,8 @@ TEST_CASE("every option of a command is offered, and no other") {
   const Completer completer;
   const Words commands[] = {{"run"},       {"plan"},          {"verify"},
                             {"validate"},  {"data", "fetch"}, {"plugins", "test"},
-                            {"calibrate"}, {"predict"},       {"evaluate"}};
+                            {"calibrate"}, {"predict"},       {"evaluate"},
+                            {"export"}};
   for (Words line : commands) {
     Words help_line = line;
     help_line.push_back("--help");

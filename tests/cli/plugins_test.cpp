@@ -234,7 +234,8 @@ TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {
   CHECK(Json::parse(as_json.out).at("conforms") == false);
 }
 
-TEST_CASE("plugins test and data fetch say which program they need where it is not installed") {
+TEST_CASE(
+    "plugins test, data fetch and export say which program they need where it is not installed") {
   const Cli cli;
   const fs::path command = cli.out("elsewhere/bin/privgrad");
   fs::create_directories(command.parent_path());
@@ -247,7 +248,8 @@ TEST_CASE("plugins test and data fetch say which program they need where it is n
   }
   const std::string sgd = (kPlugins / "optimizers/sgd.privgrad.so").string();
   for (const auto& [words, program] : {std::pair(Words{"plugins", "test", sgd}, "conformance"),
-                                       std::pair(Words{"data", "fetch", "mnist"}, "fetch")}) {
+                                       std::pair(Words{"data", "fetch", "mnist"}, "fetch"),
+                                       std::pair(Words{"export", "m", "--out", "o"}, "export")}) {
     Call without = cli.prepare(words);
     without.words.front() = command;
     const Outcome outcome = call(without);

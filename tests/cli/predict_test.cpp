@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "cli.hpp"
+#include "test_python.hpp"
 
 namespace fs = std::filesystem;
 
@@ -171,14 +172,7 @@ TEST_CASE("predict: tampered preprocessing that no transform could have learnt i
 
 TEST_CASE("a model of dense layers is applied by numpy alone, from what its file says") {
   const Cli cli;
-  const char* path = std::getenv("PATH");
-  const auto python = [&](Words words) {
-    words.insert(words.begin(), {"/usr/bin/env", "python3"});
-    return call({.words = words,
-                 .environment = {{"PATH", path != nullptr ? path : "/usr/bin"}},
-                 .directory = cli.dir()});
-  };
-  if (python({"-c", "import numpy, safetensors"}).exit_code != 0) {
+  if (!python_has("numpy, safetensors")) {
     WARN("SKIPPED: python3 has no numpy, or no safetensors");
     return;
   }
@@ -187,12 +181,13 @@ TEST_CASE("a model of dense layers is applied by numpy alone, from what its file
              "import numpy as np\nrng = np.random.default_rng(0)\n"
              "np.save('x.npy', rng.normal(size=(40, 4)).astype(np.float32))\n"
              "np.save('y.npy', np.zeros(40, np.int64))\n");
-  REQUIRE(python({"rows.py"}).exit_code == 0);
+  REQUIRE(python({"rows.py"}, cli.dir()).exit_code == 0);
   const Json ours = printed(cli, {"predict", "out", "--data",
                                   "{kind: npy, train: {features: x.npy, targets: y.npy}, "
                                   "classes: 2}"});
   const Outcome theirs =
-      python({(kSource / "examples/use/predict.py").string(), "out/model.safetensors", "x.npy"});
+      python({(kSource / "examples/use/predict.py").string(), "out/model.safetensors", "x.npy"},
+             cli.dir());
   INFO(theirs.err);
   REQUIRE(theirs.exit_code == 0);
   std::string expected;

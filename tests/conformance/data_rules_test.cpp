@@ -7,6 +7,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 using namespace privgrad;
@@ -157,7 +158,10 @@ TEST_CASE("each rule of data sources can fail") {
 namespace {
 
 /// Subtracts the mean of each feature.
-class RightTransform : public Transform, public RowTransform, public FittedValues {
+class RightTransform : public Transform,
+                       public RowTransform,
+                       public FittedValues,
+                       public RowOperations {
  public:
   explicit RightTransform(const Params& params) : statistic_(statistic_from(params)) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
@@ -179,6 +183,9 @@ class RightTransform : public Transform, public RowTransform, public FittedValue
     const FittedTensor& mean = find_fitted(values, "right", "mean", {0});
     if (values.size() != 1) throw ConfigError("right: expected the mean alone");
     mean_.assign(mean.values.begin(), mean.values.end());
+  }
+  std::vector<RowOperation> row_operations() const override {
+    return {row_operation::Subtract{{mean_.begin(), mean_.end()}}};
   }
 
  protected:
@@ -363,6 +370,27 @@ struct HalfRestored final : RightTransform {
   }
 };
 
+struct TellsAnotherSign final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<RowOperation> row_operations() const override {
+    auto told = RightTransform::row_operations();
+    for (double& x : std::get<row_operation::Subtract>(told[0]).values) x = -x;
+    return told;
+  }
+};
+struct TellsOfOneFeature final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<RowOperation> row_operations() const override {
+    return {row_operation::Project{1, std::vector<double>(mean_.size())}};
+  }
+};
+struct TellsADivisionByZero final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<RowOperation> row_operations() const override {
+    return {row_operation::Divide{{0.0}}};
+  }
+};
+
 struct ChangesStatistic final : RightTransform {
   using RightTransform::RightTransform;
   Statistic statistic() const override { return mean_.empty() ? Statistic::is_public : statistic_; }
@@ -464,6 +492,10 @@ TEST_CASE("each rule of transforms can fail") {
        {"what_it_cannot_have_learnt_is_refused", "no number", findings<TakesAnyNumber>()},
        {"what_it_cannot_have_learnt_is_refused", "changed the transform", findings<HalfRestored>()},
        {"without_numbers_it_needs_no_fit", "before fit()", findings<NoStatistic>()},
+       {"its_operations_are_what_it_does", "by row_operations()", findings<TellsAnotherSign>()},
+       {"its_operations_are_what_it_does", "another number of features",
+        findings<TellsOfOneFeature>()},
+       {"its_operations_are_what_it_does", "divides by 0", findings<TellsADivisionByZero>()},
        {"survives_equal_examples", "no privgrad::Error", findings<FailsOnEqual>()},
        {"instances_are_independent", "changed this one", findings<Shared>()},
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},

@@ -215,6 +215,12 @@ case_use() {
   tail -n +2 "$folder/p.csv" | cut -d, -f4- | tr ',' '\n' | awk '{ printf "%.6g\n", $1 }' >"$folder/by_command"
   [ "$(wc -l <"$folder/by_program")" = 4 ] || fail "expected two rows of two probabilities"
   diff "$folder/by_program" "$folder/by_command" || fail "the program and the command predict differently"
+  # The program that exports finds the installed plugins from where it lies.
+  if [ -x "$BUILD/lib/privgrad/privgrad-export" ]; then
+    expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" export "$folder/run" --out "$folder/model.onnx"
+    [ ! -s "$log" ] || fail "export prints something"
+    expect_text "$folder/model.onnx" probabilities
+  fi
   nm -DC --defined-only "$prefix/lib/libprivgrad_use.so" >"$log"
   ! grep -F "privgrad::core::" "$log" || fail "the library shows what is inside it"
 }

@@ -33,6 +33,7 @@ Command plugins_test_command();
 Command report_command();
 Command predict_command();
 Command evaluate_command();
+Command export_command();
 Command verify_command();
 Command schema_command();
 Command data_list_command();

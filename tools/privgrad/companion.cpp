@@ -13,21 +13,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string path_of(const std::string& name) {
+std::string path_of(const std::string& name, const std::string& remedy) {
   std::error_code unknown;
   const fs::path command = fs::read_symlink("/proc/self/exe", unknown);
   const fs::path companion = command.parent_path().parent_path() / "lib/privgrad" / name;
   if (unknown || !fs::exists(companion, unknown)) {
-    throw IoError(companion.string() +
-                  ": is missing; build all of PrivGrad (make build), or install it again");
+    throw IoError(companion.string() + ": is missing; " + remedy);
   }
   return companion.string();
 }
 
 }  // namespace
 
-void become_companion(const std::string& name, std::vector<std::string> words) {
-  words.insert(words.begin(), path_of(name));
+void become_companion(const std::string& name, std::vector<std::string> words,
+                      const std::string& remedy) {
+  words.insert(words.begin(), path_of(name, remedy));
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -131,6 +131,7 @@ const std::vector<Command>& commands() {
                                         report_command(),
                                         predict_command(),
                                         evaluate_command(),
+                                        export_command(),
                                         verify_command(),
                                         schema_command(),
                                         data_list_command(),

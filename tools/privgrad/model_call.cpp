@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "model_place.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/data_source.hpp"
@@ -22,17 +23,6 @@ namespace fs = std::filesystem;
 using core::DataSection;
 
 constexpr int kMostModelThreads = 4096;
-
-fs::path model_file_of(const std::string& operand) {
-  std::error_code absent;
-  const fs::path path = operand;
-  if (!fs::is_directory(path, absent)) return path;
-  const fs::path file = path / "model.safetensors";
-  if (!fs::exists(file, absent)) {
-    throw IoError(operand + ": holds no model.safetensors; a run that was cut off has no model");
-  }
-  return file;
-}
 
 DataSection given_section(const std::string& text, const Catalog& catalog) {
   const fs::path here = fs::current_path();

@@ -4,6 +4,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -11,7 +12,8 @@ namespace {
 /// Moves every feature so that its mean over the training examples is 0.
 class @CLASS@ final : public privgrad::Transform,
                 public privgrad::RowTransform,
-                public privgrad::FittedValues {
+                public privgrad::FittedValues,
+                public privgrad::RowOperations {
  public:
   explicit @CLASS@(const privgrad::Params& params) : statistic_(privgrad::statistic_from(params)) {}
 
@@ -54,6 +56,11 @@ class @CLASS@ final : public privgrad::Transform,
     const auto& mean = privgrad::find_fitted(values, "@NAME@", "mean", {0});
     if (values.size() != 1) throw privgrad::ConfigError("@NAME@: expected the fitted tensor mean alone");
     mean_.assign(mean.values.begin(), mean.values.end());
+  }
+
+  // With these it can be exported, for programs that know no plugins.
+  std::vector<privgrad::RowOperation> row_operations() const override {
+    return {privgrad::row_operation::Subtract{{mean_.begin(), mean_.end()}}};
   }
 
  private:

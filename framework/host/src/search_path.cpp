@@ -31,7 +31,9 @@ void add_beside_program(std::vector<SearchDirectory>& to) {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
   if (unknown) return;
-  const fs::path prefix = program.parent_path().parent_path();
+  fs::path prefix = program.parent_path().parent_path();
+  // A program that the command starts lies in lib/privgrad/ itself.
+  if (program.parent_path().filename() == "privgrad") prefix = prefix.parent_path();
   // "lib" is the build tree; PRIVGRAD_INSTALL_LIBDIR is where the installation put them, which
   // on Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
   for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -9,7 +10,9 @@ using privgrad::Dataset;
 using privgrad::ExampleShape;
 
 /// Each example as one row of numbers, in the order in which they lie in memory.
-class Flatten final : public privgrad::Transform, public privgrad::RowTransform {
+class Flatten final : public privgrad::Transform,
+                      public privgrad::RowTransform,
+                      public privgrad::RowOperations {
  public:
   explicit Flatten(const privgrad::Params&) {}
 
@@ -27,6 +30,8 @@ class Flatten final : public privgrad::Transform, public privgrad::RowTransform 
   void apply_row(std::span<const float> features, std::span<float> out) const override {
     std::copy(features.begin(), features.end(), out.begin());
   }
+
+  std::vector<privgrad::RowOperation> row_operations() const override { return {}; }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
 };

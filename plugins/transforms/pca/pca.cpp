@@ -12,6 +12,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 #include "privgrad/wide_registers.hpp"
 
@@ -131,7 +132,8 @@ class Panels {
 /// otherwise.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
-                  public privgrad::FittedValues {
+                  public privgrad::FittedValues,
+                  public privgrad::RowOperations {
  public:
   explicit Pca(const privgrad::Params& params)
       : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
@@ -189,6 +191,11 @@ class Pca final : public privgrad::Transform,
         privgrad::find_fitted(values, "pca", "components", {dimensions_, mean.shape.front()});
     components_ = Panels(components.values, mean.values.size());
     mean_ = mean.values;
+  }
+
+  std::vector<privgrad::RowOperation> row_operations() const override {
+    namespace row = privgrad::row_operation;
+    return {row::Subtract{mean_}, row::Project{dimensions_, components_.directions()}};
   }
 
   Statistic statistic() const override { return statistic_; }

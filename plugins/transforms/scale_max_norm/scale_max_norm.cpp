@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -25,7 +26,8 @@ namespace param = privgrad::param;
 /// Norms are double; the results are rounded to float32, which moves a norm by up to 6e-8 of it.
 class ScaleMaxNorm final : public privgrad::Transform,
                            public privgrad::RowTransform,
-                           public privgrad::FittedValues {
+                           public privgrad::FittedValues,
+                           public privgrad::RowOperations {
  public:
   explicit ScaleMaxNorm(const privgrad::Params& params)
       : to_(params.real("to")),
@@ -84,6 +86,12 @@ class ScaleMaxNorm final : public privgrad::Transform,
       throw ConfigError("scale_max_norm: the fitted tensor max_norm is not the one that was given");
     }
     max_norm_ = norm;
+  }
+
+  std::vector<privgrad::RowOperation> row_operations() const override {
+    namespace row = privgrad::row_operation;
+    if (given_) return {row::DivideByNorm{max_norm_}, row::Multiply{{to_}}};
+    return {row::Divide{{max_norm_}}, row::Multiply{{to_}}};
   }
 
   Statistic statistic() const override { return statistic_; }

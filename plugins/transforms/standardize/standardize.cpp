@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -25,7 +26,8 @@ namespace param = privgrad::param;
 /// Sums are double. Examples of any shape; each element is a feature of its own.
 class Standardize final : public privgrad::Transform,
                           public privgrad::RowTransform,
-                          public privgrad::FittedValues {
+                          public privgrad::FittedValues,
+                          public privgrad::RowOperations {
  public:
   explicit Standardize(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)), given_(params.has("mean")) {
@@ -110,6 +112,17 @@ class Standardize final : public privgrad::Transform,
     }
     mean_ = mean.values;
     deviation_ = deviation.values;
+  }
+
+  std::vector<privgrad::RowOperation> row_operations() const override {
+    std::vector<bool> kept(deviation_.size());
+    std::vector<double> divisors(deviation_.size(), 1.0);
+    for (std::size_t j = 0; j < deviation_.size(); ++j) {
+      kept[j] = deviation_[j] != 0.0;
+      if (kept[j]) divisors[j] = deviation_[j];
+    }
+    namespace row = privgrad::row_operation;
+    return {row::Subtract{mean_}, row::Divide{std::move(divisors)}, row::Keep{std::move(kept)}};
   }
 
   Statistic statistic() const override { return statistic_; }

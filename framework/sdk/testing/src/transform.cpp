@@ -9,6 +9,7 @@
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/row_operation.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -294,6 +295,52 @@ void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
           "statistic() says that it uses no numbers, and fit() makes a difference");
 }
 
+// ---- the ability to say in operations what it does (RowOperations)
+
+std::vector<RowOperation> told(const Transform& transform) {
+  const auto* found = dynamic_cast<const RowOperations*>(&transform);
+  if (found == nullptr) throw NotChecked{"what it does is not told in operations (RowOperations)"};
+  return found->row_operations();
+}
+
+/// What the operations compute is what apply() gives, within a few roundings of float32 of the largest
+/// number of the example.
+void require_operations(const Transform& transform, const Dataset& data) {
+  const std::vector<RowOperation> operations = told(transform);
+  const std::size_t width = element_count(transform.output_shape(data.shape()).features);
+  const std::string where = " of an example of " + to_text(data.shape().features);
+  require(check_row_operations(operations, data.row_size()) == width,
+          "row_operations() make another number of features" + where + " than output_shape() says");
+  Dataset raw = data;
+  const std::vector<float> given = applied(transform, data);
+  for (std::size_t row = 0; row < data.rows(); ++row) {
+    const std::vector<double> wanted =
+        evaluate(operations, raw.features().subspan(row * data.row_size(), data.row_size()));
+    double scale = 0.0;
+    for (const double x : wanted) scale = std::max(scale, std::abs(x));
+    for (std::size_t j = 0; j < width; ++j) {
+      const auto is = static_cast<double>(given[row * width + j]);
+      require(close(is, wanted[j], 1e-6, 1e-6 * scale),
+              "feature " + std::to_string(j) + where + " becomes " + format_number(is) +
+                  " by apply() and " + format_number(wanted[j]) + " by row_operations()");
+    }
+  }
+}
+
+/// As fitted, and as made again from what was learnt, which is how a saved model is exported.
+void require_told(const Checker& checker, const Shape& shape) {
+  const auto original = fitted(checker, varied(shape, 7));
+  told(*original);
+  const auto copy = checker.make<Transform>();
+  auto* values = dynamic_cast<FittedValues*>(original.get());
+  if (values != nullptr) learnt(*copy).restore(values->fitted_values());
+  const bool is_known = values != nullptr || original->statistic() == Statistic::none;
+  for (const Dataset& data : {varied(shape, 8, 40), images(shape, 3), constant(shape, 0.0f)}) {
+    require_operations(*original, data);
+    if (is_known) require_operations(*copy, data);
+  }
+}
+
 // ---- partitions
 
 /// Examples of which every feature, and the target, is one of three values.
@@ -441,6 +488,9 @@ void check_transform(Checker& checker) {
   });
   checker.rule("without_numbers_it_needs_no_fit", [&] {
     for (const Shape& shape : shapes) require_no_need_of_fit(checker, shape);
+  });
+  checker.rule("its_operations_are_what_it_does", [&] {
+    for (const Shape& shape : shapes) require_told(checker, shape);
   });
   checker.rule("a_given_partition_moves_no_example", [&] {
     const auto transform = checker.make<Transform>();

@@ -26,7 +26,8 @@ struct SearchDirectory {
 ///   1. `plugin_dirs`, as given;
 ///   2. PRIVGRAD_PLUGIN_PATH, separated by ':', unless the program runs with raised privileges;
 ///   3. $XDG_DATA_HOME/privgrad/plugins, or ~/.local/share/privgrad/plugins;
-///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed.
+///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed; of
+///      a program in lib/privgrad/, plugins/ beside it.
 /// A manifest cannot add to it: otherwise to run someone's manifest would be to run their code.
 std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs);
 

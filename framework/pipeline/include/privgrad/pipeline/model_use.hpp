@@ -31,7 +31,15 @@ class TrainedModel {
   ///   file's parts do not fit each other.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
+  /// A transform that has been given what it learnt, and the examples before and after it.
+  struct Stage {
+    ComponentPtr<Transform> transform;
+    ExampleShape before, after;
+  };
+
   const ModelFile& file() const noexcept { return file_; }
+  /// In the order in which they are applied.
+  const std::vector<Stage>& stages() const noexcept { return stages_; }
 
   /// \throws ConfigError if such examples are not those of the model: other features, or more
   ///   classes.
@@ -50,11 +58,6 @@ class TrainedModel {
   /// \param features  of some rows, [rows, ...]; becomes what the network sees.
   void apply_transforms(std::vector<float>& features, std::size_t rows) const;
   void make_program(const Catalog& catalog);
-
-  struct Stage {
-    ComponentPtr<Transform> transform;
-    ExampleShape before, after;
-  };
 
   ModelFile file_;
   std::string name_;

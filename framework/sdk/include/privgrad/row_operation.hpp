@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// Arithmetic on the features x of one example, in their row-major order, as a list of one step after
+/// the other: what another program needs to do as a transform does. Everything is in double;
+/// `values` has one number per feature, or a single one for all of them, all finite.
+namespace row_operation {
+
+/// x[j] - values[j].
+struct Subtract {
+  std::vector<double> values;
+};
+
+/// x[j] * values[j].
+struct Multiply {
+  std::vector<double> values;
+};
+
+/// x[j] / values[j], of which none is 0.
+struct Divide {
+  std::vector<double> values;
+};
+
+/// x[j] where kept[j], and 0 elsewhere, whatever x[j] is. One per feature.
+struct Keep {
+  std::vector<bool> kept;
+};
+
+/// x[j] / max(at_least, ||x||), by the Euclidean norm of the whole example.
+struct DivideByNorm {
+  double at_least = 0.0;  ///< Finite, above 0.
+};
+
+/// y[i] = sum over j of matrix[i, j] x[j].
+struct Project {
+  std::size_t outputs = 0;
+  std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
+};
+
+}  // namespace row_operation
+
+using RowOperation =
+    std::variant<row_operation::Subtract, row_operation::Multiply, row_operation::Divide,
+                 row_operation::Keep, row_operation::DivideByNorm, row_operation::Project>;
+
+/// Optional ability of a transform, found with dynamic_cast: what it does to an example can be said in
+/// operations that other programs know, too. `privgrad export` needs it of every transform of a
+/// model. What apply() gives is, within the rounding of float32, what evaluate() computes; the shape
+/// of it is Transform::output_shape()'s. The conformance suite tests it.
+///
+/// Privacy: holds what fit() learnt, and is as private as Transform::statistic() says.
+/// Threads: as Transform.
+class PRIVGRAD_API RowOperations {
+ public:
+  virtual ~RowOperations();
+
+  /// \returns none where an example keeps its numbers, and at most its shape changes.
+  /// \pre fit() or restore() was called.
+  virtual std::vector<RowOperation> row_operations() const = 0;
+};
+
+/// \param features  how many enter the first operation.
+/// \returns how many leave the last one.
+/// \throws PluginError naming the operation that cannot take what enters it, or breaks what is said
+///   of its numbers above.
+PRIVGRAD_API std::size_t check_row_operations(const std::vector<RowOperation>& operations,
+                                              std::size_t features);
+
+/// \param features  float32, of one example.
+/// \returns what the operations make of it, in double, without a rounding to float32.
+/// \throws PluginError as check_row_operations() does.
+PRIVGRAD_API std::vector<double> evaluate(const std::vector<RowOperation>& operations,
+                                          std::span<const float> features);
+
+}  // namespace privgrad

@@ -1,0 +1,363 @@
+// What onnxruntime, which knows nothing of this project, makes of exported models: each layer and
+// each transform, against `privgrad predict` on the same raw rows.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "../cli/cli.hpp"
+#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/pipeline/network_json.hpp"
+#include "shared_files.hpp"
+#include "test_python.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+constexpr std::size_t kRows = 40;
+
+#define NEEDS_ONNXRUNTIME()                       \
+  if (!python_has("numpy, onnxruntime"))          \
+  PRIVGRAD_SKIP(                                  \
+      "python3 has no numpy, or no onnxruntime: " \
+      "scripts/install-dependencies.sh --test brings them")
+
+/// Version 1.0 of NumPy's format.
+std::string npy(const std::string& type, const Shape& shape, const std::string& numbers) {
+  std::string extents;
+  for (const std::size_t extent : shape) extents += std::to_string(extent) + ", ";
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + extents + "), }";
+  header.resize((header.size() + 10 + 64) / 64 * 64 - 11, ' ');
+  header += '\n';
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 0xff);
+  file += static_cast<char>(header.size() >> 8);
+  return file + header + numbers;
+}
+
+template <class Number>
+std::string bytes_of(const std::vector<Number>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
+}
+
+/// The numbers of a file that numpy or predict wrote, row by row.
+template <class Number>
+std::vector<Number> numbers_of(const std::filesystem::path& file) {
+  const std::string bytes = read_file(file);
+  const std::size_t header = static_cast<unsigned char>(bytes.at(8)) +
+                             256u * static_cast<unsigned char>(bytes.at(9)) + 10u;
+  std::vector<Number> numbers((bytes.size() - header) / sizeof(Number));
+  std::memcpy(numbers.data(), bytes.data() + header, numbers.size() * sizeof(Number));
+  return numbers;
+}
+
+/// Numbers around 0, the same in every run; some rows are far larger than others.
+std::vector<float> random_rows(std::size_t width, std::uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> rows(kRows * width);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i] = normal(random) * (i / width % 7 == 0 ? 20.0f : 1.0f);
+  return rows;
+}
+
+/// A model of any layers, whose weights are drawn and shrunk so that outputs stay moderate.
+std::string model_of(const Network& network, float size = 1.0f) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal;
+  std::vector<float> parameters(parameter_count(network));
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    const float scale =
+        block.fan_in > 1 ? 1.0f / std::sqrt(static_cast<float>(block.fan_in)) : 0.5f;
+    for (std::size_t i = 0; i < element_count(block.shape); ++i)
+      parameters[block.offset + i] = block.initial + size * scale * normal(random);
+  }
+  const ExampleShape& shape = network.input;
+  return core::to_safetensors(
+      network, parameters, {},
+      {{"format", "privgrad"},
+       {"model_format", std::string(core::kModelFormat)},
+       {"input", Json{{"features", shape.features}, {"classes", shape.classes}}.dump()},
+       {"classes", Json(core::class_names(shape, {})).dump()},
+       {"preprocessing", "[]"},
+       {"network", core::to_json(network).dump()},
+       {"model", R"({"kind": "privgrad.linear:linear", "params": {}})"},
+       {"backend", R"({"kind": "privgrad.cpu:cpu", "params": {}})"},
+       {"statement", "epsilon 3 at delta 1e-05"}});
+}
+
+/// What the file says, and what it makes of rows.
+struct Executed {
+  Json about;
+  std::vector<float> result;
+};
+
+struct Exporting : Cli {
+  void export_model(const std::string& model) const {
+    const Outcome outcome = (*this)({"export", model, "--format", "onnx", "--out", "m.onnx"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.out == "");
+    CHECK(outcome.err == "");
+  }
+
+  Executed by_onnxruntime() const {
+    const Outcome outcome = python(
+        {(kSource / "tests/export/by_onnxruntime.py").string(), "m.onnx", "x.npy", "theirs.npy"},
+        dir());
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return {Json::parse(outcome.out), numbers_of<float>(out("theirs.npy"))};
+  }
+
+  std::vector<double> by_predict(const std::string& model, const ExampleShape& shape) const {
+    const std::string classes =
+        shape.classes == 0 ? ", task: regression" : ", classes: " + std::to_string(shape.classes);
+    const Outcome outcome =
+        (*this)({"predict", model, "--out", "ours.npy", "--data",
+                 "{kind: npy, train: {features: x.npy, targets: y.npy}" + classes + "}"});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return numbers_of<double>(out("ours.npy"));
+  }
+
+  /// \param rows  [kRows, ...] of the shape.
+  void write_rows(const ExampleShape& shape, const std::vector<float>& rows) const {
+    Shape extents = shape.features;
+    extents.insert(extents.begin(), kRows);
+    write_file(out("x.npy"), npy("<f4", extents, bytes_of(rows)));
+    write_file(out("y.npy"), shape.classes == 0
+                                 ? npy("<f4", {kRows}, bytes_of(std::vector<float>(kRows)))
+                                 : npy("<i8", {kRows}, bytes_of(std::vector<std::int64_t>(kRows))));
+  }
+
+  /// The largest difference is 1e-5; a row without a result has none in either.
+  Json check_same(const std::string& model, const ExampleShape& shape,
+                  const std::vector<float>& rows) const {
+    write_rows(shape, rows);
+    export_model(model);
+    const Executed theirs = by_onnxruntime();
+    const std::vector<double> ours = by_predict(model, shape);
+    REQUIRE(ours.size() == theirs.result.size());
+    double largest = 0.0, smallest_value = 1e300, largest_value = -1e300;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      const auto its = static_cast<double>(theirs.result[i]);
+      INFO("number " << i << ": " << ours[i] << " and " << its);
+      REQUIRE(std::isnan(ours[i]) == std::isnan(its));
+      if (std::isnan(its)) continue;
+      largest = std::max(largest, std::abs(ours[i] - its));
+      smallest_value = std::min(smallest_value, ours[i]);
+      largest_value = std::max(largest_value, ours[i]);
+    }
+    CHECK(largest <= 1e-5);
+    CHECK(largest_value - smallest_value > 0.05);  // not the same for all rows and classes
+    return theirs.about;
+  }
+
+  Json check_network(const Network& network) const {
+    write_file(out("m.safetensors"), model_of(network));
+    return check_same("m.safetensors", network.input,
+                      random_rows(element_count(network.input.features)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("dense networks give the same probabilities and values by onnxruntime") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  for (const ActivationKind kind :
+       {ActivationKind::relu, ActivationKind::tanh, ActivationKind::sigmoid}) {
+    INFO(to_text(kind));
+    const Json about = exporting.check_network(
+        {{{5}, 3}, {Dense{8}, Activation{kind}, Dense{3}}, Loss::cross_entropy});
+    CHECK(about.at("input") == Json({"features", "tensor(float)", {"n", 5}}));
+    CHECK(about.at("output") == Json({"probabilities", "tensor(float)", {"n", 3}}));
+    CHECK(about.at("metadata").at("statement") == "epsilon 3 at delta 1e-05");
+    CHECK(about.at("metadata").at("classes") == R"(["0","1","2"])");
+    CHECK(about.at("description") == "epsilon 3 at delta 1e-05");
+  }
+  INFO("logistic");
+  const Json two = exporting.check_network({{{5}, 2}, {Dense{1}}, Loss::logistic});
+  CHECK(two.at("output") == Json({"probabilities", "tensor(float)", {"n", 2}}));
+  INFO("squared");
+  const Json real = exporting.check_network(
+      {{{2, 3}, 0}, {Dense{4}, Activation{ActivationKind::tanh}, Dense{1}}, Loss::squared});
+  CHECK(real.at("output") == Json({"values", "tensor(float)", {"n", 1}}));
+  const Json scores = exporting.check_network({{{5}, 3}, {Dense{3}}, Loss::squared});
+  CHECK(scores.at("output") == Json({"values", "tensor(float)", {"n", 3}}));
+}
+
+TEST_CASE("every layer on images gives the same by onnxruntime") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const Activation relu{ActivationKind::relu};
+  // Two extents are one channel; heights and widths differ, so that none can be mistaken.
+  const std::vector<std::pair<Shape, std::vector<Layer>>> networks{
+      {{9, 7}, {Conv2d{.channels = 4, .kernel = 3}, relu, Dense{3}}},
+      {{9, 7, 2}, {Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, relu, Dense{3}}},
+      {{8, 9, 2},
+       {Conv2d{.channels = 4, .kernel = 2, .stride = 1, .padding = 1}, Pool{PoolKind::max, 2, 2},
+        Conv2d{.channels = 5, .kernel = 3}, Pool{PoolKind::average, 2, 1}, Flatten{}, Dense{6},
+        relu, Dense{3}}},
+      {{9, 7}, {Pool{PoolKind::average, 3, 2}, Pool{PoolKind::max, 2, 1}, Dense{3}}},
+      {{6, 5, 3}, {Conv2d{.channels = 6, .kernel = 3}, GroupNorm{.groups = 3}, relu, Dense{3}}},
+      {{6, 5, 4},
+       {GroupNorm{.groups = 2}, LayerNorm{}, Conv2d{.channels = 3, .kernel = 2}, Dense{3}}},
+      {{6, 5, 4}, {LayerNorm{}, GroupNorm{.groups = 1, .epsilon = 0.1}, Dense{3}}},
+      {{6, 4}, {GroupNorm{.groups = 2}, Conv2d{.channels = 2, .kernel = 3}, Dense{3}}},
+      {{6, 4}, {LayerNorm{.epsilon = 0.1}, Pool{PoolKind::max, 2, 2}, Dense{3}}},
+      {{12}, {Dense{8}, GroupNorm{.groups = 4}, relu, Dense{6}, LayerNorm{}, Dense{3}}},
+      {{4, 3}, {Dense{3}}},
+  };
+  for (const auto& [shape, layers] : networks) {
+    std::string words;
+    for (const Layer& layer : layers) words += to_text(layer) + "; ";
+    INFO(to_text(shape) << ": " << words);
+    exporting.check_network({{shape, 3}, layers, Loss::cross_entropy});
+  }
+}
+
+TEST_CASE("tokens that are none have no prediction, by onnxruntime either") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const Network network{{{4}, 3},
+                        {Embedding{.vocabulary = 6, .width = 5}, LayerNorm{},
+                         Activation{ActivationKind::relu}, Dense{3}},
+                        Loss::cross_entropy};
+  write_file(exporting.out("m.safetensors"), model_of(network));
+  std::vector<float> tokens(kRows * 4);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<float>((i * i + i / 4) % 6);
+  tokens[1] = 6.0f;
+  tokens[4] = -1.0f;
+  tokens[10] = 0.5f;
+  tokens[13] = 1e9f;
+  tokens[16] = -0.0f;
+  exporting.check_same("m.safetensors", network.input, tokens);
+  const std::vector<float> theirs = exporting.by_onnxruntime().result;
+  for (std::size_t row = 0; row < kRows; ++row) CHECK(std::isnan(theirs[row * 3]) == (row < 4));
+}
+
+TEST_CASE("rows that are not finite, or overflow, have no prediction, by onnxruntime either") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const Network network{
+      {{3}, 2}, {Dense{64}, Activation{ActivationKind::relu}, Dense{2}}, Loss::cross_entropy};
+  write_file(exporting.out("m.safetensors"), model_of(network));
+  std::vector<float> rows = random_rows(3);
+  rows[0] = std::numeric_limits<float>::quiet_NaN();
+  rows[3] = std::numeric_limits<float>::infinity();
+  rows[6] = -std::numeric_limits<float>::infinity();
+  for (std::size_t i = 9; i < 12; ++i) rows[i] = std::numeric_limits<float>::max();
+  exporting.write_rows(network.input, rows);
+  exporting.export_model("m.safetensors");
+  const std::vector<float> theirs = exporting.by_onnxruntime().result;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    INFO(row);
+    CHECK(std::isnan(theirs[2 * row]) == (row < 4));
+    CHECK(std::isnan(theirs[2 * row + 1]) == (row < 4));
+  }
+}
+
+TEST_CASE("an output that overflows is no certainty of a class, by onnxruntime either") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const Network network{{{1}, 2}, {Dense{1}}, Loss::logistic};
+  write_file(exporting.out("m.safetensors"), model_of(network, 100.0f));
+  std::vector<float> rows = random_rows(1);
+  rows[0] = std::numeric_limits<float>::max();
+  exporting.check_same("m.safetensors", network.input, rows);
+  const std::vector<float> theirs = exporting.by_onnxruntime().result;
+  CHECK(std::isnan(theirs[0]));
+  CHECK_FALSE(std::isnan(theirs[2]));
+}
+
+TEST_CASE("every transform is in the graph: raw rows go in") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  const std::string chains[] = {
+      "[standardize]",
+      "[{kind: standardize, mean: [1000, 0, -3, 2], std: [0.25, 0, 7, 1]}]",
+      "[{kind: pca, dimensions: 3}]",
+      "[{kind: scale_max_norm, to: 2}]",
+      "[{kind: scale_max_norm, to: 3, max_norm: 1.5}]",
+      "[flatten]",
+      "[standardize, {kind: pca, dimensions: 3}, {kind: scale_max_norm, to: 2, max_norm: 1}, "
+      "flatten]",
+      "[]",
+  };
+  for (const std::string& chain : chains) {
+    INFO(chain);
+    const Outcome run = exporting.on_manifest(
+        "run", {"--set", "data.transforms=" + chain, "--set", "seed=1", "--set",
+                "privacy.target_epsilon=20", "--out", "run" + std::to_string(chain.size()), "-q"});
+    INFO(run.err);
+    REQUIRE(run.exit_code == 0);
+    // The first feature is as large as that of the second chain, whose differences are small.
+    std::vector<float> rows = random_rows(4, 5);
+    if (chain.find("1000") != chain.npos) {
+      for (std::size_t i = 0; i < rows.size(); i += 4) rows[i] = 1000.0f + 0.25f * rows[i];
+    }
+    const std::string model = "run" + std::to_string(chain.size());
+    const Json about = exporting.check_same(model, {{4}, 2}, rows);
+    const Json summary = Json::parse(read_file(exporting.out(model + "/summary.json")));
+    CHECK(Json::parse(about.at("metadata").at("unaccounted").get<std::string>()) ==
+          summary.at("unaccounted"));
+    if (chain.find("1000") == chain.npos) continue;
+    // A feature with deviation 0 becomes 0, whatever it was, as in apply_row().
+    const std::vector<float> before = exporting.by_onnxruntime().result;
+    rows[1] = std::numeric_limits<float>::quiet_NaN();
+    exporting.write_rows({{4}, 2}, rows);
+    CHECK(exporting.by_onnxruntime().result == before);
+  }
+}
+
+TEST_CASE("a model is exported to the same bytes each time, by its run or its file") {
+  const Exporting exporting;
+  REQUIRE(exporting.on_manifest("run", {"--set", "seed=1", "--out", "run", "-q"}).exit_code == 0);
+  exporting.export_model("run");
+  const std::string bytes = read_file(exporting.out("m.onnx"));
+  CHECK(bytes.size() > 100);
+  exporting.export_model("run/model.safetensors");
+  CHECK(read_file(exporting.out("m.onnx")) == bytes);
+}
+
+TEST_CASE("what cannot be exported is one line, and a file that was there stays") {
+  const Exporting exporting;
+  const auto refused = [&](Words words, int code, const std::string& part) {
+    write_file(exporting.out("m.onnx"), "before");
+    words.insert(words.begin(), "export");
+    const Outcome outcome = exporting(words);
+    check_one_error_line(outcome, code);
+    CHECK_THAT(outcome.err, ContainsSubstring(part));
+    CHECK(read_file(exporting.out("m.onnx")) == "before");
+  };
+  const Network network{{{3}, 2}, {Dense{2}}, Loss::cross_entropy};
+  const std::string model = model_of(network);
+  write_file(exporting.out("m.safetensors"), model);
+  refused({"m.safetensors", "--format", "pmml", "--out", "m.onnx"}, 2, "expected onnx");
+  refused({"m.safetensors"}, 2, "needs --out FILE");
+  refused({"--out", "m.onnx"}, 2, "MODEL");
+  refused({"nowhere", "--out", "m.onnx"}, 4, "nowhere");
+  refused({"m.safetensors", "--out", "nowhere/m.onnx"}, 4, "nowhere");
+  write_file(exporting.out("cut.safetensors"), model.substr(0, model.size() - 1));
+  refused({"cut.safetensors", "--out", "m.onnx"}, 4, "cut.safetensors: ");
+  std::filesystem::create_directory(exporting.out("empty"));
+  refused({"empty", "--out", "m.onnx"}, 4, "holds no model.safetensors");
+  // Of a run that can be resumed there are keys.
+  write_file(exporting.out("empty/model.safetensors"), model);
+  write_file(exporting.out("empty/resume.json"), "{}");
+  refused({"empty", "--out", "m.onnx"}, 3, "its run is not over");
+  refused({"empty/model.safetensors", "--out", "m.onnx"}, 3, "its run is not over");
+  std::filesystem::remove(exporting.out("empty/resume.json"));
+  exporting.export_model("empty");
+  write_file(exporting.out("m.onnx"), "before");
+  // Without room on the disk.
+  Call full = exporting.prepare({"export", "m.safetensors", "--out", "m.onnx"});
+  full.file_size = 500;  // the message still fits
+  check_one_error_line(call(full), 4);
+  CHECK(read_file(exporting.out("m.onnx")) == "before");
+}

@@ -1,0 +1,54 @@
+// privgrad-export: what `privgrad export` starts. It is called with the same words.
+#include <csignal>
+#include <string>
+
+#include "../exit_code.hpp"
+#include "../export_usage.hpp"
+#include "../model_place.hpp"
+#include "../plugins.hpp"
+#include "../standard_streams.hpp"
+#include "onnx_model.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/trust/files.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+/// While a run can be resumed, its keys are kept somewhere, by which the noise of the steps to come
+/// could be taken away. A model is handed on when they are gone.
+/// \throws PrivacyError if the model lies beside the sign of such a run.
+void check_is_over(const std::filesystem::path& model) {
+  const std::filesystem::path sign = std::filesystem::absolute(model).parent_path() / "resume.json";
+  if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
+  throw PrivacyError(model.string() +
+                     ": its run is not over (resume.json): its keys are kept to go on with; "
+                     "resume it, or end it with privgrad run --resume DIR --finish");
+}
+
+int run(const Arguments& arguments) {
+  check_export_call(arguments);
+  const std::filesystem::path file = model_file_of(arguments.operand(0));
+  check_is_over(file);
+  core::ModelFile saved = core::read_model_file(file);
+  const host::PluginHost host = load_plugins(arguments);
+  const auto executor = core::make_executor(1);
+  const core::TrainedModel model(std::move(saved), file.string(), host.catalog(), *executor);
+  std::string bytes;
+  if (!onnx_model(model).SerializeToString(&bytes))
+    throw IoError(arguments.text("out") + ": protobuf cannot write the model");
+  core::write_atomically(arguments.text("out"), bytes);
+  return 0;
+}
+
+}  // namespace
+}  // namespace privgrad::tool
+
+int main(int argc, char** argv) {
+  using namespace privgrad::tool;
+  open_standard_streams();
+  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  std::signal(SIGXFSZ, SIG_IGN);
+  return with_exit_code([&] { return run(parse(export_usage(), {argv + 1, argv + argc})); });
+}

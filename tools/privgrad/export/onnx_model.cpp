@@ -1,0 +1,117 @@
+#include "onnx_model.hpp"
+
+#include <onnx/checker.h>
+#include <onnx/shape_inference/implementation.h>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "onnx_graph.hpp"
+#include "onnx_layers.hpp"
+#include "onnx_transforms.hpp"
+#include "privgrad/abi.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+/// protobuf's limit.
+constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();
+
+/// Rows of `value`, float32 [n, ...], that are not finite: boolean, [n, 1].
+std::string not_finite(OnnxGraph& graph, const std::string& value, const Shape& shape) {
+  const std::string flat = shape.size() == 1 ? value : graph.reshape(value, {element_count(shape)});
+  const std::string any = graph.add("Or", {graph.add("IsNaN", {flat}), graph.add("IsInf", {flat})});
+  const std::string largest = graph.add("ReduceMax", {graph.cast(any, onnx::TensorProto::FLOAT)},
+                                        {{"axes", std::vector<std::int64_t>{1}}});
+  return graph.add("Greater", {largest, graph.scalar(0.5f)});
+}
+
+/// What the loss makes of outputs, as Predictions has it.
+std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& outputs) {
+  const std::int64_t columns = 1;
+  if (loss == Loss::cross_entropy) return graph.add("Softmax", {outputs}, {{"axis", columns}});
+  const std::string first = graph.add("Sigmoid", {graph.add("Neg", {outputs})});
+  return graph.add("Concat", {first, graph.add("Sigmoid", {outputs})}, {{"axis", columns}});
+}
+
+void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model) {
+  const Network& network = model.file().network;
+  const bool has_probabilities = network.input.classes > 0 && network.loss != Loss::squared;
+  OnnxGraph graph(proto);
+  proto.set_name("model");
+  graph.add_input("features", model.file().input.features);
+  const std::string entering = add_transforms(graph, model, "features");
+  // A runtime's ReLU or maximum may make a number of what is none: such a row is NaN in the end.
+  std::vector<std::string> refused{not_finite(graph, entering, network.input.features)};
+  const std::string outputs =
+      add_layers(graph, network, model.file().parameters, entering, refused);
+  const std::size_t width = output_count(network);
+  std::string result = outputs;
+  if (has_probabilities) {
+    refused.push_back(not_finite(graph, outputs, {width}));
+    result = probabilities(graph, network.loss, outputs);
+  }
+  std::string any = refused.front();
+  for (std::size_t i = 1; i < refused.size(); ++i) any = graph.add("Or", {any, refused[i]});
+  const char* name = has_probabilities ? "probabilities" : "values";
+  graph.add("Where", {any, graph.scalar(std::numeric_limits<float>::quiet_NaN()), result}, {},
+            name);
+  graph.add_output(name, {has_probabilities ? network.input.classes : width});
+}
+
+/// All that the model's file says of its making and its privacy; what says how it is applied is the
+/// graph now.
+void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
+  const std::set<std::string> applied{"model_format", "input", "preprocessing",
+                                      "network",      "model", "backend"};
+  for (const auto& [key, value] : file.metadata) {
+    if (applied.contains(key)) continue;
+    onnx::StringStringEntryProto& entry = *proto.add_metadata_props();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  const auto statement = file.metadata.find("statement");
+  if (statement != file.metadata.end()) proto.set_doc_string(statement->second);
+}
+
+/// \throws PluginError if the graph breaks ONNX's own rules, or its shapes are not what was said.
+void check_by_onnx(const onnx::ModelProto& proto) {
+  try {
+    onnx::checker::check_model(proto);
+    onnx::ModelProto inferred = proto;
+    onnx::ShapeInferenceOptions options;
+    options.check_type = true;
+    options.error_mode = 1;  // an error is thrown
+    onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(), options);
+  } catch (const std::exception& problem) {
+    throw PluginError(std::string("the graph is no valid ONNX model: ") + problem.what());
+  }
+}
+
+}  // namespace
+
+onnx::ModelProto onnx_model(const core::TrainedModel& model) {
+  const auto refuse_size = [] {
+    throw ConfigError(
+        "the model cannot be exported: it is larger than 2 GiB, and files of ONNX are "
+        "not");
+  };
+  if (model.file().parameters.size() > kMostBytes / sizeof(float)) refuse_size();
+  onnx::ModelProto proto;
+  proto.set_ir_version(kOnnxIrVersion);
+  proto.set_producer_name("privgrad");
+  proto.set_producer_version(PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+      PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH));
+  onnx::OperatorSetIdProto& opset = *proto.add_opset_import();
+  opset.set_domain("");
+  opset.set_version(kOnnxOpset);
+  add_graph(*proto.mutable_graph(), model);
+  add_metadata(proto, model.file());
+  if (proto.ByteSizeLong() > kMostBytes) refuse_size();
+  check_by_onnx(proto);
+  return proto;
+}
+
+}  // namespace privgrad::tool

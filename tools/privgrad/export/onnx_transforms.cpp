@@ -1,0 +1,85 @@
+#include "onnx_transforms.hpp"
+
+#include "privgrad/error.hpp"
+#include "privgrad/row_operation.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+using namespace row_operation;
+
+/// Operations on the value x, float64, [n, features].
+class RowGraph {
+ public:
+  RowGraph(OnnxGraph& graph, std::string x, std::size_t features)
+      : graph_(graph), x_(std::move(x)), features_(features) {}
+
+  const std::string& value() const { return x_; }
+
+  void operator()(const Subtract& one) { with_numbers("Sub", one.values); }
+  void operator()(const Multiply& one) { with_numbers("Mul", one.values); }
+  void operator()(const Divide& one) { with_numbers("Div", one.values); }
+  void operator()(const Keep& one) {
+    x_ = graph_.add("Where", {graph_.constant(one.kept, {one.kept.size()}), x_, number(0.0)});
+  }
+  void operator()(const DivideByNorm& one) {
+    const std::string squares = graph_.add("Mul", {x_, x_});
+    const std::int64_t last = 1;
+    const std::string sum =
+        graph_.add("ReduceSum", {squares, graph_.constant(std::span(&last, 1), {1})});
+    const std::string norm = graph_.add("Sqrt", {sum});
+    x_ = graph_.add("Div", {x_, graph_.add("Max", {norm, number(one.at_least)})});
+  }
+  void operator()(const Project& one) {
+    std::vector<double> columns(one.matrix.size());  // [features, outputs]
+    for (std::size_t i = 0; i < one.outputs; ++i) {
+      for (std::size_t j = 0; j < features_; ++j)
+        columns[j * one.outputs + i] = one.matrix[i * features_ + j];
+    }
+    x_ = graph_.add("MatMul", {x_, graph_.constant(columns, {features_, one.outputs})});
+    features_ = one.outputs;
+  }
+
+ private:
+  std::string number(double value) { return graph_.constant(std::span(&value, 1), {1}); }
+  void with_numbers(const char* operation, const std::vector<double>& values) {
+    x_ = graph_.add(operation, {x_, graph_.constant(values, {values.size()})});
+  }
+
+  OnnxGraph& graph_;
+  std::string x_;
+  std::size_t features_;
+};
+
+}  // namespace
+
+std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
+                           std::string features) {
+  const std::size_t raw = element_count(model.file().input.features);
+  if (!model.stages().empty()) features = graph.reshape(features, {raw});
+  for (std::size_t i = 0; i < model.stages().size(); ++i) {
+    const core::TrainedModel::Stage& stage = model.stages()[i];
+    const std::string& name = model.file().preprocessing[i].component.name;
+    const auto* told = dynamic_cast<const RowOperations*>(stage.transform.get());
+    if (told == nullptr) {
+      throw ConfigError("the transform " + name +
+                        " cannot be exported: it does not tell in operations what it does (it is "
+                        "no RowOperations)");
+    }
+    const std::vector<RowOperation> operations = told->row_operations();
+    const std::size_t before = element_count(stage.before.features);
+    if (check_row_operations(operations, before) != element_count(stage.after.features))
+      throw PluginError(name + ": its operations make other examples than it says");
+    if (operations.empty()) continue;
+    // As the transforms themselves: in double, where the difference of large numbers is exact, and
+    // with one rounding at the end of each.
+    RowGraph row(graph, graph.cast(features, onnx::TensorProto::DOUBLE), before);
+    for (const RowOperation& operation : operations) std::visit(row, operation);
+    features = graph.cast(row.value(), onnx::TensorProto::FLOAT);
+  }
+  if (!model.stages().empty())
+    features = graph.reshape(features, model.file().network.input.features);
+  return features;
+}
+
+}  // namespace privgrad::tool

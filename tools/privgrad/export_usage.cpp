@@ -1,0 +1,35 @@
+#include "export_usage.hpp"
+
+#include "plugins.hpp"
+
+namespace privgrad::tool {
+
+Usage export_usage() {
+  return {
+      .name = "export",
+      .summary = "Writes a trained model, with its preprocessing, for programs of others: ONNX.",
+      .operands = {"MODEL"},
+      .options = {{.name = "format",
+                   .value = "FORMAT",
+                   .doc = "onnx, which is the default and all that there is."},
+                  {.name = "out", .value = "FILE", .doc = "Write there; replaced if it exists."},
+                  plugin_dir_option()},
+      .details =
+          "MODEL is a run directory or its model.safetensors. The graph takes `features`, float32 "
+          "[n, ...],\nas the data source has them, and gives `probabilities`, float32 [n, "
+          "classes], or `values` where\nthe loss makes none; a row that is not finite, or becomes "
+          "so, gives NaN. The metadata have the\nprivacy statement in one line. docs/models.md has "
+          "the rest.\n\n"
+          "exit codes: 0 done, 2 the call is wrong or ONNX has no words for a part of the model, 3 "
+          "its run is\nnot over, 4 the model could not be read, or FILE not written",
+      .examples = {"privgrad export runs/e2 --format onnx --out model.onnx"}};
+}
+
+void check_export_call(const Arguments& arguments) {
+  if (arguments.has("format") && arguments.text("format") != "onnx")
+    throw UsageError("--format is '" + arguments.text("format") + "', expected onnx");
+  if (!arguments.has("out") || arguments.text("out").empty())
+    throw UsageError("export needs --out FILE");
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace privgrad::tool {
+
+/// The file of the model that a call names: itself, or the one in the directory of its run.
+/// \throws IoError if a directory has none.
+std::filesystem::path model_file_of(const std::string& operand);
+
+}  // namespace privgrad::tool
