@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -16,6 +17,9 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/studies/study.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "shared_files.hpp"
 #include "test_random.hpp"
 #include "train.hpp"
 #include "verify.hpp"
@@ -337,6 +341,7 @@ TEST_CASE("adapters are all that norms, noise and cost are about", "[lora][priva
   CHECK(plan.parameters == 6 + 5 + 12);
   // The first layer is in front of all that is trained, and applied to the examples once.
   CHECK(plan.setting->frozen_layers == 2);
+  CHECK(core::untrained_parameters(*plan.setting) == 24 + 30 + 5);
   REQUIRE(plan.setting->groups.size() == 2);
   CHECK(plan.setting->groups[0].name == "layers.2");
   CHECK(plan.setting->groups[0].size == 11);
@@ -403,4 +408,28 @@ TEST_CASE("what cannot be adapted is refused", "[lora]") {
   CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.4.bias: null}"),
              ContainsSubstring("freezes layers.4.bias, which nobody has trained"));
   CHECK(why("rank: 1, targets: ['layers.*.weight']") == "it was planned");
+}
+
+TEST_CASE("the study of public weights trains what it says, all of it at the same privacy",
+          "[lora][examples][data]") {
+  const auto data = data_folder_with("fashion-mnist/train-images-idx3-ubyte.gz");
+  if (data.empty()) PRIVGRAD_SKIP("fashion-mnist is not in PRIVGRAD_DATA_DIR");
+  ::setenv("PRIVGRAD_DATA_DIR", data.c_str(), 0);
+  const core::StudyPlan study = core::plan_study(
+      core::read_study(kSource / "examples/studies/public-weights.yaml"), {}, house());
+  // Convolutions of 16 x 64 and 32 x 256, dense layers of 32 x 512 and 10 x 32, with their biases.
+  const std::map<std::string, std::size_t> trained{
+      {"scratch", 1040 + 8224 + 16416 + 330},
+      {"last-layer", 330},
+      {"lora-4", 4 * (16 + 64 + 32 + 256 + 32 + 512) + 330},
+      {"all-layers", 26010}};
+  REQUIRE(study.arms.size() == trained.size());
+  for (const core::PlannedArm& arm : study.arms) {
+    CHECK(arm.plan.parameters == trained.at(arm.arm->name));
+    CHECK(arm.plan.epsilon().value <= 1.0);
+    CHECK(arm.plan.noise_multiplier == study.baseline().plan.noise_multiplier);
+    if (arm.arm->name == "scratch") continue;
+    CHECK(arm.plan.setting->weights->begun_anew ==
+          std::vector<std::string>{"layers.8.weight", "layers.8.bias"});
+  }
 }

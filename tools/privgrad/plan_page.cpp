@@ -98,9 +98,9 @@ void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
   const core::WeightsFacts& weights = *setting.weights;
-  if (setting.frozen_parameters > 0) {
-    table.add({"frozen parameters",
-               std::to_string(setting.frozen_parameters) + ": no gradients, no noise, no cost"});
+  if (const std::size_t untrained = core::untrained_parameters(setting); untrained > 0) {
+    table.add(
+        {"frozen parameters", std::to_string(untrained) + ": no gradients, no noise, no cost"});
   }
   if (setting.lora) {
     for (const core::TrainedTensor& tensor : setting.lora->tensors) {

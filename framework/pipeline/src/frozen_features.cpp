@@ -99,6 +99,15 @@ std::vector<float> loaded_parameters(const Setting& setting) {
 
 }  // namespace
 
+std::size_t untrained_parameters(const Setting& setting) {
+  if (!setting.lora) return setting.frozen_parameters;
+  std::size_t untrained = parameter_count(setting.whole);
+  for (const TrainedTensor& tensor : setting.lora->tensors) {
+    if (tensor.rank == 0) untrained -= tensor.size();
+  }
+  return untrained;
+}
+
 std::vector<float> network_before_training(const Setting& setting) {
   const std::vector<float> whole = loaded_parameters(setting);
   return {whole.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters), whole.end()};

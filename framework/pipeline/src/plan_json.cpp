@@ -109,8 +109,8 @@ nlohmann::json to_json(const Plan& plan) {
     json["initial_weights"] = to_json(*plan.setting->weights);
     json["initial_weights"]["is"] = to_text(claim_of(manifest, *plan.setting->weights));
   }
-  if (plan.setting->frozen_parameters > 0)
-    json["frozen_parameters"] = plan.setting->frozen_parameters;
+  if (const std::size_t untrained = untrained_parameters(*plan.setting); untrained > 0)
+    json["frozen_parameters"] = untrained;
   if (plan.setting->lora) {
     json["lora"] = Json::array();
     for (const TrainedTensor& tensor : plan.setting->lora->tensors)

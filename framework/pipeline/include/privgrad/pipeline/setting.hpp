@@ -94,6 +94,10 @@ RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1);
 
+/// How many numbers of the whole model are not trained themselves: those of frozen layers, and weights
+/// that have adapters.
+std::size_t untrained_parameters(const Setting& setting);
+
 /// The parameters of the network's layers as a run with adapters begins with them; of what a setting
 /// that was made from recorded facts does not know, zeros: its programs are never run.
 std::vector<float> network_before_training(const Setting& setting);
