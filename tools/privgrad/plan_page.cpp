@@ -98,9 +98,20 @@ void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
   const core::WeightsFacts& weights = *setting.weights;
-  if (setting.frozen_parameters > 0) {
-    table.add({"frozen parameters",
-               std::to_string(setting.frozen_parameters) + ": no gradients, no noise, no cost"});
+  if (const std::size_t untrained = core::untrained_parameters(setting); untrained > 0) {
+    table.add(
+        {"frozen parameters", std::to_string(untrained) + ": no gradients, no noise, no cost"});
+  }
+  if (setting.lora) {
+    for (const core::TrainedTensor& tensor : setting.lora->tensors) {
+      table.add(
+          {tensor.rank == 0 ? "trained" : "adapted",
+           tensor.name + ", " + std::to_string(tensor.rows) + " x " +
+               std::to_string(tensor.columns) +
+               (tensor.rank == 0 ? ": all of it"
+                                 : ": by " + std::to_string(tensor.size()) +
+                                       " parameters of rank " + std::to_string(tensor.rank))});
+    }
   }
   table.add({"begins from", plan.manifest->weights->file.string()});
   table.add({"  from the file", in_a_row(weights.loaded)});

@@ -203,6 +203,23 @@ const Section& model_section() {
                       param::text("layer", "last, layers.4, layers.4.*, ..."))
               .at_least_items(1)
               .optional(),
+          param::object(
+              "lora",
+              "Low-rank adaptation: weights W stay as they are, and A and B of W + (alpha / rank) "
+              "B A are trained, beside the layers that train names; all others are frozen. The "
+              "model that is written has them added in.",
+              {param::integer("rank", "Rows of A and columns of B.").at_least(1).at_most(65536),
+               param::real("alpha",
+                           "What B A is multiplied by, times the rank; by default the "
+                           "rank.")
+                   .above(0)
+                   .optional(),
+               param::list("targets",
+                           "Dense layers, convolutions and embeddings that have adapters, by their "
+                           "names or those of their weights, with * for any characters.",
+                           param::text("layer", "layers.4, layers.*.weight, ..."))
+                   .at_least_items(1)})
+              .optional(),
       },
       {}};
   return section;

@@ -34,6 +34,17 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
   const Value node = is_object ? *given : empty_object(root_.mark);
   const Params params = own_params(section, without_names(node));
   if (params.has("train")) manifest.train = params.texts("train");
+  if (params.has("lora")) {
+    const Params wish = params.object("lora");
+    const auto rank = static_cast<std::size_t>(wish.integer("rank"));
+    manifest.lora = {.rank = rank,
+                     .alpha = wish.has("alpha") ? wish.real("alpha") : static_cast<double>(rank),
+                     .targets = wish.texts("targets")};
+    if (!params.has("weights")) {
+      problems_.add(node.find("lora")->mark, "model.lora",
+                    "adapts weights that were trained before; give them as model.weights");
+    }
+  }
   if (params.has("weights")) {
     Value own = params.value();
     resolve_paths(section.params, own, std::string(section.key), folders_, problems_);
@@ -50,7 +61,7 @@ Value ManifestReader::read_model(Manifest& manifest, const Slot& slot) {
     manifest.weights = std::move(use);
     resolved.set("weights", std::move(weights));
   }
-  keep(resolved, params, {"train"});
+  keep(resolved, params, {"train", "lora"});
   return resolved;
 }
 

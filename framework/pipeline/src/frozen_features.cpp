@@ -88,12 +88,40 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
   }
 }
 
+namespace {
+
+/// As many as the whole model has, with those that were loaded in their places.
+std::vector<float> loaded_parameters(const Setting& setting) {
+  std::vector<float> whole(parameter_count(setting.whole));
+  if (setting.initial) setting.initial->put_into(whole);
+  return whole;
+}
+
+}  // namespace
+
+std::size_t untrained_parameters(const Setting& setting) {
+  if (!setting.lora) return setting.frozen_parameters;
+  std::size_t untrained = parameter_count(setting.whole);
+  for (const TrainedTensor& tensor : setting.lora->tensors) {
+    if (tensor.rank == 0) untrained -= tensor.size();
+  }
+  return untrained;
+}
+
+std::vector<float> network_before_training(const Setting& setting) {
+  const std::vector<float> whole = loaded_parameters(setting);
+  return {whole.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters), whole.end()};
+}
+
 std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained) {
-  if (setting.frozen_parameters == 0) return {trained.begin(), trained.end()};
-  std::vector<float> whole(setting.frozen_parameters + setting.parameters);
-  setting.initial->put_into(whole);
-  std::copy(trained.begin(), trained.end(),
-            whole.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters));
+  if (setting.frozen_parameters == 0 && !setting.lora) return {trained.begin(), trained.end()};
+  std::vector<float> whole = loaded_parameters(setting);
+  const auto network = std::span(whole).subspan(setting.frozen_parameters);
+  if (setting.lora) {
+    setting.lora->merge(trained, network);
+  } else {
+    std::copy(trained.begin(), trained.end(), network.begin());
+  }
   return whole;
 }
 

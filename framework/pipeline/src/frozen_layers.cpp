@@ -1,15 +1,18 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "privgrad/clipping.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
+#include "trainable_layers.hpp"
 
 namespace privgrad::core {
 namespace {
 
 constexpr const char* kTrainKey = "model.train";
+constexpr const char* kTargetsKey = "model.lora.targets";
 
 /// Whether a pattern, in which * stands for any characters, is the text.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
@@ -31,23 +34,15 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-/// A layer with parameters.
-struct TrainableLayer {
-  std::string name;  ///< "layers.4".
-  std::size_t index = 0;
-  std::vector<std::string> tensors;
-  bool is_trained = false;
-};
-
 std::vector<TrainableLayer> trainable_layers(const Network& network) {
   std::vector<TrainableLayer> layers;
   for (const ParameterGroup& group : parameter_groups(network)) {
     const std::string number = group.name.substr(std::string_view("layers.").size());
-    layers.push_back({group.name, std::stoul(number), {}, false});
+    layers.push_back({.name = group.name, .index = std::stoul(number), .tensors = {}});
   }
   for (const ParameterBlock& block : parameter_blocks(network)) {
     for (TrainableLayer& layer : layers) {
-      if (block.name.starts_with(layer.name + ".")) layer.tensors.push_back(block.name);
+      if (layer_of(block.name) == layer.name) layer.tensors.push_back(block.name);
     }
   }
   return layers;
@@ -86,12 +81,48 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      ", and last");
 }
 
+/// Those whose weights are a matrix that enters what they compute linearly.
+bool can_be_adapted(const Layer& layer) {
+  return std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
+         std::holds_alternative<Embedding>(layer);
+}
+
+/// Marks the layers that a pattern of model.lora.targets names, by themselves or by their weights.
+void mark_targets(const Manifest& manifest, const Network& network, const std::string& pattern,
+                  std::vector<TrainableLayer>& layers) {
+  std::string others;
+  bool names_any = false;
+  for (TrainableLayer& layer : layers) {
+    if (!matches_pattern(pattern, layer.name) && !matches_pattern(pattern, layer.name + ".weight"))
+      continue;
+    if (!can_be_adapted(network.layers[layer.index])) {
+      others = layer.name + ", " + privgrad::to_text(network.layers[layer.index]);
+      continue;
+    }
+    if (layer.is_trained) {
+      throw error_at(manifest, kTargetsKey,
+                     "names '" + pattern + "', and model.train trains " + layer.name +
+                         " as a whole; a layer has an adapter, or is trained itself");
+    }
+    layer.is_adapted = names_any = true;
+  }
+  if (names_any) return;
+  if (!others.empty()) {
+    throw error_at(manifest, kTargetsKey,
+                   "names '" + pattern + "', which is " + others +
+                       "; dense layers, convolutions and embeddings can be adapted");
+  }
+  throw error_at(manifest, kTargetsKey,
+                 "names '" + pattern + "', which no layer is called; there are " + listed(layers));
+}
+
 void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
                   const std::vector<std::string>& loaded) {
   for (const std::string& tensor : layer.tensors) {
     if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
-    throw error_at(manifest, kTrainKey,
-                   "freezes " + tensor + ", which nobody has trained: " +
+    throw error_at(manifest, manifest.train.empty() ? kTargetsKey : kTrainKey,
+                   (layer.is_adapted ? "adapts " : "freezes ") + tensor +
+                       ", which nobody has trained: " +
                        (manifest.weights ? "model.weights does not have it"
                                          : "give trained parameters as model.weights"));
   }
@@ -99,21 +130,40 @@ void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
 
 }  // namespace
 
+std::string layer_of(const std::string& tensor) {
+  return tensor.substr(0, tensor.find('.', std::string_view("layers.").size()));
+}
+
+std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network) {
+  std::vector<TrainableLayer> layers = trainable_layers(network);
+  if (manifest.train.empty() && !manifest.lora) {
+    for (TrainableLayer& layer : layers) layer.is_trained = true;
+  }
+  for (const std::string& pattern : manifest.train) mark(manifest, pattern, layers);
+  if (manifest.lora) {
+    for (const std::string& pattern : manifest.lora->targets)
+      mark_targets(manifest, network, pattern, layers);
+  }
+  return layers;
+}
+
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded) {
-  if (manifest.train.empty()) return 0;
-  std::vector<TrainableLayer> layers = trainable_layers(network);
-  for (const std::string& pattern : manifest.train) mark(manifest, pattern, layers);
-  const auto first = std::find_if(layers.begin(), layers.end(),
-                                  [](const TrainableLayer& layer) { return layer.is_trained; });
+  if (manifest.train.empty() && !manifest.lora) return 0;
+  const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
+  const auto first = std::find_if(layers.begin(), layers.end(), [](const TrainableLayer& layer) {
+    return layer.is_trained || layer.is_adapted;
+  });
   for (auto layer = first; layer != layers.end(); ++layer) {
-    if (layer->is_trained) continue;
+    if (layer->is_trained || manifest.lora) continue;
     throw error_at(manifest, kTrainKey,
                    "trains " + first->name + " and freezes " + layer->name +
                        " behind it; what is frozen must come first: train " + layer->name +
                        " as well");
   }
-  for (auto layer = layers.begin(); layer != first; ++layer) check_frozen(manifest, *layer, loaded);
+  for (const TrainableLayer& layer : layers) {
+    if (!layer.is_trained) check_frozen(manifest, layer, loaded);
+  }
   return first == layers.begin() ? 0 : first->index;
 }
 

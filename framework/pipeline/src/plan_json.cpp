@@ -109,8 +109,14 @@ nlohmann::json to_json(const Plan& plan) {
     json["initial_weights"] = to_json(*plan.setting->weights);
     json["initial_weights"]["is"] = to_text(claim_of(manifest, *plan.setting->weights));
   }
-  if (plan.setting->frozen_parameters > 0)
-    json["frozen_parameters"] = plan.setting->frozen_parameters;
+  if (const std::size_t untrained = untrained_parameters(*plan.setting); untrained > 0)
+    json["frozen_parameters"] = untrained;
+  if (plan.setting->lora) {
+    json["lora"] = Json::array();
+    for (const TrainedTensor& tensor : plan.setting->lora->tensors)
+      json["lora"].push_back(
+          {{"tensor", tensor.name}, {"rank", tensor.rank}, {"parameters", tensor.size()}});
+  }
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);

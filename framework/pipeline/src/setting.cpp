@@ -9,6 +9,7 @@
 #include "privgrad/partition.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/lora.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -85,6 +86,7 @@ void plan_weights(const Manifest& manifest, Setting& setting) {
   const std::vector<std::string> nothing;
   setting.frozen_layers =
       frozen_layers(manifest, setting.whole, setting.weights ? setting.weights->loaded : nothing);
+  if (manifest.lora) setting.lora = lora_layout(manifest, setting.whole, setting.frozen_layers);
   if (setting.frozen_layers == 0) return;
   setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
   const auto executor = make_executor(1);
@@ -130,8 +132,8 @@ void complete(const Manifest& manifest, Setting& setting) {
   plan_weights(manifest, setting);
   setting.network = last_part(setting.whole, setting.frozen_layers);
   check_augmentation(manifest, setting);
-  setting.parameters = parameter_count(setting.network);
-  setting.groups = parameter_groups(setting.network);
+  setting.parameters = setting.lora ? setting.lora->parameters() : parameter_count(setting.network);
+  setting.groups = setting.lora ? setting.lora->groups() : parameter_groups(setting.network);
   setting.program = program_abilities(manifest, setting);
 }
 
@@ -169,6 +171,20 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
   return setting;
 }
 
+namespace {
+
+std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& setting,
+                                 std::unique_ptr<Program> program) {
+  if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
+    throw error_at(manifest, "model.lora",
+                   "adapts layers, but the programs of " + program_owner(manifest, setting) +
+                       " do not give the outputs of a model");
+  }
+  return LoraProgram::make(std::move(program), *setting.lora, network_before_training(setting));
+}
+
+}  // namespace
+
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor) {
   std::unique_ptr<Program> program;
@@ -181,10 +197,12 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
   }
   const std::string who = program_owner(manifest, setting);
   if (program == nullptr) throw PluginError(who + ": gave no program");
-  if (program->parameter_count() != setting.parameters) {
+  const std::size_t parameters = parameter_count(setting.network);
+  if (program->parameter_count() != parameters) {
     throw PluginError(who + ": its program has " + std::to_string(program->parameter_count()) +
-                      " parameters, the model describes " + std::to_string(setting.parameters));
+                      " parameters, the model describes " + std::to_string(parameters));
   }
+  if (setting.lora) program = adapted(manifest, setting, std::move(program));
   if (!manifest.augmentation) return program;
   return AugmentedProgram::make(std::move(program), setting.network.input.features,
                                 *manifest.augmentation);

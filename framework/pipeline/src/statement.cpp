@@ -190,6 +190,17 @@ Json initial_weights(const Plan& plan) {
   return json;
 }
 
+/// What of the tensors behind the frozen layers is trained.
+Json adapters(const Setting& setting, const Lora& wish) {
+  Json json{{"rank", wish.rank},
+            {"alpha", wish.alpha},
+            {"adapted", Json::array()},
+            {"trained", Json::array()}};
+  for (const TrainedTensor& tensor : setting.lora->tensors)
+    json[tensor.rank == 0 ? "trained" : "adapted"].push_back(tensor.name);
+  return json;
+}
+
 /// Who takes part in a federated run, and who adds the noise.
 Json federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
@@ -276,6 +287,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
     if (altered->crop) json["augmentation"]["kinds"].push_back("crop");
   }
   if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
+  if (plan.setting->lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
   json["unaccounted"] = unaccounted(plan);
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"

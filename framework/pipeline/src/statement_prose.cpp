@@ -327,6 +327,18 @@ std::string coverage(const Json& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
+/// What of the weights is trained, where that is not all of them.
+std::string adapters(const Json& statement) {
+  if (!statement.contains("lora")) return "";
+  const Json& lora = statement.at("lora");
+  const auto trained = lora.at("trained").get<std::vector<std::string>>();
+  return " Low-rank changes of rank " + lora.at("rank").dump() + " were trained of " +
+         joined(lora.at("adapted").get<std::vector<std::string>>()) +
+         (trained.empty() ? "" : ", and all of " + joined(trained)) +
+         ". The model holds their sum; its other tensors are as they were, and nothing was "
+         "released for them.";
+}
+
 /// What came before the run.
 std::string beginning(const Json& statement) {
   if (!statement.contains("initial_weights")) return "";
@@ -359,7 +371,7 @@ std::string beginning(const Json& statement) {
                 " tensors are as they were: each example passed through them by itself, once, and "
                 "nothing was released for them.";
   }
-  return sentence;
+  return sentence + adapters(statement);
 }
 
 std::string tuning(const Json& statement) {

@@ -63,12 +63,17 @@ Workbench make_workbench(const Plan& plan, Executor& executor) {
 
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
   const Setting& setting = *plan.setting;
-  std::vector<float> parameters(setting.frozen_parameters + setting.parameters);
+  std::vector<float> parameters(parameter_count(setting.whole));
   const auto source = make_random_source(key.derive("model"));
   const auto random = source->stream(0);
   plan.manifest->model.with_position(
       [&] { setting.model->initialise(setting.whole, *random, parameters); });
   if (setting.initial) setting.initial->put_into(parameters);
+  if (setting.lora) {
+    const auto adapters = make_random_source(key.derive("lora"))->stream(0);
+    return setting.lora->beginning(std::span(parameters).subspan(setting.frozen_parameters),
+                                   *adapters);
+  }
   return {parameters.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters),
           parameters.end()};
 }

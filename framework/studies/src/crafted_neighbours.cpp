@@ -31,8 +31,8 @@ constexpr int kFloatDigits = 23;
 
 std::string refusal(const Plan& plan, AuditNeighbours neighbours) {
   const Network& network = plan.setting->network;
-  if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers.front()) ||
-      network.loss != Loss::squared)
+  if (plan.setting->lora || network.layers.size() != 1 ||
+      !std::holds_alternative<Dense>(network.layers.front()) || network.loss != Loss::squared)
     return "crafted rows are for the model linear with the squared loss";
   if (plan.correlated || plan.clip_norm_adapts())
     return "crafted rows are for independent noise and a clip norm that does not adapt";

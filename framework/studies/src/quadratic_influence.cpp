@@ -58,7 +58,9 @@ void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q)
       what + "; use --method retraining");
 }
 
-const Dense& dense_layer_of(const Network& network) {
+const Dense& dense_layer_of(const Setting& setting) {
+  const Network& network = setting.network;
+  if (setting.lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
   if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers.front()))
     refuse("this model has other layers");
@@ -139,7 +141,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 QuadraticDescent quadratic_descent_of(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   QuadraticDescent descent;
-  descent.outputs = static_cast<double>(dense_layer_of(plan.setting->network).units);
+  descent.outputs = static_cast<double>(dense_layer_of(*plan.setting).units);
   descent.optimizer = linear_rule_of(manifest.optimizer, plan.steps());
   descent.learning_rate = plan.learning_rate;
   for (std::size_t t = 0; t < plan.steps(); ++t) {

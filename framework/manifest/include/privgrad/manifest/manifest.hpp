@@ -94,6 +94,13 @@ struct CheckpointWish {
   double every_seconds = 60.0;    ///< > 0.
 };
 
+/// Adapters of low rank beside weights that stay as they are: model.lora.
+struct Lora {
+  std::size_t rank = 0;              ///< > 0.
+  double alpha = 0.0;                ///< > 0; what the adapters add is multiplied by alpha / rank.
+  std::vector<std::string> targets;  ///< Patterns.
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -106,6 +113,7 @@ struct Manifest {
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   std::optional<WeightsUse> weights;          ///< model.weights.
   std::vector<std::string> train;             ///< model.train: patterns; empty: all layers.
+  std::optional<Lora> lora;                   ///< model.lora; then an empty train is no layer.
   Arithmetic arithmetic = Arithmetic::exact;  ///< aggregator.arithmetic.
   ComponentUse clip_norm, learning_rate;      ///< schedules.*
   ComponentUse noise_multiplier, noise_std;   ///< schedules.*; one of them is given.

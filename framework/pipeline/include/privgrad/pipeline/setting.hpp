@@ -16,6 +16,7 @@
 #include "privgrad/model.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
+#include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/transform.hpp"
@@ -46,10 +47,12 @@ struct Setting {
   std::optional<WeightsFacts> weights;  ///< That the model begins from.
   /// Their values; null where there are none, and if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
-  Network network;             ///< The layers that are trained: all that programs, sums, noise and
-                               ///< optimizers see. What enters it are the data's features, or the
-                               ///< outputs of the frozen layers.
-  std::size_t parameters = 0;  ///< Of these layers.
+  Network network;  ///< The layers that are trained: all that programs, sums, noise and
+                    ///< optimizers see. What enters it are the data's features, or the
+                    ///< outputs of the frozen layers.
+  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them.
+  std::optional<LoraLayout> lora;
+  std::size_t parameters = 0;          ///< That are trained.
   std::vector<ParameterGroup> groups;  ///< Of the parameters, for clipping.
   ExactAbilities program;              ///< Of the program that will run; nothing without noise.
   /// What it was made from, if that was not the data.
@@ -93,7 +96,15 @@ RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1);
 
-/// The parameters of the whole model, frozen ones included.
+/// How many numbers of the whole model are not trained themselves: those of frozen layers, and weights
+/// that have adapters.
+std::size_t untrained_parameters(const Setting& setting);
+
+/// The parameters of the network's layers as a run with adapters begins with them; of what a setting
+/// that was made from recorded facts does not know, zeros: its programs are never run.
+std::vector<float> network_before_training(const Setting& setting);
+
+/// The parameters of the whole model, frozen ones included and adapters merged.
 /// \param trained  those of the layers that are trained.
 std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained);
 

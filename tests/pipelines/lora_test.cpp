@@ -1,0 +1,435 @@
+// Adapters of low rank (model.lora): their gradients, what a run trains, and what it leaves.
+#include "privgrad/pipeline/lora.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/studies/study.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "shared_files.hpp"
+#include "test_random.hpp"
+#include "train.hpp"
+#include "verify.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+/// Its "gradient" of an example is the example, whatever the parameters are.
+struct Shows final : Program, Outputs {
+  explicit Shows(std::size_t numbers) : size(numbers) {}
+  std::size_t parameter_count() const override { return size; }
+  void load_parameters(std::span<const float> values) override {
+    loaded.assign(values.begin(), values.end());
+  }
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    std::copy(batch.features.begin(), batch.features.end(), rows.begin());
+  }
+  Evaluation evaluate(const Batch&) const override { return {}; }
+  void outputs(std::span<const float>, std::size_t, std::span<float>) const override {}
+  std::size_t size;
+  Floats loaded;
+};
+
+Network network_of(Shape input, std::vector<Layer> layers) {
+  return {.input = {std::move(input), 3}, .layers = std::move(layers), .loss = Loss::cross_entropy};
+}
+
+/// Adapters of all layers that can have one, and of the others nothing.
+core::LoraLayout layout_of(const Network& network, std::size_t rank, double scale) {
+  core::LoraLayout layout{.tensors = {}, .scale = scale};
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    if (block.shape.size() < 2) continue;
+    const std::size_t rows = block.shape.front();
+    layout.tensors.push_back({.name = block.name,
+                              .rows = rows,
+                              .columns = element_count(block.shape) / rows,
+                              .in_network = block.offset,
+                              .offset = layout.parameters(),
+                              .rank = rank});
+  }
+  return layout;
+}
+
+Floats normals(std::size_t count, unsigned seed, float deviation) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, deviation);
+  Floats values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+struct Examples {
+  Floats features, targets;
+  Batch batch() const { return {features, targets}; }
+};
+
+Examples examples_of(const Network& network, std::size_t rows) {
+  Examples examples{normals(rows * element_count(network.input.features), 5, 1.0f), Floats(rows)};
+  std::mt19937 random(6);
+  if (std::holds_alternative<Embedding>(network.layers.front())) {
+    const auto tokens = std::get<Embedding>(network.layers.front()).vocabulary;
+    for (float& x : examples.features) x = static_cast<float>(random() % tokens);
+  }
+  for (float& target : examples.targets) target = static_cast<float>(random() % 3);
+  return examples;
+}
+
+std::unique_ptr<core::LoraProgram> program_of(const Network& network,
+                                              const core::LoraLayout& layout) {
+  static const auto executor = core::make_executor(1);
+  return core::LoraProgram::make(
+      house().create<Backend>("cpu", Value::Object{})->compile(network, *executor), layout,
+      normals(parameter_count(network), 7, 0.4f));
+}
+
+/// A dense layer, a convolution with strides and zeros around it, and an embedding.
+std::vector<Network> networks() {
+  return {network_of({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
+          network_of({5, 4, 2}, {Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
+                                 Activation{ActivationKind::tanh}, Flatten{}, Dense{3}}),
+          network_of({4}, {Embedding{.vocabulary = 7, .width = 5}, LayerNorm{}, Dense{3}})};
+}
+
+}  // namespace
+
+// ---- gradients
+
+TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora]") {
+  // By hand, G = [[1, 2], [3, 4], [5, 6]], A = [1, -1], B = [2, 0, 1]', scale 3:
+  //   scale B'G = 3 [2 + 0 + 5, 4 + 0 + 6] = [21, 30]; scale G A' = 3 [-1, -1, -1]'.
+  // W = 1 becomes 1 + 3 B A = [[7, -5], [1, 1], [4, -2]]. The last number is a bias of nobody's, and
+  // the one before it is trained itself.
+  const core::LoraLayout layout{.tensors = {{.name = "layers.0.weight",
+                                             .rows = 3,
+                                             .columns = 2,
+                                             .in_network = 0,
+                                             .offset = 0,
+                                             .rank = 1},
+                                            {.name = "layers.1.weight",
+                                             .rows = 1,
+                                             .columns = 1,
+                                             .in_network = 6,
+                                             .offset = 5,
+                                             .rank = 0}},
+                                .scale = 3.0};
+  auto inside = std::make_unique<Shows>(8);
+  const Shows& seen = *inside;
+  const auto program = core::LoraProgram::make(std::move(inside), layout, Floats(8, 1.0f));
+  REQUIRE(program->parameter_count() == 6);
+  program->load_parameters(Floats{1, -1, 2, 0, 1, 9});
+  CHECK(seen.loaded == Floats{7, -5, 1, 1, 4, -2, 9, 1});
+  const Floats gradient{1, 2, 3, 4, 5, 6, 7, 8}, target{0};
+  Floats row(6);
+  program->gradient_rows({gradient, target}, row);
+  CHECK(row == Floats{21, 30, -3, -3, -3, 7});
+}
+
+TEST_CASE("the gradients of adapters are the derivatives of the loss", "[lora]") {
+  // Central differences of the loss, whose outputs are float32: good to about 1e-3.
+  for (const Network& network : networks()) {
+    const core::LoraLayout layout = layout_of(network, 2, 1.5);
+    const auto program = program_of(network, layout);
+    const Floats at = normals(layout.parameters(), 8, 0.5f);
+    const Examples one = examples_of(network, 1);
+    program->load_parameters(at);
+    Floats row(at.size());
+    program->gradient_rows(one.batch(), row);
+    CHECK(std::count_if(row.begin(), row.end(), [](float x) { return std::fabs(x) > 0.01f; }) > 10);
+    constexpr float kStep = 0x1p-7f;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      const auto loss_at = [&](float value) {
+        Floats moved = at;
+        moved[i] = value;
+        program->load_parameters(moved);
+        return program->evaluate(one.batch()).loss;
+      };
+      const double slope = (loss_at(at[i] + kStep) - loss_at(at[i] - kStep)) / (2.0 * kStep);
+      CHECK_THAT(row[i], WithinAbs(slope, 2e-3 * (1.0 + std::fabs(slope))));
+    }
+  }
+}
+
+TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privacy]") {
+  for (const Network& network : networks()) {
+    const core::LoraLayout layout = layout_of(network, 2, 0.7);
+    const auto program = program_of(network, layout);
+    CHECK(dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr);
+    CHECK(dynamic_cast<const ExactClipping*>(program.get()) == nullptr);
+    program->load_parameters(normals(layout.parameters(), 9, 0.5f));
+    Examples many = examples_of(network, 41);
+    const std::size_t inputs = element_count(network.input.features), own = layout.parameters();
+    Floats rows(41 * own), other(41 * own), alone(own);
+    program->gradient_rows(many.batch(), rows);
+    for (std::size_t i = 0; i < 41; ++i) {
+      program->gradient_rows({std::span(many.features).subspan(i * inputs, inputs),
+                              std::span(many.targets).subspan(i, 1)},
+                             alone);
+      CHECK(std::memcmp(alone.data(), rows.data() + i * own, own * sizeof(float)) == 0);
+    }
+    // One that is no number spoils its own row and no other's.
+    many.features[17 * inputs] = std::numeric_limits<float>::quiet_NaN();
+    program->gradient_rows(many.batch(), other);
+    CHECK(std::memcmp(other.data(), rows.data(), 17 * own * sizeof(float)) == 0);
+    CHECK(std::memcmp(other.data() + 18 * own, rows.data() + 18 * own, 23 * own * sizeof(float)) ==
+          0);
+    CHECK(std::any_of(other.begin() + static_cast<std::ptrdiff_t>(17 * own),
+                      other.begin() + static_cast<std::ptrdiff_t>(18 * own),
+                      [](float x) { return !std::isfinite(x); }));
+  }
+}
+
+TEST_CASE("a model with adapters begins as it was", "[lora]") {
+  for (const Network& network : networks()) {
+    const core::LoraLayout layout = layout_of(network, 2, 4.0);
+    const Floats before = normals(parameter_count(network), 7, 0.4f);
+    TestStream random(1, 0);
+    const Floats trained = layout.beginning(before, random);
+    Floats merged = before;
+    layout.merge(trained, merged);
+    CHECK(std::memcmp(merged.data(), before.data(), before.size() * sizeof(float)) == 0);
+    // A is not zero, or no gradient would ever leave it.
+    for (const core::TrainedTensor& tensor : layout.tensors) {
+      const double limit = 1.0 / std::sqrt(static_cast<double>(tensor.columns));
+      for (std::size_t i = 0; i < tensor.rank * tensor.columns; ++i) {
+        const double value = trained[tensor.offset + i];
+        CHECK(value != 0.0);
+        CHECK(std::fabs(value) <= limit);
+      }
+    }
+  }
+}
+
+// ---- runs
+
+namespace {
+
+/// layers.0 of 6 x 3 and 6 numbers, layers.2 of 5 x 6 and 5, layers.4 of 2 x 5 and 2.
+constexpr const char* kAdapted = R"(privgrad: 1
+name: adapted
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 3, test_is_public: true}
+model: {kind: mlp, hidden: [6, 5], activation: tanh, loss: cross_entropy,
+        weights: {file: base.safetensors, public: true}}
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 20, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)";
+
+const std::string kLora = "model.lora={rank: 1, alpha: 2, targets: [layers.2]}";
+const std::vector<std::string> kQuiet{"privacy.noise=off", "schedules.clip_norm=100",
+                                      "schedules.noise_multiplier=null", "steps=1"};
+
+std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// By name, in the order of the parameters.
+std::map<std::string, Floats> tensors_in(const std::filesystem::path& file) {
+  std::map<std::string, Floats> tensors;
+  for (const core::StoredTensor& tensor : core::read_safetensors(read_file(file)).tensors)
+    tensors[tensor.name] = tensor.values;
+  return tensors;
+}
+
+/// How far off a step may be: the one backward pass of the whole model (ExactClipping) makes products
+/// smaller by 2^-11, and rounds their factors to 13 bits.
+double step_error(const Floats& before, const Floats& after) {
+  double farthest = 0.0;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    farthest = std::max(farthest,
+                        std::fabs(static_cast<double>(after[i]) - static_cast<double>(before[i])));
+  REQUIRE(farthest > 1e-3);
+  return 0x1p-10 * farthest;
+}
+
+struct Adapted : Experiment {
+  explicit Adapted(const std::vector<std::string>& overrides) : Experiment(kAdapted, overrides) {
+    const Network network{.input = {{3}, 2},
+                          .layers = {Dense{6}, Activation{}, Dense{5}, Activation{}, Dense{2}},
+                          .loss = Loss::cross_entropy};
+    write_file(dir() / "base.safetensors",
+               core::to_safetensors(network, normals(parameter_count(network), 3, 0.5f), {}, {}));
+  }
+  std::map<std::string, Floats> base() const { return tensors_in(dir() / "base.safetensors"); }
+  std::map<std::string, Floats> left() const { return tensors_in(run_dir() / "model.safetensors"); }
+};
+
+std::string refusal_of(const std::vector<std::string>& overrides) {
+  Adapted experiment(overrides);
+  try {
+    experiment.plan();
+  } catch (const Error& problem) {
+    return problem.what();
+  }
+  return "it was planned";
+}
+
+}  // namespace
+
+TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]") {
+  // With B = 0, A has no gradient and B has scale G A'. So a step that moves W by D moves W + scale
+  // B A by scale^2 D A'A, where scale is alpha / rank = 2.
+  Adapted whole(kQuiet), adapted(with(kQuiet, {kLora}));
+  whole.run();
+  adapted.run();
+  const Floats before = adapted.base().at("layers.2.weight");
+  const Floats moved = whole.left().at("layers.2.weight");
+  const Floats found = adapted.left().at("layers.2.weight");
+  const Floats trained =
+      core::initial_parameters(adapted.plan(), core::run_key(*adapted.plan().manifest));
+  REQUIRE(trained.size() == 6 + 5);
+  const double error = 4.0 * step_error(before, moved);
+  for (std::size_t row = 0; row < 5; ++row) {
+    double seen = 0.0;
+    for (std::size_t k = 0; k < 6; ++k)
+      seen += (static_cast<double>(moved[row * 6 + k]) - static_cast<double>(before[row * 6 + k])) *
+              static_cast<double>(trained[k]);
+    for (std::size_t k = 0; k < 6; ++k) {
+      const double expected =
+          static_cast<double>(before[row * 6 + k]) + 4.0 * seen * static_cast<double>(trained[k]);
+      CHECK_THAT(found[row * 6 + k], WithinAbs(expected, error));
+    }
+  }
+  CHECK(found != before);
+  for (const char* same :
+       {"layers.0.weight", "layers.0.bias", "layers.2.bias", "layers.4.weight", "layers.4.bias"})
+    CHECK(adapted.left().at(same) == adapted.base().at(same));
+}
+
+TEST_CASE("layers are trained beside adapters, and frozen behind them", "[lora][frozen]") {
+  // At first the model is what it was, so that the last layer moves as in the whole model.
+  Adapted whole(kQuiet), both(with(kQuiet, {kLora, "model.train=[last]"}));
+  whole.run();
+  both.run();
+  const auto expected = whole.left(), found = both.left();
+  for (const char* name : {"layers.4.weight", "layers.4.bias"}) {
+    const double error = step_error(both.base().at(name), expected.at(name));
+    for (std::size_t i = 0; i < found.at(name).size(); ++i)
+      CHECK_THAT(found.at(name)[i], WithinAbs(expected.at(name)[i], error));
+  }
+  CHECK(found.at("layers.2.bias") == both.base().at("layers.2.bias"));
+
+  Adapted behind(
+      with(kQuiet, {"model.lora={rank: 1, targets: [layers.2]}", "model.train=[layers.0]"}));
+  behind.run();
+  CHECK(behind.left().at("layers.0.weight") != behind.base().at("layers.0.weight"));
+  CHECK(behind.left().at("layers.4.weight") == behind.base().at("layers.4.weight"));
+}
+
+TEST_CASE("adapters are all that norms, noise and cost are about", "[lora][privacy]") {
+  Adapted adapted({kLora, "model.train=[last]"}), whole({});
+  const core::Plan& plan = adapted.plan();
+  CHECK(plan.parameters == 6 + 5 + 12);
+  // The first layer is in front of all that is trained, and applied to the examples once.
+  CHECK(plan.setting->frozen_layers == 2);
+  CHECK(core::untrained_parameters(*plan.setting) == 24 + 30 + 5);
+  REQUIRE(plan.setting->groups.size() == 2);
+  CHECK(plan.setting->groups[0].name == "layers.2");
+  CHECK(plan.setting->groups[0].size == 11);
+  CHECK(plan.setting->groups[1].offset == 11);
+  CHECK(plan.setting->groups[1].size == 12);
+  CHECK(plan.epsilon().value == whole.plan().epsilon().value);
+  CHECK(plan.covers_bits());
+  const core::RunResult run = adapted.run();
+  CHECK(run.status == core::RunStatus::completed);
+  CHECK(run.statement.at("floating_point") == "exact");
+  CHECK(run.statement.at("lora") ==
+        nlohmann::json{{"rank", 1},
+                       {"alpha", 2.0},
+                       {"adapted", {"layers.2.weight"}},
+                       {"trained", {"layers.4.weight", "layers.4.bias"}}});
+  CHECK_THAT(run.statement.at("prose").dump(),
+             ContainsSubstring("Low-rank changes of rank 1 were trained of layers.2.weight, and "
+                               "all of layers.4.weight and layers.4.bias"));
+  std::filesystem::remove(adapted.dir() / "base.safetensors");
+  CHECK(verify::all_of(verify::check(adapted.run_dir()).problems) == "");
+}
+
+TEST_CASE("a run of adapters has the same bits on any number of threads", "[lora]") {
+  Adapted one({"model.lora={rank: 1, targets: ['*']}", "model.train=null"});
+  Adapted four({"model.lora={rank: 1, targets: ['*']}", "model.train=null"});
+  one.run(1);
+  four.run(4);
+  CHECK(one.left() == four.left());
+  CHECK(one.left() != one.base());
+}
+
+TEST_CASE("adapters go with per-layer clipping, averages and federated runs", "[lora]") {
+  const std::vector<std::vector<std::string>> ways{
+      {"clipping=per_layer"},
+      {"ema_decay=0.9", "output=ema"},
+      {"federated={clients: 3, rounds: 2, local_iterations: 1}"}};
+  for (const auto& way : ways) {
+    Adapted experiment(with({kLora}, way));
+    CHECK(experiment.run().status == core::RunStatus::completed);
+    CHECK(experiment.left().at("layers.2.weight") != experiment.base().at("layers.2.weight"));
+    CHECK(experiment.left().at("layers.4.weight") == experiment.base().at("layers.4.weight"));
+    CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+  }
+}
+
+TEST_CASE("what cannot be adapted is refused", "[lora]") {
+  const auto why = [](const std::string& lora, const std::string& more = "seed=1") {
+    return refusal_of({"model.lora={" + lora + "}", more});
+  };
+  CHECK_THAT(why("rank: 3, targets: [layers.2]"),
+             ContainsSubstring("model.lora.rank") &&
+                 ContainsSubstring("no fewer numbers than the 30 that it adapts"));
+  CHECK_THAT(why("rank: 1, targets: [layers.3]"),
+             ContainsSubstring("there are layers.0, layers.2, layers.4"));
+  CHECK_THAT(why("rank: 1, targets: [layers.4]", "model.train=[last]"),
+             ContainsSubstring("model.train trains layers.4 as a whole"));
+  CHECK_THAT(why("rank: 0, targets: ['*']"), ContainsSubstring("model.lora.rank"));
+  CHECK_THAT(why("rank: 1, targets: []"), ContainsSubstring("model.lora.targets"));
+  CHECK_THAT(why("rank: 1, alpha: 0, targets: ['*']"), ContainsSubstring("model.lora.alpha"));
+  CHECK_THAT(why("rank: 1, targets: ['*']", "model.weights=null"),
+             ContainsSubstring("give them as model.weights"));
+  CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.2.weight: null}"),
+             ContainsSubstring("adapts layers.2.weight, which nobody has trained"));
+  CHECK_THAT(why("rank: 1, targets: [layers.2]", "model.weights.map={layers.4.bias: null}"),
+             ContainsSubstring("freezes layers.4.bias, which nobody has trained"));
+  CHECK(why("rank: 1, targets: ['layers.*.weight']") == "it was planned");
+}
+
+TEST_CASE("the study of public weights trains what it says, all of it at the same privacy",
+          "[lora][examples][data]") {
+  const auto data = data_folder_with("fashion-mnist/train-images-idx3-ubyte.gz");
+  if (data.empty()) PRIVGRAD_SKIP("fashion-mnist is not in PRIVGRAD_DATA_DIR");
+  ::setenv("PRIVGRAD_DATA_DIR", data.c_str(), 0);
+  const core::StudyPlan study = core::plan_study(
+      core::read_study(kSource / "examples/studies/public-weights.yaml"), {}, house());
+  // Convolutions of 16 x 64 and 32 x 256, dense layers of 32 x 512 and 10 x 32, with their biases.
+  const std::map<std::string, std::size_t> trained{
+      {"scratch", 1040 + 8224 + 16416 + 330},
+      {"last-layer", 330},
+      {"lora-4", 4 * (16 + 64 + 32 + 256 + 32 + 512) + 330},
+      {"all-layers", 26010}};
+  REQUIRE(study.arms.size() == trained.size());
+  for (const core::PlannedArm& arm : study.arms) {
+    CHECK(arm.plan.parameters == trained.at(arm.arm->name));
+    CHECK(arm.plan.epsilon().value <= 1.0);
+    CHECK(arm.plan.noise_multiplier == study.baseline().plan.noise_multiplier);
+    if (arm.arm->name == "scratch") continue;
+    CHECK(arm.plan.setting->weights->begun_anew ==
+          std::vector<std::string>{"layers.8.weight", "layers.8.bias"});
+  }
+}
