@@ -14,9 +14,6 @@
 
 namespace privgrad::core {
 
-/// In the directory of a run that is not over: the name of its private folder, which is no secret.
-inline constexpr const char* kResumeFile = "resume.json";
-
 /// Why a run of this plan cannot leave checkpoints: "" if it can.
 std::string why_no_checkpoints(const Plan& plan, const std::filesystem::path& state);
 

@@ -11,6 +11,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {
@@ -20,7 +21,8 @@ namespace {
 /// could be taken away. A model is handed on when they are gone.
 /// \throws PrivacyError if the model lies beside the sign of such a run.
 void check_is_over(const std::filesystem::path& model) {
-  const std::filesystem::path sign = std::filesystem::absolute(model).parent_path() / "resume.json";
+  const std::filesystem::path sign =
+      std::filesystem::absolute(model).parent_path() / core::kResumeFile;
   if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
   throw PrivacyError(model.string() +
                      ": its run is not over (resume.json): its keys are kept to go on with; "

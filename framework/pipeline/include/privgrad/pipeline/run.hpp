@@ -79,6 +79,9 @@ struct RunResult : Outcome {
 ///   Resumed, ConfigError if it is finished, PrivacyError where it cannot go on as it would have.
 RunResult run(const Plan& plan, const RunOptions& options);
 
+/// In the directory of a run that is not over: the name of its private folder, which is no secret.
+inline constexpr const char* kResumeFile = "resume.json";
+
 /// Looks whether there is a run that can be resumed, before anything is loaded for it. Of one whose
 /// last moment was cut off, takes away the private state that it would have taken away.
 /// \throws ConfigError if the run is finished; IoError if the directory holds no run, or one that left
