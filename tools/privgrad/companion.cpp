@@ -29,6 +29,7 @@ void become_companion(const std::string& name, std::vector<std::string> words,
                       const std::string& remedy) {
   words.insert(words.begin(), path_of(name, remedy));
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execv(pointers.front(), pointers.data());

@@ -12,7 +12,7 @@ std::string OnnxGraph::free_name(const std::string& name, const char* kind) {
 std::string OnnxGraph::add(const std::string& operation, const std::vector<std::string>& inputs,
                            const std::vector<Attribute>& attributes, const std::string& name) {
   onnx::NodeProto& node = *graph_.add_node();
-  const std::string output = free_name(name, "value_");
+  std::string output = free_name(name, "value_");
   node.set_op_type(operation);
   node.set_name(operation + "_" + output);
   for (const std::string& input : inputs) node.add_input(input);
