@@ -32,8 +32,8 @@ core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Data
                           const std::vector<float>& model, std::uint64_t steps) {
   const core::Plan& plan = experiment.plan();
   const auto executor = core::make_executor(1);
-  core::Client client(number, *plan.federated, *plan.manifest->federated, data,
-                      core::RandomKey::from_seed(1), *executor);
+  const core::RunKeys keys = core::RunKeys::constant(core::RandomKey::from_seed(1));
+  core::Client client(number, *plan.federated, *plan.manifest->federated, data, keys, *executor);
   core::Workbench bench = core::make_workbench(plan, *executor);
   auto sent = client.train(model, steps, bench);
   REQUIRE(sent.has_value());

@@ -173,7 +173,7 @@ class Place {
       how.lock = chance.lock;
       core::check_resumable(how);
       const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, house());
-      core::run(core::make_resumed_plan(same, run()), how);
+      core::run(core::make_resumed_plan(same, run(), state()), how);
     });
   }
   End resume() const { return resume(Chance{}); }
