@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -88,6 +89,41 @@ checkpoint: {every_steps: 3}
 
 using Overrides = std::vector<std::string>;
 
+/// Federated runs, of which a checkpoint is made between rounds, with each kind of state that rounds
+/// leave for later ones.
+std::vector<std::pair<std::string, Overrides>> federated_kinds() {
+  const auto rounds = [](const std::string& more, const Overrides& others) {
+    Overrides all{"federated={clients: 3, rounds: 8, " + more + "}",
+                  "sampler={kind: poisson, batch_size: 6}", "checkpoint.every_steps=2",
+                  "evaluate_every=3", "steps=40"};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  };
+  const std::string accidents = "client_drop_rate: 0.3, straggler_rate: 0.3";
+  const std::string some = "participation: {kind: poisson, sample_rate: 0.7}";
+  const std::string server = "aggregation: dp_fed_avg, client_clip_norm: 1, local_iterations: 2";
+  const std::string ali = "local_iterations: {kind: ali_dpfl, form: closed}, estimate_bound: 2";
+  return {
+      {"fed_avg", rounds("local_iterations: 3, " + some + ", " + accidents, {})},
+      {"fed_avg, of a seed", rounds("local_iterations: 3, " + some, {"seed=7"})},
+      {"fed_avg, clip norms that adapt, clients that were drawn",
+       rounds("local_iterations: 2, partition: {kind: dirichlet, alpha: 1, at_least: 10}",
+              {"clipping={kind: adaptive, quantile: 0.5}"})},
+      {"dp_fed_avg, secret participation",
+       rounds(server + ", " + some + ", " + accidents + ", server_optimizer: {kind: momentum}",
+              {})},
+      {"dp_fed_avg, of a seed", rounds(server + ", server_optimizer: adam", {"seed=7"})},
+      {"dp_fed_avg, correlated",
+       rounds(server + ", participation: {kind: shuffle, batch_size: 2}",
+              {"aggregator={kind: tree, momentum: 0.9}", "privacy.adjacency=replace_one",
+               "privacy.accountant=gdp"})},
+      {"ali_dpfl, private estimates", rounds(ali, {"steps=60"})},
+      {"ali_dpfl, private estimates, of a seed", rounds(ali, {"steps=60", "seed=7"})},
+      {"ali_dpfl, from models", rounds(ali + ", estimates: from_models", {"steps=60"})},
+      {"ali_dpfl, exact estimates", rounds(ali + ", estimates: unaccounted", {"steps=60"})},
+      {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
+}
+
 /// Runs with each kind of state that steps leave for later ones.
 const std::vector<std::pair<std::string, Overrides>>& kinds() {
   const std::string tree = "aggregator={kind: tree, momentum: ";
@@ -97,31 +133,38 @@ const std::vector<std::pair<std::string, Overrides>>& kinds() {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  static const std::vector<std::pair<std::string, Overrides>> all{
-      {"central", {}},
-      {"central, of a seed", {"seed=7"}},
-      {"fixed sizes, adam",
-       {"sampler={kind: fixed_size, batch_size: 9}", "privacy.adjacency=replace_one",
-        "optimizer=adam"}},
-      {"a shuffled epoch over checkpoints", shuffled},
-      {"correlated, in whole numbers", with(shuffled, {"aggregator=tree", "optimizer=ftrl"})},
-      {"correlated, in fractions", with(shuffled, {tree + "0.9}"})},
-      {"correlated, of differences",
-       with(shuffled, {"sampler={kind: shuffle, batch_size: 7, fresh: false}",
-                       "aggregator={kind: tree_reduced, momentum: 0.9, gamma: 0.3, smoothness: 1}",
-                       "optimizer=normalized_sgd"})},
-      {"correlated, of a seed", with(shuffled, {tree + "0.9}", "seed=3"})},
-      {"a clip norm that adapts", {"clipping={kind: adaptive, quantile: 0.5}"}},
-      {"noise that adapts",
-       {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
-        "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 4, raise: 0.5, "
-        "loss_bound: 2, check_noise_multiplier: 30}"}},
-      {"an iterate that was drawn", {"output=random_iterate"}},
-      {"an average of the iterates", {"ema_decay=0.9", "output=ema"}},
-      {"features that were fitted", {"data.transforms=[{kind: standardize}]"}},
-      {"discrete noise",
-       {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
-      {"without noise", {"privacy.noise=off"}}};
+  static const std::vector<std::pair<std::string, Overrides>> all = [&] {
+    std::vector<std::pair<std::string, Overrides>> central{
+        {"central", {}},
+        {"central, of a seed", {"seed=7"}},
+        {"fixed sizes, adam",
+         {"sampler={kind: fixed_size, batch_size: 9}", "privacy.adjacency=replace_one",
+          "optimizer=adam"}},
+        {"a shuffled epoch over checkpoints", shuffled},
+        {"correlated, in whole numbers", with(shuffled, {"aggregator=tree", "optimizer=ftrl"})},
+        {"correlated, in fractions", with(shuffled, {tree + "0.9}"})},
+        {"correlated, of differences",
+         with(shuffled,
+              {"sampler={kind: shuffle, batch_size: 7, fresh: false}",
+               "aggregator={kind: tree_reduced, momentum: 0.9, gamma: 0.3, smoothness: 1}",
+               "optimizer=normalized_sgd"})},
+        {"correlated, of a seed", with(shuffled, {tree + "0.9}", "seed=3"})},
+        {"a clip norm that adapts", {"clipping={kind: adaptive, quantile: 0.5}"}},
+        {"noise that adapts",
+         {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+          "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 4, raise: 0.5, "
+          "loss_bound: 2, check_noise_multiplier: 30}"}},
+        {"an iterate that was drawn", {"output=random_iterate"}},
+        {"an average of the iterates", {"ema_decay=0.9", "output=ema"}},
+        {"features that were fitted", {"data.transforms=[{kind: standardize}]"}},
+        {"discrete noise",
+         {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
+        {"without noise", {"privacy.noise=off"}},
+        {"without noise, in an order that was drawn",
+         with(shuffled, {"aggregator=tree", "privacy.noise=off"})}};
+    for (auto& kind : federated_kinds()) central.push_back(std::move(kind));
+    return central;
+  }();
   return all;
 }
 
@@ -180,11 +223,35 @@ class Place {
 
   std::string model() const { return read_file(run() / "model.safetensors"); }
   std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
-  /// All lines but the last, which binds the summary, with the time that the run took.
+  /// Of all ledgers, all lines but the last, which binds the summary, with the time that the run took.
   std::string charges() const {
-    if (!fs::exists(run() / "ledger.jsonl")) return "";
-    const std::string text = read_file(run() / "ledger.jsonl");
-    return text.substr(0, text.rfind('\n', text.size() - 2) + 1);
+    std::string all;
+    for (const fs::path& file : ledgers()) {
+      const std::string text = read_file(file);
+      all +=
+          file.filename().string() + "\n" + text.substr(0, text.rfind('\n', text.size() - 2) + 1);
+    }
+    return all;
+  }
+  std::vector<fs::path> ledgers() const {
+    std::vector<fs::path> files;
+    if (fs::exists(run() / "ledger.jsonl")) files.push_back(run() / "ledger.jsonl");
+    if (!fs::exists(run() / "ledgers")) return files;
+    for (const auto& entry : fs::directory_iterator(run() / "ledgers"))
+      files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  /// Of a federated run: what is said of rounds and clients.
+  std::string rounds() const {
+    if (!fs::exists(run() / "rounds.jsonl")) return "";
+    return read_file(run() / "rounds.jsonl") + read_file(run() / "clients.json");
+  }
+  /// But for the time that it took, and with how many threads.
+  nlohmann::json summary() const {
+    auto json = nlohmann::json::parse(read_file(run() / "summary.json"));
+    for (const char* key : {"seconds", "threads", "run_dir"}) json.erase(key);
+    return json;
   }
   bool is_over() const { return fs::exists(run() / "summary.json"); }
   /// Whether keys or private sums of the run are anywhere.
@@ -256,6 +323,8 @@ void check_equal(const Place& made, const Place& expected) {
   CHECK(made.model() == expected.model());
   CHECK(made.metrics() == expected.metrics());
   CHECK(made.charges() == expected.charges());
+  CHECK(made.rounds() == expected.rounds());
+  CHECK(made.summary() == expected.summary());
 }
 
 std::vector<std::string> problems_of(const Place& place) {
@@ -267,7 +336,11 @@ std::vector<std::string> problems_of(const Place& place) {
 
 TEST_CASE("killed at any operation on a file, a run goes on to the same end",
           "[resume][privacy][long]") {
-  const auto& [name, overrides] = kinds()[GENERATE(0u, 9u)];
+  const std::string wanted =
+      GENERATE("central", "noise that adapts", "fed_avg", "dp_fed_avg, secret participation",
+               "ali_dpfl, private estimates");
+  const auto& [name, overrides] = *std::find_if(
+      kinds().begin(), kinds().end(), [&](const auto& kind) { return kind.first == wanted; });
   INFO(name);
   const Place begun;
   REQUIRE(begun.begin(overrides).code == 0);
