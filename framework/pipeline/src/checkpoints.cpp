@@ -228,6 +228,7 @@ std::string discard_state(const RunOptions& options) {
     return home == place_of(options.directory);
   };
   if (clean_up(options.directory, options.state, name, is_its_own)) return "";
+  ::unlink((options.directory / kResumeFile).c_str());
   return (options.state / ("run-" + name)).string() + " is named by " +
          (options.directory / kResumeFile).string() + ", and is of the run in " + home +
          "; it was left as it is";

@@ -92,8 +92,9 @@ void check_resumable(const RunOptions& options);
 /// Whether the directory holds a run that was cut off, whose private state is still there.
 bool can_be_resumed(const RunOptions& options);
 
-/// Takes away the private state of a run that nobody will go on with, if there is any, and if it is
-/// that of the run in this directory: anybody can write the name of a folder into a directory.
+/// Takes away the private state of a run that nobody will go on with, if there is any, and the
+/// directory's word of it. State of a run in another directory is left: anybody can write the name of
+/// a folder into a directory.
 /// \returns why state that the directory names was left where it is, as a line; "": it was not.
 /// \throws IoError
 std::string discard_state(const RunOptions& options);
