@@ -122,6 +122,28 @@ TEST_CASE("with another key of the round, clients and server draw other noise",
   CHECK(other.model() != expected.model());
 }
 
+TEST_CASE("a checkpoint of a run for release says nothing of who took part",
+          "[resume][federated][privacy]") {
+  // Its guarantee rests on that; where research shows it, the checkpoint has it.
+  const auto checkpoint_of = [](const std::string& name) {
+    const Place place;
+    begin_and_kill(place, kind(name), 45);
+    const CheckpointBytes last = checkpoints_of(place).back();
+    REQUIRE(last.number > 2);  // behind a round
+    return last.text;
+  };
+  const std::string steps = "steps of clients";
+  CHECK_THAT(checkpoint_of("dp_fed_avg, secret participation"), ContainsSubstring(steps));
+  const std::string released = checkpoint_of("dp_fed_avg, for release");
+  CHECK(released.find(steps) == released.npos);
+  // Behind "rounds": how many, the most local steps, and nothing of clients and bytes.
+  std::array<std::uint64_t, 6> totals{};
+  std::memcpy(totals.data(), released.data() + released.find("rounds") + 6, sizeof totals);
+  CHECK(totals[0] > 0);
+  CHECK(totals[1] == 2);
+  CHECK(std::all_of(totals.begin() + 2, totals.end(), [](std::uint64_t n) { return n == 0; }));
+}
+
 TEST_CASE("what was shown of a round is made again to the last bit, or nothing is shown",
           "[resume][federated][privacy]") {
   const Place begun;

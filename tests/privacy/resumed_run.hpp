@@ -71,6 +71,7 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
       {"dp_fed_avg, secret participation",
        rounds(server + ", " + some + ", " + accidents + ", server_optimizer: {kind: momentum}",
               {})},
+      {"dp_fed_avg, for release", rounds(server + ", " + some, {"mode=release", "data.size=60"})},
       {"dp_fed_avg, of a seed", rounds(server + ", server_optimizer: adam", {"seed=7"})},
       {"dp_fed_avg, correlated",
        rounds(server + ", participation: {kind: shuffle, batch_size: 2}",

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -68,19 +67,15 @@ bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
          RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
 }
 
-/// Takes away the folder that a directory names, and the name.
-/// \param is_its_own  whether it is that of the run in the directory, which may have been written by
-///   anybody. A folder without checkpoints has nothing that one could go on with.
-/// \returns whether that was done.
-bool clean_up(const fs::path& directory, const fs::path& state, const std::string& name,
-              const std::function<bool(const CheckpointFolder&)>& is_its_own) {
+/// Takes away what is left of a run whose summary is written: the folder that the directory names, if
+/// it is the run's own, and the name. A folder without checkpoints has nothing to go on with.
+void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
   if (CheckpointFolder::is_there(state, name)) {
     CheckpointFolder folder = CheckpointFolder::open(state, name);
-    if (folder.has_checkpoints() && !is_its_own(folder)) return false;
+    if (folder.has_checkpoints() && !is_of_finished(folder, directory)) return;
     folder.erase();
   }
   ::unlink((directory / kResumeFile).c_str());
-  return true;
 }
 
 }  // namespace
@@ -167,11 +162,11 @@ Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   write_atomically(options.directory / kResumeFile, Json{{"state", name}}.dump() + "\n");
   try {
     Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
+    made.settle_in(options.directory);
     if (!plan.manifest->seed) {
       const auto key = plan.setting->plan_key->secret_bytes();
       made.folder_.keep(kPlanKey, {reinterpret_cast<const char*>(key.data()), key.size()});
     }
-    made.settle_in(options.directory);
     return made;
   } catch (const IoError&) {
     ::unlink((options.directory / kResumeFile).c_str());
@@ -187,10 +182,7 @@ std::string name_to_resume(const RunOptions& options) {
   const RecordDirectory directory(where);
   const std::string name = folder_name(directory);
   if (directory.has("summary.json")) {
-    if (!name.empty()) {
-      clean_up(where, options.state, name,
-               [&](const CheckpointFolder& folder) { return is_of_finished(folder, where); });
-    }
+    if (!name.empty()) clean_up(where, options.state, name);
     throw ConfigError(where.string() + ": the run is finished; there is nothing to resume");
   }
   if (name.empty()) {
@@ -222,13 +214,14 @@ std::string discard_state(const RunOptions& options) {
     return "";  // it names no folder
   }
   if (name.empty()) return "";
-  std::string home;
-  const auto is_its_own = [&](const CheckpointFolder& folder) {
-    home = folder.kept(kHome).value_or("a place that it does not name");
-    return home == place_of(options.directory);
-  };
-  if (clean_up(options.directory, options.state, name, is_its_own)) return "";
+  const std::string here = place_of(options.directory);
+  std::string home = here;
+  if (CheckpointFolder::is_there(options.state, name)) {
+    home = CheckpointFolder::kept(options.state, name, kHome).value_or("a place not named there");
+    if (home == here) CheckpointFolder::open(options.state, name).erase();
+  }
   ::unlink((options.directory / kResumeFile).c_str());
+  if (home == here) return "";
   return (options.state / ("run-" + name)).string() + " is named by " +
          (options.directory / kResumeFile).string() + ", and is of the run in " + home +
          "; it was left as it is";

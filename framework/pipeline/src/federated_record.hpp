@@ -33,6 +33,10 @@ struct RoundTotals {
   std::uint64_t dropped = 0, stragglers = 0, bytes_down = 0, bytes_up = 0;
 
   void add(const Round& round);
+  /// What says nothing of who took part.
+  RoundTotals without_participation() const {
+    return {.rounds = rounds, .most_iterations = most_iterations};
+  }
   void save(StateWriter& out) const;
   static RoundTotals restored(StateReader& in);
 };

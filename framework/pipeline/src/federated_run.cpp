@@ -108,7 +108,7 @@ class FederatedRun final : ResumableRun {
   /// Between two rounds.
   void save_parts(StateWriter& out) override {
     rounds_file_->position().save(out);
-    totals_.save(out);
+    (shows_participation() ? totals_ : totals_.without_participation()).save(out);
     out.word(is_short_ ? 1 : 0);
     out.word(first_local_step_);
     out.word(last_iterations_);
@@ -116,8 +116,31 @@ class FederatedRun final : ResumableRun {
     out.array(model_);
     estimator_.save(out);
     rule_.save(out);
-    for (const auto& client : clients_) client->save(out);
-    if (server_) server_->save(out, Trainer::Between::steps);
+    if (federated_.at_server) {
+      save_server(out);
+    } else {
+      for (const auto& client : clients_) client->save(out);
+    }
+  }
+
+  /// Where participation is secret and nothing shows it, a checkpoint has nothing that says who took
+  /// part: a client begins each round anew, and the rounds together have no more local steps than
+  /// each of them may make.
+  void save_server(StateWriter& out) const {
+    server_->save(out, Trainer::Between::steps);
+    if (!shows_participation()) return;
+    out.begin("steps of clients");
+    std::vector<std::uint64_t> steps;
+    for (const auto& client : clients_) steps.push_back(client->steps_done());
+    out.array(steps);
+  }
+
+  void restore_server(StateReader& in) {
+    server_->restore(in, Trainer::Between::steps);
+    if (!shows_participation()) return;
+    in.begin("steps of clients");
+    const auto steps = in.array<std::uint64_t>(clients_.size());
+    for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i]->restore_steps_done(steps[i]);
   }
 
   void restore_parts(StateReader& in) override {
@@ -131,8 +154,8 @@ class FederatedRun final : ResumableRun {
     estimator_.restore(in);
     rule_.restore(in, wish_.local_iterations.component->full_name());
     make_clients();
+    if (federated_.at_server) return restore_server(in);
     for (const auto& client : clients_) client->restore(in);
-    if (server_) server_->restore(in, Trainer::Between::steps);
   }
 
   std::uint64_t receipts_to_take_up() const override {

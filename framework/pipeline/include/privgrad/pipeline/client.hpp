@@ -62,11 +62,14 @@ class Client {
   /// Of a client that was restored: Trainer::receipts_to_take_up().
   std::uint64_t receipts_to_take_up() const noexcept { return trainer_.receipts_to_take_up(); }
 
-  /// All that is kept about a client between rounds. Private.
+  /// All that is kept about a client of fed_avg between rounds. Private.
   void save(StateWriter& out) const;
   /// Of a client that has made no round.
   /// \throws IoError; PluginError as open_ledger().
   void restore(StateReader& in);
+  /// Of a client of dp_fed_avg that has made no round, and keeps nothing else between them: how many
+  /// steps it had made.
+  void restore_steps_done(std::uint64_t steps) { steps_done_ = steps; }
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
