@@ -275,10 +275,9 @@ void CheckpointFolder::erase() {
     names.push_back(entry.path().filename().string());
   if (failure) throw IoError(path_.string() + ": cannot be read: " + failure.message());
   // Keys first.
-  std::stable_partition(names.begin(), names.end(),
-                        [](const std::string& name) {
-                          return name.starts_with("checkpoint-") || name == "plan-key";
-                        });
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("checkpoint-") || name == "plan-key";
+  });
   for (const std::string& name : names) {
     if (::unlink((path_ / name).c_str()) != 0) fail_with_errno(path_ / name, "removed");
   }
