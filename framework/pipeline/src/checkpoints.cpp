@@ -180,7 +180,7 @@ namespace {
 std::string name_to_resume(const RunOptions& options) {
   const fs::path& where = options.directory;
   const RecordDirectory directory(where);
-  const std::string name = folder_name(directory);
+  std::string name = folder_name(directory);
   if (directory.has("summary.json")) {
     if (!name.empty()) clean_up(where, options.state, name);
     throw ConfigError(where.string() + ": the run is finished; there is nothing to resume");

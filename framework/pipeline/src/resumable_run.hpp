@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,11 +25,11 @@ class ResumableRun {
  public:
   ResumableRun(const ResumableRun&) = delete;
   ResumableRun& operator=(const ResumableRun&) = delete;
+  virtual ~ResumableRun() = default;
 
  protected:
   /// \param plan, options  outlive this.
   ResumableRun(const Plan& plan, const RunOptions& options);
-  ~ResumableRun() = default;
 
   // ---- what a kind of run does itself
 
