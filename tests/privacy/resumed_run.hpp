@@ -48,8 +48,8 @@ checkpoint: {every_steps: 3}
 
 using Overrides = std::vector<std::string>;
 
-/// Federated runs, of which a checkpoint is made between rounds, with each kind of state that rounds
-/// leave for later ones.
+/// Federated runs, of which a checkpoint is made between rounds, with each kind of state that
+/// rounds leave for later ones.
 inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
   const auto rounds = [](const std::string& more, const Overrides& others) {
     Overrides all{"federated={clients: 3, rounds: 8, " + more + "}",
@@ -79,7 +79,10 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
                "privacy.accountant=gdp"})},
       {"ali_dpfl, private estimates", rounds(ali, {"steps=60"})},
       {"ali_dpfl, private estimates, of a seed", rounds(ali, {"steps=60", "seed=7"})},
-      {"ali_dpfl, from models", rounds(ali + ", estimates: from_models", {"steps=60"})},
+      {"ali_dpfl, from models",
+       rounds(
+           "local_iterations: {kind: ali_dpfl, form: search, memory: 0.9}, estimates: from_models",
+           {"steps=60", "seed=3"})},
       {"ali_dpfl, exact estimates", rounds(ali + ", estimates: unaccounted", {"steps=60"})},
       {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
 }
@@ -189,7 +192,7 @@ class Place {
 
   std::string model() const { return read_file(run() / "model.safetensors"); }
   std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
-  /// Of all ledgers, all lines but the last, which binds the summary, with the time that the run took.
+  /// Of all ledgers, all lines but the last, which binds the summary, with the time of the run.
   std::string charges() const {
     std::string all;
     for (const fs::path& file : ledgers()) {
