@@ -177,12 +177,15 @@ TEST_CASE("killed and continued, a study ends in the same bytes and repeats no r
 }
 
 TEST_CASE("a run that a study lost half-way goes on where it was", "[ablate][resume]") {
+  const std::string more =
+      GENERATE("", "federated: {clients: 3, rounds: 300, local_iterations: 5}\n");
+  INFO(more);
   Workplace work;
   std::string manifest = Cli::kManifest;
   const std::string steps = "steps: 12\n";
   REQUIRE(manifest.find(steps) != manifest.npos);
   manifest.replace(manifest.find(steps), steps.size(),
-                   "steps: 1500\ncheckpoint: {every_steps: 1}\n");
+                   "steps: 1500\ncheckpoint: {every_steps: 1}\n" + more);
   write_file(work.dir() / "small.yaml", manifest);
   write_file(work.dir() / "s.yaml",
              "study: 1\nbase: small.yaml\naxes: {optimizer: [sgd, momentum]}\nseeds: 1\n"
@@ -221,6 +224,39 @@ TEST_CASE("a run that a study lost half-way goes on where it was", "[ablate][res
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
   CHECK(fs::last_write_time(run / "manifest.yaml") != begun);
   CHECK(work.csv("s") == work.csv("whole"));
+}
+
+TEST_CASE("a study leaves the private state of runs that are not its own", "[ablate][resume]") {
+  Workplace work;
+  REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
+  // A run of the user's, cut off.
+  std::string manifest = Cli::kManifest;
+  manifest.replace(manifest.find("steps: 12\n"), 10,
+                   "steps: 100000\ncheckpoint: {every_steps: 1}\n");
+  write_file(work.dir() / "mine.yaml", manifest);
+  const fs::path mine = work.out("mine");
+  {
+    Process process(work.prepare({"run", "mine.yaml", "--out", "mine", "--quiet"}));
+    REQUIRE(Process::wait_for([&] {
+      std::error_code missing;
+      return fs::file_size(mine / "ledger.jsonl", missing) > 2000 && !missing;
+    }));
+    process.send(SIGKILL);
+    process.finish();
+  }
+  // The study's directory is from somebody who knows its name.
+  const fs::path run = work.out("s") / "runs/exponential+momentum/seed-3";
+  REQUIRE(fs::remove(run / "summary.json"));
+  fs::copy_file(mine / "resume.json", run / "resume.json");
+  const Outcome refused = work.ablate({"--out", "s", "--quiet"});
+  INFO(refused.err);
+  CHECK(refused.exit_code == 1);
+  CHECK_THAT(refused.err, ContainsSubstring("is of the run in " + fs::canonical(mine).string()));
+  // The study makes the run anew, and the user's can go on.
+  CHECK(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
+  const Outcome ended = work({"run", "--resume", "mine", "--finish", "--quiet"});
+  INFO(ended.err);
+  CHECK(ended.exit_code == 0);
 }
 
 TEST_CASE("a finished study is printed again and nothing is run", "[ablate]") {

@@ -2,6 +2,7 @@
 // run has, with an accountant that is not asked (noise is off), so that values are exact.
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "privgrad/pipeline/client.hpp"
@@ -32,8 +33,8 @@ core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Data
                           const std::vector<float>& model, std::uint64_t steps) {
   const core::Plan& plan = experiment.plan();
   const auto executor = core::make_executor(1);
-  core::Client client(number, *plan.federated, *plan.manifest->federated, data,
-                      core::RandomKey::from_seed(1), *executor);
+  const core::RunKeys keys = core::RunKeys::constant(core::RandomKey::from_seed(1));
+  core::Client client(number, *plan.federated, *plan.manifest->federated, data, keys, *executor);
   core::Workbench bench = core::make_workbench(plan, *executor);
   auto sent = client.train(model, steps, bench);
   REQUIRE(sent.has_value());
@@ -289,14 +290,41 @@ TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in ear
   const auto executor = core::make_executor(1);
   core::Workbench bench = core::make_workbench(plan, *executor);
   const auto third_round = [&](bool took_part_in_first) {
-    core::Client client(2, *plan.federated, *plan.manifest->federated, data,
-                        core::RandomKey::from_seed(1), *executor);
+    const core::RunKeys keys = core::RunKeys::constant(core::RandomKey::from_seed(1));
+    core::Client client(2, *plan.federated, *plan.manifest->federated, data, keys, *executor);
     if (took_part_in_first) REQUIRE(client.train(model, 3, bench).has_value());
     client.begin_at(6);
     return client.train(model, 3, bench).value().model;
   };
   CHECK(third_round(true) == third_round(false));
   CHECK(third_round(false) != model);
+}
+
+TEST_CASE("the estimate of a round is drawn with the key of that round",
+          "[federated][resume][privacy]") {
+  // Steps so short that the model stays where it was: what is left of an estimate is its noise.
+  Experiment experiment(
+      kBase, {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
+              "schedules.noise_multiplier=1", "schedules.learning_rate=1e-30",
+              "federated.estimate_noise=1", "federated.estimate_bound=1"});
+  const Dataset data = training_data(experiment);
+  const std::vector<float> model = start_of(experiment);
+  const core::Plan& plan = experiment.plan();
+  const auto executor = core::make_executor(1);
+  core::Workbench bench = core::make_workbench(plan, *executor);
+  const auto estimates_with = [&](const core::RunKeys& keys) {
+    const TempDir dir;
+    core::Client client(1, *plan.federated, *plan.manifest->federated, data, keys, *executor);
+    client.open_ledger(dir.path() / "ledger.jsonl", nlohmann::json::object());
+    return client.train(model, 1, bench).value().loss_changes.value();
+  };
+  core::RunKeys keys = core::RunKeys::chain(core::RandomKey::from_seed(1), "a run");
+  const auto first = estimates_with(keys), again = estimates_with(keys);
+  keys.next("what was shown");
+  const auto next = estimates_with(keys);
+  CHECK(first == again);
+  CHECK(std::abs(first[0] - next[0]) > 1e-6);
+  CHECK(std::abs(first[1] - next[1]) > 1e-6);
 }
 
 TEST_CASE("fed_prox pulls back to the model that the round began with", "[federated]") {

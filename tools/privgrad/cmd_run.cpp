@@ -149,7 +149,7 @@ int do_resume(const Arguments& arguments) {
       load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
   const core::Manifest manifest =
       core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
-  const core::Plan plan = core::make_resumed_plan(manifest, options.directory);
+  const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
   options.lock = lock_text({&manifest});
   std::signal(SIGPIPE, SIG_IGN);
   return show(plan, train(plan, std::move(options), arguments.has("quiet")), arguments);

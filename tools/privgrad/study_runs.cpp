@@ -51,6 +51,12 @@ core::RunOptions place_of(const core::StudyPlan& plan, const core::StudyDirector
           .on_progress = {}};
 }
 
+/// A study's directory may have come from somebody else.
+void discard(const core::RunOptions& place) {
+  const std::string left = core::discard_state(place);
+  if (!left.empty()) complain("note", left);
+}
+
 /// A run that was cut off goes on where it was; any other begins in an empty directory.
 ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                    const Open& run, const Arguments& arguments) {
@@ -61,7 +67,7 @@ ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& dire
     add_plugin_folders(call, arguments);
     return call;
   }
-  core::discard_state(place);
+  discard(place);
   directory.clear(arm, run.seed);
   ChildCall call{{"run", directory.arm_manifest(arm).string(), "--set",
                   "seed=" + std::to_string(run.seed), "--out",
@@ -114,7 +120,7 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
             if (!record) failed.push_back(run_name(plan, open[i]) + ": " + reason(end));
             // What cannot go on begins anew when the study is called again: its noise is of a seed.
             if (!record && !end.by_signal && !signals.flag())
-              core::discard_state(place_of(plan, directory, open[i]));
+              discard(place_of(plan, directory, open[i]));
             progress.ended(run_name(plan, open[i]),
                            record ? outcome_text(plan, *record) : "FAILED, " + reason(end),
                            seconds[open[i].arm]);

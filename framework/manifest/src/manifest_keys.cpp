@@ -452,7 +452,8 @@ const Section& checkpoint_section() {
       "time, or off. By default every 60 seconds, where there is such a folder and the run can be "
       "resumed.",
       {
-          param::integer("every_steps", "Steps between two checkpoints.")
+          param::integer("every_steps",
+                         "Steps between two checkpoints; of a federated run, rounds.")
               .in_unit("steps")
               .at_least(1)
               .at_most(1e9)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -49,13 +51,65 @@ std::string folder_name(const RecordDirectory& directory) {
   return json.at("state");
 }
 
-/// Takes away what is left of a run whose summary is written.
+constexpr const char* kPlanKey = "plan-key";
+constexpr const char* kHome = "home";
+
+/// Where a directory is; "" if it is not there.
+std::string place_of(const fs::path& directory) {
+  std::error_code failure;
+  return fs::canonical(directory, failure).string();
+}
+
+/// Whether a folder is that of the finished run in a directory, which alone has its summary.
+bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
+  const auto settled = folder.settled_summary();
+  return settled &&
+         RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
+}
+
+/// Takes away what is left of a run whose summary is written: the folder that the directory names, if
+/// it is the run's own, and the name. A folder without checkpoints has nothing to go on with.
 void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
-  if (CheckpointFolder::is_there(state, name)) CheckpointFolder::open(state, name).erase();
+  if (CheckpointFolder::is_there(state, name)) {
+    CheckpointFolder folder = CheckpointFolder::open(state, name);
+    if (folder.has_checkpoints() && !is_of_finished(folder, directory)) return;
+    folder.erase();
+  }
   ::unlink((directory / kResumeFile).c_str());
 }
 
 }  // namespace
+
+std::string hash_of_shown(std::span<const float> parameters, std::string_view more) {
+  Sha256 hash;
+  hash.add(more);
+  hash.add(
+      std::span(reinterpret_cast<const std::uint8_t*>(parameters.data()), parameters.size_bytes()));
+  return hash.hex();
+}
+
+std::string hash_of_shards(const FederatedPlan& federated) {
+  Sha256 hash;
+  for (const ClientPlan& client : federated.clients) {
+    const std::uint64_t size = client.rows.size();
+    hash.add(std::span(reinterpret_cast<const std::uint8_t*>(&size), sizeof size));
+    hash.add(std::span(reinterpret_cast<const std::uint8_t*>(client.rows.data()),
+                       client.rows.size() * sizeof(std::uint32_t)));
+  }
+  return hash.hex();
+}
+
+RandomKey kept_plan_key(const fs::path& directory, const fs::path& state) {
+  const std::string name = folder_name(RecordDirectory(directory));
+  const std::string bytes = CheckpointFolder::kept(state, name, kPlanKey).value_or("");
+  std::array<std::uint8_t, 32> key{};
+  if (bytes.size() != key.size()) {
+    throw IoError((state / ("run-" + name) / kPlanKey).string() +
+                  ": is not the key of 32 bytes that the run's plan was drawn with");
+  }
+  std::memcpy(key.data(), bytes.data(), key.size());
+  return RandomKey::from_secret_bytes(key);
+}
 
 std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
   if (state.empty()) {
@@ -63,7 +117,8 @@ std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
            "given)";
   }
   const Manifest& manifest = *plan.manifest;
-  if (plan.federated) return "a federated run cannot be resumed";
+  // The optimizers of clients begin anew with every round, and keep nothing between them.
+  if (plan.federated && !plan.federated->at_server) return "";
   const Components made = make_components(manifest, plan.setting->groups);
   const auto refuse = [](const std::string& who) {
     return who + " has no way to save its state (it is not Checkpointable)";
@@ -97,6 +152,7 @@ std::string Checkpoints::bound_to(const Plan& plan, const std::string& lock,
                                   const std::optional<std::string>& data) {
   std::string text;
   for (const Bound& part : bound_parts(plan, lock)) text += part.hash + "\n";
+  if (plan.federated) text += hash_of_shards(*plan.federated) + "\n";
   return text + "cpu\n" + data.value_or("no data");
 }
 
@@ -105,7 +161,13 @@ Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   // Whoever finds a folder of keys finds the run that it belongs to.
   write_atomically(options.directory / kResumeFile, Json{{"state", name}}.dump() + "\n");
   try {
-    return {CheckpointFolder::make(options.state, name), plan.manifest->checkpoint};
+    Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
+    made.settle_in(options.directory);
+    if (!plan.manifest->seed) {
+      const auto key = plan.setting->plan_key->secret_bytes();
+      made.folder_.keep(kPlanKey, {reinterpret_cast<const char*>(key.data()), key.size()});
+    }
+    return made;
   } catch (const IoError&) {
     ::unlink((options.directory / kResumeFile).c_str());
     throw;
@@ -118,7 +180,7 @@ namespace {
 std::string name_to_resume(const RunOptions& options) {
   const fs::path& where = options.directory;
   const RecordDirectory directory(where);
-  const std::string name = folder_name(directory);
+  std::string name = folder_name(directory);
   if (directory.has("summary.json")) {
     if (!name.empty()) clean_up(where, options.state, name);
     throw ConfigError(where.string() + ": the run is finished; there is nothing to resume");
@@ -144,14 +206,25 @@ bool can_be_resumed(const RunOptions& options) {
   }
 }
 
-void discard_state(const RunOptions& options) {
+std::string discard_state(const RunOptions& options) {
   std::string name;
   try {
     name = folder_name(RecordDirectory(options.directory));
   } catch (const IoError&) {
-    return;  // it names no folder
+    return "";  // it names no folder
   }
-  if (!name.empty()) clean_up(options.directory, options.state, name);
+  if (name.empty()) return "";
+  const std::string here = place_of(options.directory);
+  std::string home = here;
+  if (CheckpointFolder::is_there(options.state, name)) {
+    home = CheckpointFolder::kept(options.state, name, kHome).value_or("a place not named there");
+    if (home == here) CheckpointFolder::open(options.state, name).erase();
+  }
+  ::unlink((options.directory / kResumeFile).c_str());
+  if (home == here) return "";
+  return (options.state / ("run-" + name)).string() + " is named by " +
+         (options.directory / kResumeFile).string() + ", and is of the run in " + home +
+         "; it was left as it is";
 }
 
 Checkpoints Checkpoints::take_up(const Plan& plan, const RunOptions& options) {
@@ -174,6 +247,11 @@ std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
                        " is not what the run began with; it can only go on as it began");
   }
   return in.bytes();
+}
+
+void Checkpoints::settle_in(const fs::path& directory) {
+  const std::string place = place_of(directory);
+  if (folder_.kept(kHome) != place) folder_.keep(kHome, place);
 }
 
 bool Checkpoints::is_due(std::uint64_t steps_done) const {

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
@@ -24,6 +26,16 @@ bool steps_are_repeatable(const Plan& plan);
 /// The hash of the examples that are trained on, where a transform does not promise the bits that it
 /// makes of a row; else "". To be compared, in private, with those of a run that goes on.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
+
+/// The hash of who has which examples: private, and to be compared as the one above.
+std::string hash_of_shards(const FederatedPlan& federated);
+
+/// What the plan of a run that goes on was drawn with.
+/// \throws IoError if the run's private folder is not there, or does not hold it.
+RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
+
+/// The hash of parameters, and of what is shown with them.
+std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
 /// The checkpoints of one run: when they are made, where they lie, and what was shown.
 class Checkpoints {
@@ -43,7 +55,7 @@ class Checkpoints {
   /// \throws PrivacyError naming what differs.
   std::string content(const Plan& plan, const RunOptions& options);
 
-  /// Whether one is to be made behind this step.
+  /// Whether one is to be made behind this step; of a federated run, behind this round.
   bool is_due(std::uint64_t steps_done) const;
   /// \param body  what content() is to return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
@@ -60,6 +72,9 @@ class Checkpoints {
   bool is_behind() const { return shown_ < folder_.bindings(); }
 
   std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
+
+  /// Says that the run is now in this directory, once it goes on there.
+  void settle_in(const std::filesystem::path& directory);
 
   /// The run is over: keys and private state are taken away, and then the run directory's word of
   /// them.

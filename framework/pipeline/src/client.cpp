@@ -34,19 +34,21 @@ void WorkbenchPool::with(const std::function<void(Workbench&)>& action) {
 }
 
 Client::Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
-               const Dataset& data, const RandomKey& run_key, Executor& executor)
-    : federated_(federated),
+               const Dataset& data, const RunKeys& keys, Executor& executor)
+    : number_(number),
+      keys_(keys),
+      federated_(federated),
       wish_(wish),
       client_(federated.clients[number]),
       plan_(*client_.plan),
       data_(data),
       executor_(executor),
-      trainer_(plan_, data, client_.rows, key_of(number, run_key), executor) {
+      trainer_(plan_, data, client_.rows, key_of(number, keys.lasting()), executor) {
   if (!federated.estimates || wish.estimates == EstimateMode::from_models) return;
   estimate_sampler_ =
       start_estimate_sampler(*plan_.manifest, plan_.dataset_size, federated.estimate_batch_size);
   estimate_divisor_ = estimate_sampler_->expected_batch_size(0);
-  const RandomKey key = key_of(number, run_key);
+  const RandomKey key = key_of(number, keys.lasting());
   estimate_noise_ = std::make_unique<IndependentNoise>(federated.estimate_noise);
   estimate_mechanism_.emplace(*estimate_noise_, key.derive("estimates"), executor);
   estimate_random_ = make_random_source(key.derive("estimates/sampler"));
@@ -58,7 +60,44 @@ RandomKey Client::key_of(std::size_t number, const RandomKey& run_key) {
 
 void Client::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
   trainer_.open_ledger(file, facts);
-  if (estimate_sampler_ != nullptr && !plan_.beside.empty()) watch_estimates();
+  if (has_paid_estimates()) watch_estimates();
+}
+
+void Client::save(StateWriter& out) const {
+  out.begin("client");
+  out.word(next_step_);
+  out.word(steps_done_);
+  out.word(estimates_made_);
+  trainer_.save(out, Trainer::Between::rounds);
+  if (estimate_mechanism_) estimate_mechanism_->save(out);
+  if (estimate_watch_) estimate_watch_->save(out);
+}
+
+void Client::restore(StateReader& in) {
+  in.begin("client");
+  next_step_ = in.word();
+  steps_done_ = in.word();
+  estimates_made_ = in.word();
+  trainer_.restore(in, Trainer::Between::rounds);
+  if (estimate_mechanism_) estimate_mechanism_->restore(in);
+  if (!has_paid_estimates()) return;
+  watch_estimates();
+  estimate_watch_->restore(in);
+}
+
+/// As Trainer::use_key_of_step(), for all steps of a round, and for its estimate.
+void Client::use_key_of_round() {
+  if (!keys_.ratchets()) return;
+  const RandomKey key = key_of(number_, keys_.of_step());
+  trainer_.use_key_of_step(key);
+  if (!estimate_mechanism_) return;
+  estimate_mechanism_->use_key(key.derive("estimates"));
+  if (rest_on_secret_draws(plan_.beside))
+    estimate_random_ = make_random_source(key.derive("estimates/sampler"));
+}
+
+bool Client::has_paid_estimates() const {
+  return estimate_sampler_ != nullptr && !plan_.beside.empty();
 }
 
 /// The sampler of the estimates is an instance of its own, so it is asked what it costs as that of
@@ -85,6 +124,7 @@ void Client::begin_at(std::uint64_t step) {
 
 std::optional<ClientRound> Client::train(std::span<const float> received, std::uint64_t steps,
                                          Workbench& bench) {
+  use_key_of_round();
   if (!trainer_.pay_for(next_step_, steps)) return std::nullopt;
   bench.load({received.begin(), received.end()});
   trainer_.begin_round(received);

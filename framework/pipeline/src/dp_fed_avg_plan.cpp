@@ -81,7 +81,7 @@ Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setti
                           .steps = wish.rounds,
                           .clip_norm = wish.client_clip_norm,
                           .learning_rate = wish.server_learning_rate,
-                          .key = server_key(run_key(manifest))});
+                          .key = server_key(*setting->plan_key)});
   refuse_differences(manifest, plan);
   federated.participation_is_secret = is_amplified(plan);
   plan.unit = PrivacyUnit::client;

@@ -2,55 +2,34 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
-#include "account_plan.hpp"
 #include "client_program.hpp"
+#include "federated_record.hpp"
 #include "privgrad/pipeline/client.hpp"
-#include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "run_output.hpp"
+#include "resumable_run.hpp"
 
 namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
 
-/// Values of four bytes, and a number of steps with the model.
-std::uint64_t bytes_of_model(std::size_t parameters) { return 4 * parameters; }
-constexpr std::uint64_t kBytesOfSteps = 8;
-/// Two numbers in double precision.
-constexpr std::uint64_t kBytesOfEstimates = 16;
-
-/// What happened in a round, as its line in rounds.jsonl says.
-struct Round {
-  std::uint64_t number = 0;
-  std::uint64_t local_iterations = 0;
-  std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  std::uint64_t bytes_down = 0, bytes_up = 0;
-  LossEstimates estimates;
-};
-
-class FederatedRun {
+class FederatedRun final : ResumableRun {
  public:
   FederatedRun(const Plan& plan, const RunOptions& options)
-      : plan_(plan),
-        manifest_(*plan.manifest),
+      : ResumableRun(plan, options),
         federated_(*plan.federated),
         wish_(*manifest_.federated),
-        options_(options),
-        output_(plan, options),
-        executor_(make_executor(options.threads)),
-        key_(run_key(manifest_)),
         pool_(plan, *executor_),
         chooser_(start_local_iterations(wish_)),
+        rule_(chooser_.rule),
         estimator_(wish_.estimates, plan.parameters) {
     if (!federated_.at_server) participation_ = start_participation(manifest_);
     if (chooser_.rule != nullptr)
@@ -58,31 +37,142 @@ class FederatedRun {
   }
 
   RunResult run() {
-    // A run that fails keeps its reservation: what each client has spent is in a ledger of its own.
-    if (manifest_.account) reservation_.emplace(plan_, options_.directory);
-    const DataCommitment data = read_committed_data(plan_, options_, data_);
-    bench_ = make_workbench(plan_, *executor_);
-    model_ = initial_parameters(plan_, key_);
-    bench_.load(model_);
-    for (std::size_t i = 0; i < federated_.clients.size(); ++i) {
-      clients_.push_back(
-          std::make_unique<Client>(i, federated_, wish_, data_.train, key_, *executor_));
+    if (options_.resume) {
+      take_up();
+    } else {
+      // A run that fails keeps its reservation: what each client has spent is in a ledger of its own.
+      if (manifest_.account) reservation_.emplace(plan_, options_.directory);
+      begin();
     }
-    if (federated_.at_server) start_server();
-    output_.open(data);
-    rounds_file_.emplace(options_.directory / "rounds.jsonl");
-    write_clients();
-    open_ledgers();
-    const auto begin = std::chrono::steady_clock::now();
-    train();
-    result_.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    close();
-    if (reservation_) reservation_->settle({}, std::string(to_text(result_.status)));
+    train_and_report();
+    if (reservation_ && !result_.can_be_resumed)
+      reservation_->settle({}, std::string(to_text(result_.status)));
+    erase_checkpoints();
     return std::move(result_);
   }
 
  private:
+  // ---- where it begins, or goes on
+
+  void make_parts() override {
+    model_ = initial_parameters(plan_, keys_->lasting());
+    make_clients();
+  }
+
+  void make_clients() {
+    bench_ = make_workbench(plan_, *executor_);
+    bench_.load(model_);
+    for (std::size_t i = 0; i < federated_.clients.size(); ++i) {
+      clients_.push_back(
+          std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
+    }
+    if (federated_.at_server) start_server();
+  }
+
+  void open_records() override {
+    rounds_file_.emplace(options_.directory / "rounds.jsonl");
+    write_clients();
+    if (manifest_.noise_off) return;
+    if (!federated_.at_server) make_directories(options_.directory / "ledgers");
+    open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
+      owner.open_ledger(options_.directory / name, facts);
+    });
+  }
+
+  void reopen_records(bool may_repeat) override {
+    if (measured_at_ == totals_.rounds) output_.measure_again(data_, bench_, *executor_);
+    if (manifest_.noise_off) return;
+    open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
+      owner.reopen_ledger(options_.directory / name, facts, may_repeat);
+    });
+  }
+
+  /// \param open  is given each client, or the server, and the name and facts of its ledger.
+  template <class Open>
+  void open_ledgers(const Open& open) {
+    Json facts = facts_for_ledger();
+    std::vector<std::pair<std::string, std::string>> opened;
+    if (federated_.at_server) {
+      open(*server_, "ledger.jsonl", facts);
+      opened.emplace_back("ledger.jsonl", server_->ledger()->first_hash());
+    } else {
+      for (std::size_t i = 0; i < clients_.size(); ++i) {
+        facts.update(ledger_facts(plan_, i));
+        open(*clients_[i], ledger_name(i), facts);
+        opened.emplace_back(ledger_name(i), clients_[i]->ledger()->first_hash());
+      }
+    }
+    output_.ledgers_are_open(opened);
+  }
+
+  /// Between two rounds.
+  void save_parts(StateWriter& out) override {
+    rounds_file_->position().save(out);
+    (shows_participation() ? totals_ : totals_.without_participation()).save(out);
+    out.word(is_short_ ? 1 : 0);
+    out.word(first_local_step_);
+    out.word(last_iterations_);
+    estimates_.save(out);
+    out.array(model_);
+    estimator_.save(out);
+    rule_.save(out);
+    if (federated_.at_server) {
+      save_server(out);
+    } else {
+      for (const auto& client : clients_) client->save(out);
+    }
+  }
+
+  /// Where participation is secret and nothing shows it, a checkpoint has nothing that says who took
+  /// part: a client begins each round anew, and the rounds together have no more local steps than
+  /// each of them may make.
+  void save_server(StateWriter& out) const {
+    server_->save(out, Trainer::Between::steps);
+    if (!shows_participation()) return;
+    out.begin("steps of clients");
+    std::vector<std::uint64_t> steps;
+    for (const auto& client : clients_) steps.push_back(client->steps_done());
+    out.array(steps);
+  }
+
+  void restore_server(StateReader& in) {
+    server_->restore(in, Trainer::Between::steps);
+    if (!shows_participation()) return;
+    in.begin("steps of clients");
+    const auto steps = in.array<std::uint64_t>(clients_.size());
+    for (std::size_t i = 0; i < clients_.size(); ++i) clients_[i]->restore_steps_done(steps[i]);
+  }
+
+  void restore_parts(StateReader& in) override {
+    rounds_file_.emplace(options_.directory / "rounds.jsonl", FilePosition::restored(in));
+    totals_ = RoundTotals::restored(in);
+    is_short_ = in.word() == 1;
+    first_local_step_ = in.word();
+    last_iterations_ = in.word();
+    estimates_ = LossEstimates::restored(in);
+    model_ = in.array<float>(plan_.parameters);
+    estimator_.restore(in);
+    rule_.restore(in, wish_.local_iterations.component->full_name());
+    make_clients();
+    if (federated_.at_server) return restore_server(in);
+    for (const auto& client : clients_) client->restore(in);
+  }
+
+  std::uint64_t receipts_to_take_up() const override {
+    std::uint64_t all = server_ ? server_->receipts_to_take_up() : 0;
+    for (const auto& client : clients_) all += client->receipts_to_take_up();
+    return all;
+  }
+
+  bool records_are_behind() const override {
+    const auto is_behind = [](const Ledger* ledger) {
+      return ledger != nullptr && ledger->is_behind();
+    };
+    return rounds_file_->is_behind() || (server_ && is_behind(server_->ledger())) ||
+           std::any_of(clients_.begin(), clients_.end(),
+                       [&](const auto& client) { return is_behind(client->ledger()); });
+  }
+
   // ---- the server of dp_fed_avg: a trainer whose examples are clients
 
   void start_server() {
@@ -93,37 +183,44 @@ class FederatedRun {
     client_program_ = program.get();
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
-    server_.emplace(plan_, owners_, std::nullopt, server_key(key_), *executor_);
+    server_.emplace(plan_, owners_, std::nullopt, server_key(keys_->lasting()), *executor_);
   }
 
   // ---- the loop
 
-  void train() {
-    result_.status = RunStatus::completed;
+  void train() override {
+    result_.status = is_short_ ? RunStatus::budget_exhausted : RunStatus::completed;
     result_.epsilon = charged();
     mishaps_.dropped.resize(clients_.size());
     mishaps_.slow.resize(clients_.size());
-    for (std::uint64_t number = 0; number < wish_.rounds; ++number) {
-      if (options_.stop != nullptr && options_.stop->load()) {
-        result_.status = RunStatus::interrupted;
+    while (totals_.rounds < wish_.rounds) {
+      if (ends_here()) {
+        if (result_.can_be_resumed) return;
         break;
       }
-      Round round{.number = number, .estimates = {}};
-      draw_mishaps(number);
-      const bool goes_on = federated_.at_server ? server_round(round) : client_round(round);
-      if (!goes_on) break;
-      rounds_ = number + 1;
-      finish_round(round);
-      if (result_.status == RunStatus::diverged) break;
-      if (rounds_ % manifest_.evaluate_every == 0 || rounds_ == wish_.rounds) report_progress();
+      if (!make_round(totals_.rounds)) break;
     }
-    if (measured_at_ != rounds_) report_progress();
+    if (measured_at_ != totals_.rounds) report_progress();
+  }
+
+  /// \returns false if it was the last one, or could not be made.
+  bool make_round(std::uint64_t number) {
+    Round round{.number = number, .estimates = {}, .sent = ""};
+    draw_mishaps(number);
+    if (!(federated_.at_server ? server_round(round) : client_round(round))) return false;
+    finish_round(round);
+    if (result_.status == RunStatus::diverged) return false;
+    const bool is_last = totals_.rounds == wish_.rounds;
+    if (is_last || totals_.rounds % manifest_.evaluate_every == 0) report_progress();
+    keys_->next(last_shown_);
+    if (checkpoints_ && !is_last && checkpoints_->is_due(totals_.rounds)) save(Stop::none);
+    return true;
   }
 
   /// From random numbers alone, for all clients, whoever takes part.
   void draw_mishaps(std::uint64_t round) {
-    const auto lost = make_random_source(key_.derive("drop-outs"))->stream(round);
-    const auto slow = make_random_source(key_.derive("stragglers"))->stream(round);
+    const auto lost = make_random_source(keys_->lasting().derive("drop-outs"))->stream(round);
+    const auto slow = make_random_source(keys_->lasting().derive("stragglers"))->stream(round);
     for (std::size_t i = 0; i < clients_.size(); ++i) {
       mishaps_.dropped[i] = lost->uniform() < wish_.client_drop_rate;
       const double luck = slow->uniform(), pace = slow->uniform();
@@ -134,6 +231,7 @@ class FederatedRun {
 
   /// \returns false if the budget ends the run.
   bool server_round(Round& round) {
+    if (keys_->ratchets()) server_->use_key_of_step(server_key(keys_->of_step()));
     if (!server_->pay_for(round.number)) {
       result_.status = RunStatus::budget_exhausted;
       return false;
@@ -146,7 +244,7 @@ class FederatedRun {
     round.clients = client_program_->clients();
     round.dropped = client_program_->dropped();
     round.stragglers = client_program_->stragglers();
-    count_bytes(round, 0);
+    round.count_bytes(plan_.parameters, false);
     return true;
   }
 
@@ -157,21 +255,26 @@ class FederatedRun {
     }
     const std::uint64_t wanted = local_iterations(round.number);
     round.local_iterations = std::min(wanted, steps_left());
-    if (round.local_iterations < wanted && plan_.affordable_steps < plan_.steps())
+    if (round.local_iterations < wanted && plan_.affordable_steps < plan_.steps()) {
       result_.status = RunStatus::budget_exhausted;
+      is_short_ = true;
+    }
     const std::vector<std::uint32_t> members = members_of(round.number);
     std::vector<std::optional<ClientRound>> sent(members.size());
+    std::vector<std::string> hashes(members.size());
     executor_->for_each_chunk(members.size(), [&](std::size_t i) {
       Client& client = *clients_[members[i]];
       // A straggler pays for what it makes, and keeps the rest for later rounds.
       const std::uint64_t steps =
           mishaps_.steps_of(members[i], std::min(round.local_iterations, client.steps_left()));
       pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, steps, bench); });
+      if (sent[i] && checkpoints_) hashes[i] = hash_of_sent(*sent[i]);
     });
     std::vector<ClientRound> arrived;
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (!sent[i]) continue;
       ++round.clients;
+      if (checkpoints_) round.sent += hashes[i];
       if (clients_[members[i]]->diverged()) result_.status = RunStatus::diverged;
       if (mishaps_.slow[members[i]]) ++round.stragglers;
       if (mishaps_.dropped[members[i]]) {
@@ -182,10 +285,16 @@ class FederatedRun {
       arrived.back().weight = federated_.weights[members[i]];
     }
     aggregate(arrived, round);
-    count_bytes(round, federated_.estimates && wish_.estimates != EstimateMode::from_models
-                           ? kBytesOfEstimates
-                           : 0);
+    round.count_bytes(plan_.parameters,
+                      federated_.estimates && wish_.estimates != EstimateMode::from_models);
     return true;
+  }
+
+  /// What leaves a client, whom the server need not be trusted by: its model and its estimates.
+  static std::string hash_of_sent(const ClientRound& sent) {
+    StateWriter estimates;
+    if (sent.loss_changes) estimates.array(std::span<const double>(*sent.loss_changes));
+    return hash_of_shown(sent.model, estimates.text());
   }
 
   std::uint64_t steps_left() const {
@@ -219,7 +328,7 @@ class FederatedRun {
     progress.divergence = estimates_.divergence;
     progress.convexity = estimates_.convexity;
     progress.heterogeneity = estimates_.heterogeneity;
-    const std::uint64_t steps = chooser_.rule->next(progress);
+    const std::uint64_t steps = rule_.next(progress);
     if (steps == 0) {
       throw PluginError(wish_.local_iterations.component->full_name() +
                         ": gave 0 local iterations, expected at least 1");
@@ -232,7 +341,7 @@ class FederatedRun {
   std::vector<std::uint32_t> members_of(std::uint64_t round) {
     std::vector<std::uint32_t> drawn, members;
     participation_->sample(round, clients_.size(),
-                           *make_random_source(key_.derive("participation")), drawn);
+                           *make_random_source(keys_->lasting().derive("participation")), drawn);
     std::sort(drawn.begin(), drawn.end());
     for (const std::uint32_t client : drawn) {
       if (client >= clients_.size() || (!members.empty() && members.back() == client)) {
@@ -268,34 +377,7 @@ class FederatedRun {
     });
   }
 
-  /// A client that is lost has received the model; the server has not received its.
-  void count_bytes(Round& round, std::uint64_t more) {
-    round.bytes_down = round.clients * (bytes_of_model(plan_.parameters) + kBytesOfSteps);
-    round.bytes_up = (round.clients - round.dropped) * (bytes_of_model(plan_.parameters) + more);
-    bytes_down_ += round.bytes_down;
-    bytes_up_ += round.bytes_up;
-  }
-
   // ---- what is left of it
-
-  void open_ledgers() {
-    if (manifest_.noise_off) return;
-    Json facts = output_.ledger_facts();
-    if (reservation_) facts["account"] = reservation_->facts();
-    std::vector<std::pair<std::string, std::string>> opened;
-    if (federated_.at_server) {
-      server_->open_ledger(options_.directory / "ledger.jsonl", facts);
-      opened.emplace_back("ledger.jsonl", server_->ledger()->first_hash());
-    } else {
-      make_directories(options_.directory / "ledgers");
-      for (std::size_t i = 0; i < clients_.size(); ++i) {
-        facts.update(ledger_facts(plan_, i));
-        clients_[i]->open_ledger(options_.directory / ledger_name(i), facts);
-        opened.emplace_back(ledger_name(i), clients_[i]->ledger()->first_hash());
-      }
-    }
-    output_.ledgers_are_open(opened);
-  }
 
   static std::string ledger_name(std::size_t client) {
     return "ledgers/client-" + std::to_string(client) + ".jsonl";
@@ -341,26 +423,21 @@ class FederatedRun {
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
 
   void finish_round(const Round& round) {
+    totals_.add(round);
     result_.steps = 0;
     for (const auto& client : clients_)
       result_.steps = std::max(result_.steps, client->steps_done());
-    if (federated_.at_server) result_.steps = rounds_;
-    Json line{{"round", round.number + 1},
+    if (federated_.at_server) result_.steps = totals_.rounds;
+    Json json{{"round", totals_.rounds},
               {"local_iterations", round.local_iterations},
               {"steps", result_.steps},
               {"charged_epsilon", json_number(charged().value)}};
-    if (shows_participation()) {
-      line.update({{"clients", round.clients},
-                   {"dropped", round.dropped},
-                   {"stragglers", round.stragglers},
-                   {"bytes_down", round.bytes_down},
-                   {"bytes_up", round.bytes_up}});
-    }
-    if (federated_.estimates) line["estimates"] = estimates_json(round.estimates);
-    rounds_file_->append(line.dump() + "\n");
-    most_iterations_ = std::max(most_iterations_, round.local_iterations);
-    dropped_in_all_ += round.dropped;
-    stragglers_in_all_ += round.stragglers;
+    if (shows_participation()) json.update(participation_json(round));
+    if (federated_.estimates) json["estimates"] = to_json(round.estimates);
+    const std::string line = json.dump() + "\n";
+    // All that anybody sees of the round follows from it, and the next round's charges do.
+    show("round " + std::to_string(totals_.rounds), model_, round.sent + line);
+    rounds_file_->append(line);
     result_.epsilon = charged();
   }
 
@@ -369,51 +446,24 @@ class FederatedRun {
     return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
 
-  static Json estimates_json(const LossEstimates& estimates) {
-    return {{"lipschitz", optional_json(estimates.lipschitz)},
-            {"smoothness", optional_json(estimates.smoothness)},
-            {"divergence", optional_json(estimates.divergence)},
-            {"convexity", optional_json(estimates.convexity)},
-            {"heterogeneity", optional_json(estimates.heterogeneity)}};
-  }
-
   void report_progress() {
     bench_.load(model_);
     output_.report(
-        {.step = rounds_, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
-        {{"round", rounds_},
+        {.step = totals_.rounds, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
+        {{"round", totals_.rounds},
          {"step", result_.steps},
          {"charged_epsilon", json_number(charged().value)}},
         data_, bench_, *executor_);
-    measured_at_ = rounds_;
+    measured_at_ = totals_.rounds;
   }
 
   void write_clients() const {
-    Json list = Json::array();
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
-      const ClientPlan& client = federated_.clients[i];
-      Json json{{"client", i},
-                {"dataset_size", client.plan->dataset_size},
-                {"affordable_steps", client.plan->affordable_steps}};
-      if (shows_participation()) {
-        json["steps"] = clients_[i]->steps_done();
-        json["estimates"] = clients_[i]->estimates_made();
-      }
-      if (!client.labels.empty()) json["labels"] = client.labels;
-      if (!federated_.at_server) {
-        json["weight"] = federated_.weights[i];
-        const Ledger* ledger = clients_[i]->ledger();
-        json["epsilon"] = json_number(client.plan->epsilon().value);
-        json["charged_epsilon"] =
-            ledger == nullptr ? Json(nullptr) : json_number(ledger->spent().value);
-      }
-      list.push_back(std::move(json));
-    }
     write_atomically(options_.directory / "clients.json",
-                     Json{{"clients", std::move(list)}}.dump() + "\n");
+                     clients_json(federated_, clients_, shows_participation()).dump() + "\n");
   }
 
-  void close() {
+  void close() override {
+    show("model", model_, "");
     result_.status = output_.status_of_model(result_.status);
     const std::string status(to_text(result_.status));
     const Ledger* fullest = fullest_ledger();
@@ -427,25 +477,28 @@ class FederatedRun {
     write_clients();
     const double spent = charged().value;
     result_.epsilon = proved();
-    Json facts{{"clients", clients_.size()},           {"rounds", rounds_},
-               {"planned_rounds", wish_.rounds},       {"aggregation", to_text(wish_.aggregation)},
-               {"partition", wish_.partition.name()},  {"most_local_iterations", most_iterations_},
-               {"charged_epsilon", json_number(spent)}};
-    if (shows_participation()) {
-      facts.update({{"dropped", dropped_in_all_},
-                    {"stragglers", stragglers_in_all_},
-                    {"bytes_down", bytes_down_},
-                    {"bytes_up", bytes_up_}});
-    }
+    Json facts{
+        {"clients", clients_.size()},           {"rounds", totals_.rounds},
+        {"planned_rounds", wish_.rounds},       {"aggregation", to_text(wish_.aggregation)},
+        {"partition", wish_.partition.name()},  {"most_local_iterations", totals_.most_iterations},
+        {"charged_epsilon", json_number(spent)}};
+    if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},
               {"test_evaluation", output_.test_evaluation(data_, bench_, *executor_)}};
+    if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     // How many steps clients made says who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
-    output_.close(result_, model_, data_.preprocessing, more, [&](const Json& files) {
-      if (server_ && server_->ledger() != nullptr) server_->ledger()->close(status, rounds_, files);
-      for (const auto& client : clients_) client->close_ledger(status, files);
-    });
+    output_.close(
+        result_, model_, data_.preprocessing, more,
+        [&](const Json& files) {
+          if (server_ && server_->ledger() != nullptr)
+            server_->ledger()->close(status, totals_.rounds, files);
+          for (const auto& client : clients_) client->close_ledger(status, files);
+        },
+        [&](const std::string& text) {
+          return checkpoints_ ? checkpoints_->settle_summary(text) : text;
+        });
   }
 
   RunChecks checks() const {
@@ -455,16 +508,8 @@ class FederatedRun {
     return sum;
   }
 
-  const Plan& plan_;
-  const Manifest& manifest_;
   const FederatedPlan& federated_;
   const Federated& wish_;
-  const RunOptions& options_;
-  RunOutput output_;
-  std::optional<Reservation> reservation_;
-  std::unique_ptr<Executor> executor_;
-  RandomKey key_;
-  RunData data_;
   WorkbenchPool pool_;
   Workbench bench_;  // for measurements
   std::vector<std::unique_ptr<Client>> clients_;
@@ -477,16 +522,15 @@ class FederatedRun {
 
   ComponentPtr<Sampler> participation_;  // of fed_avg
   LocalIterationsRule chooser_;
+  AskedRule rule_;  // chooser_'s
   LossEstimator estimator_;
   LossEstimates estimates_;  // of the last round
   Mishaps mishaps_;
   std::uint64_t first_local_step_ = 0;  // of the next round of dp_fed_avg
-  std::uint64_t last_iterations_ = 0, most_iterations_ = 0;
-  std::uint64_t rounds_ = 0, dropped_in_all_ = 0, stragglers_in_all_ = 0, bytes_down_ = 0,
-                bytes_up_ = 0;
-  std::optional<AppendOnlyFile> rounds_file_;
-  std::optional<std::uint64_t> measured_at_;
-  RunResult result_;
+  std::uint64_t last_iterations_ = 0;
+  RoundTotals totals_;
+  bool is_short_ = false;  // the budget did not pay for all steps of a round
+  std::optional<LineFile> rounds_file_;
 };
 
 }  // namespace

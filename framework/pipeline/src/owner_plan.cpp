@@ -53,8 +53,9 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
-  if (!manifest.seed && setting.order_key) return RandomKey::from_public_hex(*setting.order_key);
-  return owner.key ? *owner.key : run_key(manifest);
+  if (owner.key) return *owner.key;
+  // Facts show this one, and not the key of the plan. A seed keeps its addresses.
+  return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   if (!manifest.noise_off && numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact)
     check_exact_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
-  // Without a seed each plan has a key of its own, which draws this order and nothing else.
+  // Without a seed it draws this order and nothing else.
   const bool shows_key = step_plan.correlated && !manifest.noise_off && !manifest.seed;
   return {std::move(numbers),
           &manifest,

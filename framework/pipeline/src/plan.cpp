@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "account_plan.hpp"
+#include "checkpoints.hpp"
 #include "owner_plan.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
@@ -35,7 +36,8 @@ Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
   return plan_for(manifest, make_setting(manifest, recorded));
 }
 
-Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory) {
+Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
+                       const std::filesystem::path& state) {
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
   const std::filesystem::path file = directory / "facts.json";
   PublicFacts recorded;
@@ -45,7 +47,7 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
     throw IoError(file.string() + ": " + problem.what());
   }
   const auto setting = make_setting(manifest);
-  setting->order_key = recorded.order_key;
+  if (!manifest.seed) setting->plan_key = kept_plan_key(directory, state);
   Plan plan = plan_for(manifest, setting);
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
   throw PrivacyError(

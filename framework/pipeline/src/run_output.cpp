@@ -65,22 +65,37 @@ void RunOutput::open(const DataCommitment& data) {
   write_statement(privacy_statement(plan_, so_far));
 }
 
-void RunOutput::reopen(const DataCommitment& data, std::uint64_t metrics, const std::string& hash) {
+void FilePosition::save(StateWriter& out) const {
+  out.word(bytes);
+  out.bytes(hash);
+}
+
+FilePosition FilePosition::restored(StateReader& in) {
+  FilePosition at;
+  at.bytes = in.word();
+  at.hash = in.bytes();
+  return at;
+}
+
+LineFile::LineFile(const std::filesystem::path& path, const FilePosition& at)
+    : path_(path), file_(path, at.bytes) {
+  if (sha256_hex(read_beginning(path, at.bytes)) != at.hash)
+    throw IoError(path.string() + ": was changed since the checkpoint");
+}
+
+FilePosition LineFile::position() {
+  file_.flush_to_disk();
+  const std::uint64_t bytes = file_.position();
+  return {bytes, sha256_hex(read_beginning(path_, bytes))};
+}
+
+void RunOutput::reopen(const DataCommitment& data, const FilePosition& metrics) {
   data_ = data;
   const std::filesystem::path facts = options_.directory / "facts.json";
   const std::string text = facts_text(plan_);
   if (read_beginning(facts, text.size() + 1) != text)
     throw PrivacyError(facts.string() + ": is not what the run recorded before its first step");
-  const std::filesystem::path file = options_.directory / "metrics.jsonl";
-  metrics_file_.emplace(file, metrics);
-  if (sha256_hex(read_beginning(file, metrics)) != hash)
-    throw IoError(file.string() + ": was changed since the checkpoint");
-}
-
-std::pair<std::uint64_t, std::string> RunOutput::metrics_position() {
-  metrics_file_->flush_to_disk();
-  const std::uint64_t bytes = metrics_file_->position();
-  return {bytes, sha256_hex(read_beginning(options_.directory / "metrics.jsonl", bytes))};
+  metrics_file_.emplace(options_.directory / "metrics.jsonl", metrics);
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -15,11 +16,40 @@
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/files.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
 /// For summary.json. Whether a contribution differed depends on private rows: in research mode only.
 nlohmann::json checks_json(const RunChecks& checks, Mode mode);
+
+/// Up to where a file of lines has been written, for a checkpoint.
+struct FilePosition {
+  std::uint64_t bytes = 0;
+  std::string hash;  ///< Of them.
+
+  void save(StateWriter& out) const;
+  static FilePosition restored(StateReader& in);
+};
+
+/// A file of lines in a run directory, which a run that goes on takes up as it was.
+class LineFile {
+ public:
+  /// \throws IoError as AppendOnlyFile.
+  explicit LineFile(const std::filesystem::path& path) : path_(path), file_(path) {}
+  /// \throws IoError also if what is there up to `at` was changed.
+  LineFile(const std::filesystem::path& path, const FilePosition& at);
+
+  void append(const std::string& text) { file_.append(text); }
+  /// Brings the file to the disk.
+  FilePosition position();
+  /// Whether it has lines that are still to be made again.
+  bool is_behind() const { return !file_.ahead().empty(); }
+
+ private:
+  std::filesystem::path path_;
+  AppendOnlyFile file_;
+};
 
 /// The files that every run leaves, and its display.
 class RunOutput {
@@ -33,14 +63,14 @@ class RunOutput {
   void open(const DataCommitment& data);
 
   /// The same for a run that goes on: what is known before the first step is there.
-  /// \param metrics  bytes of metrics.jsonl at the checkpoint, and their hash.
+  /// \param metrics  of metrics.jsonl at the checkpoint.
   /// \throws PrivacyError if facts.json is not as it was written; IoError
-  void reopen(const DataCommitment& data, std::uint64_t metrics, const std::string& hash);
+  void reopen(const DataCommitment& data, const FilePosition& metrics);
 
   /// What a checkpoint needs to know; brings metrics.jsonl to the disk.
-  std::pair<std::uint64_t, std::string> metrics_position();
+  FilePosition metrics_position() { return metrics_file_->position(); }
   /// Whether metrics.jsonl has lines that are still to be made again.
-  bool is_behind() const { return !metrics_file_->ahead().empty(); }
+  bool is_behind() const { return metrics_file_->is_behind(); }
 
   /// Of a model that was measured before: its metrics again, for the summary.
   void measure_again(const RunData& data, const Workbench& bench, Executor& executor) {
@@ -99,7 +129,7 @@ class RunOutput {
 
   const Plan& plan_;
   const RunOptions& options_;
-  std::optional<AppendOnlyFile> metrics_file_;
+  std::optional<LineFile> metrics_file_;
   Metrics last_metrics_;
   std::string date_;  // from before the data is read
   DataCommitment data_;

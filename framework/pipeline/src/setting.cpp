@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/lora.hpp"
+#include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -147,6 +148,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
   for (std::string& name : setting->info.class_names) name = shown_line(name);
   check_class_names(manifest, setting->info);
+  setting->plan_key = run_key(manifest);
   complete(manifest, *setting);
   return setting;
 }
@@ -162,6 +164,7 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
                    .rows_chosen_by_value = recorded.rows_chosen_by_value,
                    .class_names = recorded.class_names};
   setting->recorded = recorded;
+  setting->plan_key = run_key(manifest);
   complete(manifest, *setting);
   if (setting->dataset_size != recorded.dataset_size) {
     throw error_at(manifest, "data.size",

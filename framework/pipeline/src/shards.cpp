@@ -130,7 +130,7 @@ Shards share_out(const Manifest& manifest, const Setting& setting) {
                         "dirichlet or by_column");
     }
     refuse_drawn_shards(manifest, *partition);
-    const auto random = make_random_source(run_key(manifest).derive("partition"));
+    const auto random = make_random_source(setting.plan_key->derive("partition"));
     if (setting.recorded) {
       recorded_clients(shards, manifest, *setting.recorded);
     } else {

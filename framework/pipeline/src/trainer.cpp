@@ -38,6 +38,13 @@ std::string program_name(const Plan& plan) {
 
 }  // namespace
 
+bool rest_on_secret_draws(std::span<const Charge> charges) {
+  return std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
+    return std::holds_alternative<PoissonSampledEvent>(charge.cost.kind()) ||
+           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind());
+  });
+}
+
 RunChecks& RunChecks::operator+=(const RunChecks& other) {
   contributions += other.contributions;
   batches += other.batches;
@@ -93,7 +100,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       augmentation_key_(key.derive("augmentation")),
       contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()),
-      secret_draws_(draws_are_secret()) {
+      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)) {
   if (plan.correlated)
     correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
                         most_rows(manifest_, plan));
@@ -119,24 +126,14 @@ void Trainer::watch_sampling() {
 }
 
 void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
-                            LedgerReopening again) {
+                            bool may_repeat) {
   accountant_ = make_accountant(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
-  again.in_hand = restored_receipts_;
+  restored_.may_repeat = may_repeat;
   ledger_.emplace(
       file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
-      *accountant_, manifest_.accountant.component->full_name(), facts, again);
+      *accountant_, manifest_.accountant.component->full_name(), facts, restored_);
   for (Receipt& receipt : ledger_->take_receipts_in_hand()) receipts_.push_back(std::move(receipt));
-}
-
-/// Whether it lowers the cost of a step that nobody knows whom it took. Else the order may be public,
-/// and a sampler may draw it for many steps at once.
-bool Trainer::draws_are_secret() const {
-  if (plan_.correlated) return false;
-  return std::any_of(plan_.charges.begin(), plan_.charges.end(), [](const Charge& charge) {
-    return std::holds_alternative<PoissonSampledEvent>(charge.cost.kind()) ||
-           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind());
-  });
 }
 
 void Trainer::use_key_of_step(const RandomKey& key) {
@@ -168,15 +165,20 @@ void restore_component(StateReader& in, Checkpointable* component) {
 
 }  // namespace
 
-void Trainer::save(StateWriter& out) const {
+void Trainer::save(StateWriter& out, Between where) const {
   out.begin("trainer");
-  save_component(out, dynamic_cast<const Checkpointable*>(made_.optimizer.get()));
+  const LedgerPosition paid = ledger_ ? ledger_->position() : LedgerPosition{};
+  out.word(paid.lines);
+  out.word(paid.bytes);
+  out.bytes(paid.last_hash);
+  out.word(receipts_.size());
+  if (where == Between::steps)
+    save_component(out, dynamic_cast<const Checkpointable*>(made_.optimizer.get()));
   save_component(out, dynamic_cast<const Checkpointable*>(made_.aggregator.get()));
   out.real(clip_norm_);
   out.word(clipped_fraction_ ? 1 : 0);
   out.real(clipped_fraction_.value_or(0.0));
   out.real(gradient_noise_);
-  out.word(receipts_.size());
   mechanism_.save(out);
   if (correlated_) correlated_->save(out);
   if (differences_) differences_->save(out);
@@ -185,17 +187,21 @@ void Trainer::save(StateWriter& out) const {
   if (sampling_watch_) sampling_watch_->save(out);
 }
 
-void Trainer::restore(StateReader& in) {
+void Trainer::restore(StateReader& in, Between where) {
   check_charges(plan_, made_);  // before noise that has adapted changes them
   in.begin("trainer");
-  restore_component(in, dynamic_cast<Checkpointable*>(made_.optimizer.get()));
+  restored_.at.lines = in.word();
+  restored_.at.bytes = in.word();
+  restored_.at.last_hash = in.bytes();
+  restored_.in_hand = in.word();
+  if (where == Between::steps)
+    restore_component(in, dynamic_cast<Checkpointable*>(made_.optimizer.get()));
   restore_component(in, dynamic_cast<Checkpointable*>(made_.aggregator.get()));
   clip_norm_ = in.real();
   const bool has_fraction = in.word() == 1;
   clipped_fraction_ = in.real();
   if (!has_fraction) clipped_fraction_.reset();
   gradient_noise_ = in.real();
-  restored_receipts_ = in.word();
   mechanism_.restore(in);
   if (correlated_) correlated_->restore(in);
   if (differences_) differences_->restore(in);

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "privgrad checkpoint 1\n";
 constexpr std::size_t kNumberBytes = 8, kHashDigits = 64, kIdBytes = 16;
-constexpr std::size_t kMostBytes = std::size_t{64} << 30;
+constexpr std::size_t kMostBytes = std::size_t{64} << 30, kMostKept = std::size_t{64} << 10;
 constexpr std::array<const char*, 2> kSlots = {"checkpoint-a", "checkpoint-b"};
 constexpr const char* kBindings = "bindings.jsonl";
 constexpr const char* kSummary = "summary.json";
@@ -119,13 +119,24 @@ CheckpointFolder CheckpointFolder::make(const fs::path& state, const std::string
   return folder;
 }
 
+namespace {
+
+void check_there(const fs::path& state, const std::string& id) {
+  if (CheckpointFolder::is_there(state, id)) return;
+  throw IoError(folder_of(state, id).string() +
+                ": is not there: the keys and sums that this run would go on with; they lie on the "
+                "machine that it ran on, where --state or XDG_STATE_HOME said");
+}
+
+std::optional<std::string> read_kept(const fs::path& path, const char* name) {
+  const RecordDirectory folder(path);
+  return folder.has(name) ? std::optional(folder.read(name, kMostKept)) : std::nullopt;
+}
+
+}  // namespace
+
 CheckpointFolder CheckpointFolder::open(const fs::path& state, const std::string& id) {
-  if (!is_there(state, id)) {
-    throw IoError(
-        folder_of(state, id).string() +
-        ": is not there: the keys and sums that this run would go on with; they lie on the "
-        "machine that it ran on, where --state or XDG_STATE_HOME said");
-  }
+  check_there(state, id);
   CheckpointFolder folder(folder_of(state, id));
   folder.lock();
   folder.read_bindings();
@@ -225,11 +236,35 @@ void CheckpointFolder::bind(std::uint64_t n, const std::string& what, const std:
   bound_.push_back(line);
 }
 
-std::string CheckpointFolder::settle_summary(const std::string& text) {
-  const fs::path file = path_ / kSummary;
-  if (RecordDirectory(path_).has(kSummary)) return read_whole(file, kMostBytes);
-  write_private(file, text);
+void CheckpointFolder::keep(const char* name, std::string_view text) {
+  write_private(path_ / name, text);
   flush_folder(path_);
+}
+
+std::optional<std::string> CheckpointFolder::kept(const char* name) const {
+  return read_kept(path_, name);
+}
+
+std::optional<std::string> CheckpointFolder::kept(const fs::path& state, const std::string& id,
+                                                  const char* name) {
+  check_there(state, id);
+  return read_kept(folder_of(state, id), name);
+}
+
+bool CheckpointFolder::has_checkpoints() const {
+  const RecordDirectory folder(path_);
+  return std::any_of(kSlots.begin(), kSlots.end(),
+                     [&](const char* slot) { return folder.has(slot); });
+}
+
+std::optional<std::string> CheckpointFolder::settled_summary() const {
+  const RecordDirectory folder(path_);
+  return folder.has(kSummary) ? std::optional(folder.read(kSummary, kMostBytes)) : std::nullopt;
+}
+
+std::string CheckpointFolder::settle_summary(const std::string& text) {
+  if (auto settled = settled_summary()) return *std::move(settled);
+  keep(kSummary, text);
   return text;
 }
 
@@ -240,8 +275,9 @@ void CheckpointFolder::erase() {
     names.push_back(entry.path().filename().string());
   if (failure) throw IoError(path_.string() + ": cannot be read: " + failure.message());
   // Keys first.
-  std::stable_partition(names.begin(), names.end(),
-                        [](const std::string& name) { return name.starts_with("checkpoint-"); });
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("checkpoint-") || name == "plan-key";
+  });
   for (const std::string& name : names) {
     if (::unlink((path_ / name).c_str()) != 0) fail_with_errno(path_ / name, "removed");
   }

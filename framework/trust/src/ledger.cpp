@@ -1,5 +1,8 @@
 #include "privgrad/trust/ledger.hpp"
 
+#include <algorithm>
+#include <deque>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -75,9 +78,7 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
 
 /// The lines behind the first, up to the position.
 void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
-  if (again.at.lines == 0 || again.in_hand > again.at.lines - 1)
-    throw IoError("more receipts are in hand than were charged");
-  const std::uint64_t used = again.at.lines - 1 - again.in_hand;
+  std::deque<Receipt> last;  // of steps, as many as are in hand
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == text.npos) throw IoError("the checkpoint ends within a line");
@@ -88,13 +89,18 @@ void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
       return event_from_json(line.json.at(key).dump(), "line " + std::to_string(number));
     };
     accountant_.compose(event("event"), 1);
-    if (++releases_ > used)
-      in_hand_.push_back(Receipt(line.json.at("step").get<std::uint64_t>(), event("release")));
+    ++releases_;
+    if (again.in_hand > 0 && !line.json.contains("what")) {
+      if (last.size() == again.in_hand) last.pop_front();
+      last.push_back(Receipt(line.json.at("step").get<std::uint64_t>(), event("release")));
+    }
     chain_ = HashChain(number, std::move(line.hash));
     text.remove_prefix(end + 1);
   }
   if (chain_.lines() != again.at.lines || chain_.last_hash() != again.at.last_hash)
     throw IoError("it is not the one that the checkpoint belongs to");
+  if (last.size() < again.in_hand) throw IoError("more receipts are in hand than were charged");
+  std::move(last.begin(), last.end(), std::back_inserter(in_hand_));
 }
 
 /// Without a target the answer is a statement all the same, and an estimate makes none.

@@ -77,6 +77,28 @@ TEST_CASE("a ledger that is taken up again has paid for what it had paid for", "
   CHECK(killed.text() == text);
 }
 
+TEST_CASE("in hand are receipts of steps, also where something was paid for beside them",
+          "[ledger][resume][privacy]") {
+  // Three steps at once, of which one was made before an estimate was paid for, and made.
+  const TempDir dir;
+  const core::Budget budget{.target_epsilon = 10.0, .target_delta = 1e-5};
+  CountingAccountant before, after;
+  core::LedgerReopening again{.at = {}, .in_hand = 2, .may_repeat = true};
+  {
+    Ledger ledger(dir.path() / "ledger.jsonl", budget, before, "test:counting", kFacts);
+    ledger.charge(gaussians(0, 3));
+    const std::vector<Charge> estimate{{0, Event::gaussian(1.0), Event::gaussian(1.0), "estimate"}};
+    ledger.charge(estimate);
+    again.at = ledger.position();
+  }
+  Ledger ledger(dir.path() / "ledger.jsonl", budget, after, "test:counting", kFacts, again);
+  const std::vector<Receipt> in_hand = ledger.take_receipts_in_hand();
+  REQUIRE(in_hand.size() == 2);
+  CHECK(in_hand[0].step() == 1);
+  CHECK(in_hand[1].step() == 2);
+  CHECK(ledger.spent().value == 4.0);
+}
+
 TEST_CASE("charges behind the checkpoint are made again, and stand in the file once",
           "[ledger][resume][privacy]") {
   Killed killed(2, 3), whole(2, 3);

@@ -47,7 +47,7 @@ class PRIVGRAD_API Optimizer {
   Optimizer() = default;
 };
 
-/// Optional ability, found with dynamic_cast: a component whose state can be saved and restored.
+/// Optional ability, found with dynamic_cast, of optimizers and aggregators: a state to go on from.
 class PRIVGRAD_API Checkpointable {
  public:
   virtual ~Checkpointable();

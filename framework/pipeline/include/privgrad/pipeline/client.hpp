@@ -13,6 +13,8 @@
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/loss_estimates.hpp"
 #include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/trust/run_keys.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -40,9 +42,9 @@ class Client {
  public:
   /// \param number   of the client, 0-based.
   /// \param data  all training examples; it looks at its own. All outlive the client.
-  /// \param run_key  that of the run; see key_of().
+  /// \param keys  those of the run; see key_of(). Where they change, they do so between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
-         const Dataset& data, const RandomKey& run_key, Executor& executor);
+         const Dataset& data, const RunKeys& keys, Executor& executor);
 
   /// The key of a client's sampler and noise. The first client's is that of the run, so that a
   /// federation of one client draws what a central run draws; the others' are derived from it.
@@ -50,6 +52,25 @@ class Client {
 
   /// \throws IoError; PluginError if the components are charged otherwise than planned.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
+  /// The same of a client that was restored.
+  /// \param may_repeat  LedgerReopening::may_repeat.
+  /// \throws IoError, PrivacyError as Trainer::reopen_ledger().
+  void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
+                     bool may_repeat) {
+    trainer_.reopen_ledger(file, facts, may_repeat);
+  }
+  /// Of a client that was restored: Trainer::receipts_to_take_up().
+  std::uint64_t receipts_to_take_up() const noexcept { return trainer_.receipts_to_take_up(); }
+
+  /// All that is kept about a client of fed_avg between rounds. Private.
+  void save(StateWriter& out) const;
+  /// Of a client that has made no round.
+  /// \throws IoError; PluginError as open_ledger().
+  void restore(StateReader& in);
+  /// Of a client of dp_fed_avg that has made no round, and keeps nothing else between them: how many
+  /// steps it had made.
+  void restore_steps_done(std::uint64_t steps) { steps_done_ = steps; }
+
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
   /// How many steps the budget still pays for.
@@ -74,6 +95,8 @@ class Client {
                                    Workbench& bench);
 
  private:
+  void use_key_of_round();
+  bool has_paid_estimates() const;
   void watch_estimates();
   bool draw_estimate_batch();
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
@@ -82,6 +105,8 @@ class Client {
   std::vector<double> losses(std::vector<float> model, Workbench& bench) const;
   Released exact_gradient(std::vector<float> model, Workbench& bench);
 
+  std::size_t number_;
+  const RunKeys& keys_;
   const FederatedPlan& federated_;
   const Federated& wish_;
   const ClientPlan& client_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -34,6 +35,9 @@ struct ClientRound {
 /// names.
 struct LossEstimates {
   std::optional<double> lipschitz, smoothness, divergence, convexity, heterogeneity;
+
+  void save(StateWriter& out) const;
+  static LossEstimates restored(StateReader& in);
 };
 
 /// Estimates constants of the clients' losses from what they sent, round by round.
@@ -77,6 +81,11 @@ class LossEstimator {
   /// \returns nothing for what cannot be known yet; nothing at all for a round in which a client's
   ///   learning rates were 0, so that its model shows no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
+
+  /// What it keeps of the last round.
+  void save(StateWriter& out) const;
+  /// \throws IoError
+  void restore(StateReader& in);
 
  private:
   struct Models;

@@ -83,7 +83,8 @@ RunResult run(const Plan& plan, const RunOptions& options);
 inline constexpr const char* kResumeFile = "resume.json";
 
 /// Looks whether there is a run that can be resumed, before anything is loaded for it. Of one whose
-/// last moment was cut off, takes away the private state that it would have taken away.
+/// last moment was cut off, takes away the private state that it would have taken away: known by the
+/// summary, of which that state holds a copy.
 /// \throws ConfigError if the run is finished; IoError if the directory holds no run, or one that left
 ///   no checkpoint.
 void check_resumable(const RunOptions& options);
@@ -91,8 +92,11 @@ void check_resumable(const RunOptions& options);
 /// Whether the directory holds a run that was cut off, whose private state is still there.
 bool can_be_resumed(const RunOptions& options);
 
-/// Takes away the private state of a run that nobody will go on with, if there is any.
+/// Takes away the private state of a run that nobody will go on with, if there is any, and the
+/// directory's word of it. State of a run in another directory is left: anybody can write the name of
+/// a folder into a directory.
+/// \returns why state that the directory names was left where it is, as a line; "": it was not.
 /// \throws IoError
-void discard_state(const RunOptions& options);
+std::string discard_state(const RunOptions& options);
 
 }  // namespace privgrad::core

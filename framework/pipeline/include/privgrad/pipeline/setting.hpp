@@ -20,6 +20,7 @@
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/transform.hpp"
+#include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
 
@@ -57,8 +58,9 @@ struct Setting {
   ExactAbilities program;              ///< Of the program that will run; nothing without noise.
   /// What it was made from, if that was not the data.
   std::optional<PublicFacts> recorded;
-  /// Of a run that goes on: what its public order of examples was drawn with.
-  std::optional<std::string> order_key;
+  /// What the plan draws with: public orders of examples, who has which examples. Of the seed, or of
+  /// the operating system; of a run that goes on, the one that it began with. Always there.
+  std::optional<RandomKey> plan_key;
 };
 
 /// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be

@@ -72,6 +72,10 @@ struct StepSeen {
   double clip_norm = 0.0;  ///< Of the next step where it adapts.
 };
 
+/// Whether it lowers what the steps cost that nobody knows whom they took. Else the order may be
+/// public, and a sampler may draw it for many steps at once.
+bool rest_on_secret_draws(std::span<const Charge> charges);
+
 /// Trains on the data of one owner, and answers for what that costs them: the sampler, the
 /// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
 /// federated run one per client.
@@ -96,23 +100,27 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// The same for a run that goes on: restore() comes first.
-  /// \param again  without `in_hand`, which the checkpoint says.
+  /// The same for a run that goes on: restore() comes first, and says up to where the ledger was
+  /// written.
+  /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the ledger that is taken up again.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
-                     LedgerReopening again);
+                     bool may_repeat);
 
   /// Of a trainer that was restored: how many receipts are in hand of the ledger that it belongs to.
-  std::uint64_t receipts_to_take_up() const noexcept { return restored_receipts_; }
+  std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
   /// Of a run whose keys change with its steps: what the next step draws with.
   void use_key_of_step(const RandomKey& key);
 
+  /// Where a checkpoint lies. Between rounds the optimizer has nothing to keep: begin_round().
+  enum class Between { steps = 1, rounds };
+
   /// Everything that the steps to come depend on, but for keys and the workbench. Private.
-  void save(StateWriter& out) const;
+  void save(StateWriter& out, Between where) const;
   /// Of a trainer that has made no step.
   /// \throws IoError
-  void restore(StateReader& in);
+  void restore(StateReader& in, Between where);
 
   /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
   /// schedule follows, if that is due, and chooses the noise of the step.
@@ -173,7 +181,6 @@ class Trainer {
                                ContributionCheck* check);
   Receipt take_receipt();
   void watch_sampling();
-  bool draws_are_secret() const;
 
   const Plan& plan_;
   const Manifest& manifest_;
@@ -192,7 +199,7 @@ class Trainer {
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
   std::deque<Receipt> receipts_;
-  std::uint64_t restored_receipts_ = 0;  // in hand, of a ledger that is still to be taken up
+  LedgerReopening restored_;  // of a ledger that is still to be taken up
   std::vector<std::uint32_t> batch_;
   double clip_norm_;
   bool secret_draws_;  // of each step by its own key, where keys change

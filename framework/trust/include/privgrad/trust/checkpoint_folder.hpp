@@ -17,6 +17,8 @@ namespace privgrad::core {
 ///                                that, 64 hex digits. The content has keys and private sums.
 ///   bindings.jsonl               the hash of each thing that was shown, before it was
 ///   summary.json                 of a run that is about to end
+///   plan-key                     what the plan of a run without a seed was drawn with, 32 bytes
+///   home                         the run directory's absolute path, when the run last went on
 ///   lock                         locked (flock) by the process that has the run
 ///
 /// A file is complete or absent: it is written aside, flushed, renamed, and its folder flushed.
@@ -63,12 +65,29 @@ class CheckpointFolder {
   ///   IoError
   void bind(std::uint64_t n, const std::string& what, const std::string& hash);
 
+  /// Keeps a text beside the checkpoints, in place of what had that name. It is on the disk when this
+  /// returns.
+  /// \throws IoError
+  void keep(const char* name, std::string_view text);
+  /// \returns what is kept under that name; nothing: there is none.
+  /// \throws IoError
+  std::optional<std::string> kept(const char* name) const;
+  /// The same of a folder that nobody opened.
+  /// \throws IoError, also if the folder is not there.
+  static std::optional<std::string> kept(const std::filesystem::path& state, const std::string& id,
+                                         const char* name);
+
+  /// Whether there is a checkpoint, whole or not.
+  bool has_checkpoints() const;
+
   /// How many things were bound.
   std::uint64_t bindings() const noexcept { return bound_.size(); }
 
   /// The summary of a run that ends: the first call keeps it, later ones, of the run resumed, get
   /// what the first has kept.
   std::string settle_summary(const std::string& text);
+  /// \returns that; nothing: the run did not come so far.
+  std::optional<std::string> settled_summary() const;
 
   /// Takes away all that is in the folder, checkpoints first, and the folder.
   /// \throws IoError

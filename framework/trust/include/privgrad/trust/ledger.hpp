@@ -62,7 +62,8 @@ struct LedgerPosition {
 /// How a ledger is taken up again.
 struct LedgerReopening {
   LedgerPosition at;
-  /// Of the releases that were charged up to there, those that had not been made yet: the last ones.
+  /// Of the steps that were charged up to there, those that had not been made yet: the last ones.
+  /// What is charged beside steps (Charge::what) is made at once, and never in hand.
   std::uint64_t in_hand = 0;
   /// Whether releases that were charged behind `at` are the same again, bit for bit, when they are
   /// made again: same sum, same noise. Such a release tells nothing new and costs nothing more.

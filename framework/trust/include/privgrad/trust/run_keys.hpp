@@ -18,6 +18,9 @@ namespace privgrad::core {
 /// holds K_{t+1}, gives nobody the keys of the steps up to t. The keys do not depend on when
 /// checkpoints are made, so that a run which was killed draws what it would have drawn.
 ///
+/// A step of a federated run is a round here: the keys of its server and of its clients are derived
+/// from that of the round, and each local step has streams of its own under its client's.
+///
 /// The key of a step is derived from K_t and from what the run is bound to: with another lock file,
 /// manifest, data set or backend the same step has other noise.
 class RunKeys {

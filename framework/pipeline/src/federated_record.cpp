@@ -1,0 +1,163 @@
+#include "federated_record.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Values of four bytes, and a number of steps with the model.
+std::uint64_t bytes_of_model(std::size_t parameters) { return 4 * parameters; }
+constexpr std::uint64_t kBytesOfSteps = 8;
+/// Two numbers in double precision.
+constexpr std::uint64_t kBytesOfEstimates = 16;
+
+void save_progress(StateWriter& out, const FederatedProgress& progress) {
+  for (const std::uint64_t count :
+       {progress.round, progress.rounds_left, progress.steps_left, progress.last,
+        static_cast<std::uint64_t>(progress.parameters)}) {
+    out.word(count);
+  }
+  for (const double value : {progress.learning_rate, progress.clip_norm, progress.gradient_noise})
+    out.real(value);
+  LossEstimates{.lipschitz = progress.lipschitz,
+                .smoothness = progress.smoothness,
+                .divergence = progress.divergence,
+                .convexity = progress.convexity,
+                .heterogeneity = progress.heterogeneity}
+      .save(out);
+}
+
+FederatedProgress restored_progress(StateReader& in) {
+  FederatedProgress progress;
+  progress.round = in.word();
+  progress.rounds_left = in.word();
+  progress.steps_left = in.word();
+  progress.last = in.word();
+  progress.parameters = in.word();
+  progress.learning_rate = in.real();
+  progress.clip_norm = in.real();
+  progress.gradient_noise = in.real();
+  const LossEstimates estimates = LossEstimates::restored(in);
+  progress.lipschitz = estimates.lipschitz;
+  progress.smoothness = estimates.smoothness;
+  progress.divergence = estimates.divergence;
+  progress.convexity = estimates.convexity;
+  progress.heterogeneity = estimates.heterogeneity;
+  return progress;
+}
+
+}  // namespace
+
+void Round::count_bytes(std::size_t parameters, bool estimates_too) {
+  const std::uint64_t more = estimates_too ? kBytesOfEstimates : 0;
+  bytes_down = clients * (bytes_of_model(parameters) + kBytesOfSteps);
+  bytes_up = (clients - dropped) * (bytes_of_model(parameters) + more);
+}
+
+void RoundTotals::add(const Round& round) {
+  rounds = round.number + 1;
+  most_iterations = std::max(most_iterations, round.local_iterations);
+  dropped += round.dropped;
+  stragglers += round.stragglers;
+  bytes_down += round.bytes_down;
+  bytes_up += round.bytes_up;
+}
+
+void RoundTotals::save(StateWriter& out) const {
+  out.begin("rounds");
+  for (const std::uint64_t count :
+       {rounds, most_iterations, dropped, stragglers, bytes_down, bytes_up}) {
+    out.word(count);
+  }
+}
+
+RoundTotals RoundTotals::restored(StateReader& in) {
+  in.begin("rounds");
+  RoundTotals totals;
+  for (std::uint64_t* count : {&totals.rounds, &totals.most_iterations, &totals.dropped,
+                               &totals.stragglers, &totals.bytes_down, &totals.bytes_up}) {
+    *count = in.word();
+  }
+  return totals;
+}
+
+Json to_json(const LossEstimates& estimates) {
+  return {{"lipschitz", optional_json(estimates.lipschitz)},
+          {"smoothness", optional_json(estimates.smoothness)},
+          {"divergence", optional_json(estimates.divergence)},
+          {"convexity", optional_json(estimates.convexity)},
+          {"heterogeneity", optional_json(estimates.heterogeneity)}};
+}
+
+Json participation_json(const Round& round) {
+  return {{"clients", round.clients},
+          {"dropped", round.dropped},
+          {"stragglers", round.stragglers},
+          {"bytes_down", round.bytes_down},
+          {"bytes_up", round.bytes_up}};
+}
+
+Json participation_json(const RoundTotals& totals) {
+  return {{"dropped", totals.dropped},
+          {"stragglers", totals.stragglers},
+          {"bytes_down", totals.bytes_down},
+          {"bytes_up", totals.bytes_up}};
+}
+
+Json clients_json(const FederatedPlan& federated, std::span<const std::unique_ptr<Client>> clients,
+                  bool shows_participation) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const ClientPlan& client = federated.clients[i];
+    Json json{{"client", i},
+              {"dataset_size", client.plan->dataset_size},
+              {"affordable_steps", client.plan->affordable_steps}};
+    if (shows_participation) {
+      json["steps"] = clients[i]->steps_done();
+      json["estimates"] = clients[i]->estimates_made();
+    }
+    if (!client.labels.empty()) json["labels"] = client.labels;
+    if (!federated.at_server) {
+      json["weight"] = federated.weights[i];
+      const Ledger* ledger = clients[i]->ledger();
+      json["epsilon"] = json_number(client.plan->epsilon().value);
+      json["charged_epsilon"] =
+          ledger == nullptr ? Json(nullptr) : json_number(ledger->spent().value);
+    }
+    list.push_back(std::move(json));
+  }
+  return {{"clients", std::move(list)}};
+}
+
+std::uint64_t AskedRule::next(const FederatedProgress& progress) {
+  told_.push_back(progress);
+  answers_.push_back(rule_->next(progress));
+  return answers_.back();
+}
+
+void AskedRule::save(StateWriter& out) const {
+  out.begin("local iterations");
+  out.array(answers_);
+  for (const FederatedProgress& progress : told_) save_progress(out, progress);
+}
+
+void AskedRule::restore(StateReader& in, const std::string& who) {
+  in.begin("local iterations");
+  for (const std::uint64_t answer : in.array<std::uint64_t>()) {
+    const FederatedProgress progress = restored_progress(in);
+    if (rule_ != nullptr && next(progress) == answer) continue;
+    throw PluginError(who +
+                      ": gives other local iterations for the same progress than when the "
+                      "run began");
+  }
+}
+
+}  // namespace privgrad::core

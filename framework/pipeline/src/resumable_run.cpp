@@ -1,0 +1,222 @@
+#include "resumable_run.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+
+using Json = nlohmann::json;
+
+ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
+    : plan_(plan),
+      manifest_(*plan.manifest),
+      options_(options),
+      output_(plan, options),
+      executor_(make_executor(options.threads)) {}
+
+// ---- where it begins, or goes on
+
+void ResumableRun::begin() {
+  const DataCommitment data = read_committed_data(plan_, options_, data_);
+  const bool leaves_checkpoints = wants_checkpoints();
+  start_keys(leaves_checkpoints, data);
+  make_parts();
+  output_.open(data);
+  data_commitment_of_ledger_ = data.value.value_or("");
+  if (leaves_checkpoints) begin_checkpoints();
+  try {
+    open_records();
+  } catch (...) {
+    if (checkpoints_) checkpoints_->erase(options_.directory);
+    throw;
+  }
+  first_checkpoint();
+}
+
+/// \throws ManifestError if checkpoints were asked for and cannot be made.
+bool ResumableRun::wants_checkpoints() {
+  if (manifest_.checkpoint.is_off) return false;
+  const std::string why = why_no_checkpoints(plan_, options_.state);
+  if (why.empty()) return true;
+  if (manifest_.checkpoint.is_given)
+    throw error_at(manifest_, "checkpoint", "is not possible: " + why);
+  result_.no_checkpoints = why;
+  return false;
+}
+
+void ResumableRun::start_keys(bool leaves_checkpoints, const DataCommitment& data) {
+  const RandomKey key = run_key(manifest_);
+  // Studies pair arms by equal noise, and a seed is no secret: its addresses stay.
+  keys_ = leaves_checkpoints && !manifest_.seed
+              ? RunKeys::chain(key, Checkpoints::bound_to(plan_, options_.lock, data.value))
+              : RunKeys::constant(key);
+}
+
+/// Where they are a default, a folder that cannot be written does not keep anybody from training.
+void ResumableRun::begin_checkpoints() {
+  try {
+    checkpoints_.emplace(Checkpoints::begin(plan_, options_));
+  } catch (const IoError& problem) {
+    if (manifest_.checkpoint.is_given) throw;
+    result_.no_checkpoints = problem.what();
+  }
+}
+
+/// Before the first charge, so that a run can be resumed wherever it is killed.
+void ResumableRun::first_checkpoint() {
+  if (!checkpoints_) return;
+  try {
+    save(Stop::none);
+  } catch (const IoError& problem) {
+    checkpoints_->erase(options_.directory);
+    checkpoints_.reset();
+    if (manifest_.checkpoint.is_given) throw;
+    result_.no_checkpoints = problem.what();
+  }
+}
+
+Json ResumableRun::facts_for_ledger() const {
+  Json facts = output_.ledger_facts();
+  if (reservation_) facts["account"] = reservation_->facts();
+  return facts;
+}
+
+void ResumableRun::save(Stop stop) {
+  StateWriter out;
+  out.word(static_cast<std::uint64_t>(stop));
+  out.bytes(reservation_ ? reservation_->id() : "");
+  out.bytes(output_.date());
+  out.bytes(data_commitment_of_ledger_);
+  out.bytes(transformed_hash(plan_, data_.train));
+  out.bytes(plan_.federated ? hash_of_shards(*plan_.federated) : "");
+  output_.metrics_position().save(out);
+  out.word(checkpoints_->shown());
+  out.word(result_.steps);
+  out.real(seconds());
+  out.word(measured_at_ ? 1 : 0);
+  out.word(measured_at_.value_or(0));
+  keys_->save(out);
+  save_parts(out);
+  checkpoints_->write(plan_, options_, out.text());
+}
+
+void ResumableRun::take_up() {
+  checkpoints_.emplace(Checkpoints::take_up(plan_, options_));
+  const std::string content = checkpoints_->content(plan_, options_);
+  StateReader in(content, options_.directory.string());
+  const auto refuse = [&](const char* what) {
+    throw PrivacyError(options_.directory.string() + ": " + what + " than when the run began");
+  };
+  const bool was_orderly = in.word() == static_cast<std::uint64_t>(Stop::orderly);
+  if (const std::string id = in.bytes(); manifest_.account) reservation_.emplace(plan_, id);
+  output_.set_date(in.bytes());
+  const DataCommitment data = read_data_again(in.bytes());
+  if (in.bytes() != transformed_hash(plan_, data_.train))
+    refuse("the transforms make other examples of the data");
+  if (in.bytes() != (plan_.federated ? hash_of_shards(*plan_.federated) : ""))
+    refuse("federated.partition gives the clients other examples");
+  output_.reopen(data, FilePosition::restored(in));
+  checkpoints_->set_shown(in.word());
+  result_.steps = in.word();
+  earlier_seconds_ = in.real();
+  const bool was_measured = in.word() == 1;
+  measured_at_ = in.word();
+  if (!was_measured) measured_at_.reset();
+  const std::optional<RandomKey> constant =
+      manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
+  keys_ = RunKeys::restored(in, constant, Checkpoints::bound_to(plan_, options_.lock, data.value));
+  restore_parts(in);
+  in.end();
+  reopen(was_orderly);
+  checkpoints_->settle_in(options_.directory);
+  result_.resumed_at = result_.steps;
+}
+
+DataCommitment ResumableRun::read_data_again(std::string committed) {
+  data_ = read_rows(manifest_, *plan_.setting);
+  data_commitment_of_ledger_ = std::move(committed);
+  DataCommitment data;
+  if (!manifest_.noise_off) {
+    const auto value = data_commitment_of_ledger_.empty()
+                           ? std::nullopt
+                           : std::optional(data_commitment_of_ledger_);
+    data = commit_again(manifest_, data_.train, options_.state, value);
+  }
+  apply_transforms(manifest_, *plan_.setting, data_, options_.threads);
+  return data;
+}
+
+/// Receipts in hand may be used only if nothing was made behind the checkpoint, or if what is made
+/// again is the same.
+void ResumableRun::reopen(bool was_orderly) {
+  const bool may_repeat = steps_are_repeatable(plan_);
+  if (!may_repeat && !was_orderly && receipts_to_take_up() > 0) {
+    throw PrivacyError(
+        options_.directory.string() +
+        ": the run was killed, and its steps cannot be made again with the same bits "
+        "(floating_point is unaccounted): to make those that it had paid for would be a second "
+        "release that the budget does not pay for");
+  }
+  reopen_records(may_repeat);
+  // From here on steps are made behind it.
+  if (!may_repeat) save(Stop::none);
+}
+
+// ---- while it goes on
+
+double ResumableRun::seconds() const {
+  if (!began_) return earlier_seconds_;
+  return earlier_seconds_ +
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - *began_).count();
+}
+
+void ResumableRun::train_and_report() {
+  began_ = std::chrono::steady_clock::now();
+  train();
+  result_.seconds = seconds();
+  if (result_.can_be_resumed) return stop_for_later();
+  close();
+}
+
+/// The directory stays as it is: what a resumed run leaves is what it would have left at once.
+void ResumableRun::stop_for_later() {
+  save(Stop::orderly);
+  result_.metrics = output_.last_metrics();
+  result_.summary = {{"status", to_text(result_.status)},
+                     {"name", manifest_.name},
+                     {"steps", result_.steps},
+                     {"planned_steps", plan_.steps()},
+                     {"epsilon", json_number(result_.epsilon.value)},
+                     {"delta", manifest_.target_delta},
+                     {"can_be_resumed", true},
+                     {"run_dir", options_.directory.string()}};
+}
+
+/// Whether all is made again that the run had shown, or been charged for, when it was cut off.
+bool ResumableRun::has_caught_up() const {
+  return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
+}
+
+bool ResumableRun::ends_here() {
+  const bool is_finished = options_.finish && has_caught_up();
+  if (!is_finished && (options_.stop == nullptr || !options_.stop->load())) return false;
+  result_.status = RunStatus::interrupted;
+  result_.can_be_resumed = !is_finished && checkpoints_.has_value();
+  return true;
+}
+
+void ResumableRun::show(const std::string& what, std::span<const float> parameters,
+                        std::string_view more) {
+  if (!checkpoints_) return;
+  last_shown_ = hash_of_shown(parameters, more);
+  checkpoints_->bind(what, last_shown_);
+}
+
+void ResumableRun::erase_checkpoints() {
+  if (checkpoints_ && !result_.can_be_resumed) checkpoints_->erase(options_.directory);
+}
+
+}  // namespace privgrad::core

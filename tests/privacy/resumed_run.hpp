@@ -1,0 +1,304 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "house_plugins.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/trust/record_directory.hpp"
+#include "support.hpp"
+
+/// Runs that are cut off and go on, each in a process of its own.
+namespace resumed {
+
+using namespace privgrad;
+namespace fs = std::filesystem;
+
+/// Of a child: at which operation on a file it dies; 0: none. A write that it dies at is half done.
+inline std::uint64_t dies_at = 0;
+inline std::uint64_t operations = 0;
+
+inline bool is_the_last_one() { return dies_at != 0 && ++operations == dies_at; }
+
+inline constexpr const char* kBase = R"(privgrad: 1
+name: resumed
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5}
+model: {kind: linear}
+sampler: {kind: poisson, batch_size: 12}
+optimizer: {kind: momentum, beta: 0.9}
+schedules: {noise_multiplier: {kind: uniform}, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 24
+evaluate_every: 5
+checkpoint: {every_steps: 3}
+)";
+
+using Overrides = std::vector<std::string>;
+
+/// Federated runs, of which a checkpoint is made between rounds, with each kind of state that
+/// rounds leave for later ones.
+inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
+  const auto rounds = [](const std::string& more, const Overrides& others) {
+    Overrides all{"federated={clients: 3, rounds: 8, " + more + "}",
+                  "sampler={kind: poisson, batch_size: 6}", "checkpoint.every_steps=2",
+                  "evaluate_every=3", "steps=40"};
+    all.insert(all.end(), others.begin(), others.end());
+    return all;
+  };
+  const std::string accidents = "client_drop_rate: 0.3, straggler_rate: 0.3";
+  const std::string some = "participation: {kind: poisson, sample_rate: 0.7}";
+  const std::string server = "aggregation: dp_fed_avg, client_clip_norm: 1, local_iterations: 2";
+  const std::string ali = "local_iterations: {kind: ali_dpfl, form: closed}, estimate_bound: 2";
+  return {
+      {"fed_avg", rounds("local_iterations: 3, " + some + ", " + accidents, {})},
+      {"fed_avg, of a seed", rounds("local_iterations: 3, " + some, {"seed=7"})},
+      {"fed_avg, clip norms that adapt, clients that were drawn",
+       rounds("local_iterations: 2, partition: {kind: dirichlet, alpha: 1, at_least: 10}",
+              {"clipping={kind: adaptive, quantile: 0.5}"})},
+      {"dp_fed_avg, secret participation",
+       rounds(server + ", " + some + ", " + accidents + ", server_optimizer: {kind: momentum}",
+              {})},
+      {"dp_fed_avg, for release", rounds(server + ", " + some, {"mode=release", "data.size=60"})},
+      {"dp_fed_avg, of a seed", rounds(server + ", server_optimizer: adam", {"seed=7"})},
+      {"dp_fed_avg, correlated",
+       rounds(server + ", participation: {kind: shuffle, batch_size: 2}",
+              {"aggregator={kind: tree, momentum: 0.9}", "privacy.adjacency=replace_one",
+               "privacy.accountant=gdp"})},
+      {"ali_dpfl, private estimates", rounds(ali, {"steps=60"})},
+      {"ali_dpfl, private estimates, of a seed", rounds(ali, {"steps=60", "seed=7"})},
+      {"ali_dpfl, from models",
+       rounds(
+           "local_iterations: {kind: ali_dpfl, form: search, memory: 0.9}, estimates: from_models",
+           {"steps=60", "seed=3"})},
+      {"ali_dpfl, exact estimates", rounds(ali + ", estimates: unaccounted", {"steps=60"})},
+      {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
+}
+
+/// Runs with each kind of state that steps leave for later ones.
+inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
+  const std::string tree = "aggregator={kind: tree, momentum: ";
+  const Overrides shuffled{"sampler={kind: shuffle, batch_size: 7}",
+                           "privacy.adjacency=replace_one", "privacy.accountant=gdp"};
+  const auto with = [](Overrides all, const Overrides& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  static const std::vector<std::pair<std::string, Overrides>> all = [&] {
+    std::vector<std::pair<std::string, Overrides>> central{
+        {"central", {}},
+        {"central, of a seed", {"seed=7"}},
+        {"fixed sizes, adam",
+         {"sampler={kind: fixed_size, batch_size: 9}", "privacy.adjacency=replace_one",
+          "optimizer=adam"}},
+        {"a shuffled epoch over checkpoints", shuffled},
+        {"correlated, in whole numbers", with(shuffled, {"aggregator=tree", "optimizer=ftrl"})},
+        {"correlated, in fractions", with(shuffled, {tree + "0.9}"})},
+        {"correlated, of differences",
+         with(shuffled,
+              {"sampler={kind: shuffle, batch_size: 7, fresh: false}",
+               "aggregator={kind: tree_reduced, momentum: 0.9, gamma: 0.3, smoothness: 1}",
+               "optimizer=normalized_sgd"})},
+        {"correlated, of a seed", with(shuffled, {tree + "0.9}", "seed=3"})},
+        {"a clip norm that adapts", {"clipping={kind: adaptive, quantile: 0.5}"}},
+        {"noise that adapts",
+         {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+          "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 4, raise: 0.5, "
+          "loss_bound: 2, check_noise_multiplier: 30}"}},
+        {"an iterate that was drawn", {"output=random_iterate"}},
+        {"an average of the iterates", {"ema_decay=0.9", "output=ema"}},
+        {"features that were fitted", {"data.transforms=[{kind: standardize}]"}},
+        {"discrete noise",
+         {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
+        {"without noise", {"privacy.noise=off"}},
+        {"without noise, in an order that was drawn",
+         with(shuffled, {"aggregator=tree", "privacy.noise=off"})}};
+    for (auto& kind : federated_kinds()) central.push_back(std::move(kind));
+    return central;
+  }();
+  return all;
+}
+
+inline const Overrides& kind(const std::string& name) {
+  return std::find_if(kinds().begin(), kinds().end(),
+                      [&](const auto& one) { return one.first == name; })
+      ->second;
+}
+
+/// How the process of a run ended.
+struct End {
+  bool killed = false;
+  int code = 0;  ///< 0 done, 3 refused for privacy, 4 a file, 2 anything wrong with the call.
+};
+
+/// A run directory and a state folder. Everything that runs, runs in a child.
+class Place {
+ public:
+  Place() = default;
+  /// What is at another place now, as if the machine had been copied.
+  explicit Place(const Place& other, int) {
+    fs::copy(other.run(), run(), fs::copy_options::recursive);
+    fs::copy(other.state(), state(), fs::copy_options::recursive);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  fs::path run() const { return dir_.path() / "run"; }
+  fs::path state() const { return dir_.path() / "state"; }
+  fs::path manifest() const { return dir_.path() / "manifest.yaml"; }
+
+  /// Begins a run, and stops it before its first step.
+  End begin(const Overrides& overrides) const {
+    write_file(manifest(), kBase);
+    return in_child(0, 0, [&] {
+      const core::Manifest manifest_of_run = core::load_manifest(manifest(), overrides, house());
+      const std::atomic<bool> stop{true};
+      core::run(core::make_plan(manifest_of_run), options(1, &stop));
+    });
+  }
+
+  struct Chance {
+    std::uint64_t operation = 0;     ///< At which the process dies; 0: none.
+    std::uint64_t microseconds = 0;  ///< After which it is killed; 0: never.
+    int threads = 1;
+    bool finish = false;
+    std::string lock = "";
+  };
+
+  End resume(const Chance& chance) const {
+    return in_child(chance.operation, chance.microseconds, [&] {
+      core::RunOptions how = options(chance.threads, nullptr);
+      how.resume = true;
+      how.finish = chance.finish;
+      how.lock = chance.lock;
+      core::check_resumable(how);
+      const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, house());
+      core::run(core::make_resumed_plan(same, run(), state()), how);
+    });
+  }
+  End resume() const { return resume(Chance{}); }
+
+  std::string model() const { return read_file(run() / "model.safetensors"); }
+  std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
+  /// Of all ledgers, all lines but the last, which binds the summary, with the time of the run.
+  std::string charges() const {
+    std::string all;
+    for (const fs::path& file : ledgers()) {
+      const std::string text = read_file(file);
+      all +=
+          file.filename().string() + "\n" + text.substr(0, text.rfind('\n', text.size() - 2) + 1);
+    }
+    return all;
+  }
+  std::vector<fs::path> ledgers() const {
+    std::vector<fs::path> files;
+    if (fs::exists(run() / "ledger.jsonl")) files.push_back(run() / "ledger.jsonl");
+    if (!fs::exists(run() / "ledgers")) return files;
+    for (const auto& entry : fs::directory_iterator(run() / "ledgers"))
+      files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  /// Of a federated run: what is said of rounds and clients.
+  std::string rounds() const {
+    if (!fs::exists(run() / "rounds.jsonl")) return "";
+    return read_file(run() / "rounds.jsonl") + read_file(run() / "clients.json");
+  }
+  /// But for the time that it took, and with how many threads.
+  nlohmann::json summary() const {
+    auto json = nlohmann::json::parse(read_file(run() / "summary.json"));
+    for (const char* key : {"seconds", "threads", "run_dir"}) json.erase(key);
+    return json;
+  }
+  bool is_over() const { return fs::exists(run() / "summary.json"); }
+  /// Whether keys or private sums of the run are anywhere.
+  bool has_private_state() const {
+    if (fs::exists(run() / "resume.json")) return true;
+    if (!fs::exists(state())) return false;
+    for (const auto& entry : fs::directory_iterator(state()))
+      if (entry.path().filename().string().starts_with("run-")) return true;
+    return false;
+  }
+  fs::path private_folder() const {
+    for (const auto& entry : fs::directory_iterator(state()))
+      if (entry.path().filename().string().starts_with("run-")) return entry.path();
+    return {};
+  }
+  std::string last_words() const { return read_file(dir_.path() / "words"); }
+
+ private:
+  core::RunOptions options(int threads, const std::atomic<bool>* stop) const {
+    return {.directory = run(),
+            .lock = "",
+            .threads = threads,
+            .state = state(),
+            .on_progress = {},
+            .stop = stop};
+  }
+
+  template <class Action>
+  End in_child(std::uint64_t operation, std::uint64_t microseconds, const Action& action) const {
+    house();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      int code = 0;
+      std::string words;
+      dies_at = operation;
+      try {
+        action();
+      } catch (const PrivacyError& problem) {
+        code = 3;
+        words = problem.what();
+      } catch (const IoError& problem) {
+        code = 4;
+        words = problem.what();
+      } catch (const std::exception& problem) {
+        code = 2;
+        words = problem.what();
+      }
+      dies_at = 0;
+      write_file(dir_.path() / "words", words);
+      ::_exit(code);
+    }
+    if (microseconds > 0) {
+      ::usleep(static_cast<useconds_t>(microseconds));
+      ::kill(child, SIGKILL);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
+  }
+
+  TempDir dir_;
+};
+
+/// Whether the run is over, when it was cut off so late that nobody was told.
+inline bool goes_on(const Place& place) { return !place.is_over(); }
+
+inline void check_equal(const Place& made, const Place& expected) {
+  CHECK(made.model() == expected.model());
+  CHECK(made.metrics() == expected.metrics());
+  CHECK(made.charges() == expected.charges());
+  CHECK(made.rounds() == expected.rounds());
+  CHECK(made.summary() == expected.summary());
+}
+
+inline std::vector<std::string> problems_of(const Place& place) {
+  const core::RecordDirectory directory(place.run());
+  return core::verify_run(directory, house(), std::nullopt).problems;
+}
+
+}  // namespace resumed
