@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/data_account.hpp"
+#include "tensor_file.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 
@@ -36,33 +37,6 @@ const std::vector<std::string> kNoNoise{"privacy.noise=off", "schedules.clip_nor
 std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
-}
-
-/// A tensor as the tests write it.
-struct Tensor {
-  std::string name;
-  Shape shape;
-  std::vector<float> values;
-};
-
-/// The format by its specification, not by the program's writer.
-std::string safetensors_of(const std::vector<Tensor>& tensors,
-                           const std::map<std::string, std::string>& metadata = {}) {
-  nlohmann::json header;
-  std::string data;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  for (const Tensor& tensor : tensors) {
-    const std::size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(tensor.values.data()),
-                tensor.values.size() * sizeof(float));
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
-  }
-  const std::string text = header.dump();
-  const std::uint64_t length = text.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + text + data;
 }
 
 std::vector<float> ramp(std::size_t count, float first) {

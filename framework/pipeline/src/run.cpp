@@ -273,7 +273,7 @@ class Training {
                              : std::optional(data_commitment_of_ledger_);
       data = commit_again(manifest_, data_.train, options_.state, value);
     }
-    apply_transforms(manifest_, *plan_.setting, data_, options_.threads);
+    apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features);
     return data;
   }
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
