@@ -231,6 +231,43 @@ TEST_CASE(
   CHECK(has(unaccounted(unreadable.plan()), "initial_weights"));
 }
 
+TEST_CASE("what a private run has left is not public because a manifest says so",
+          "[weights][account][privacy]") {
+  Experiment first(kBase);
+  first.run();
+  const std::string file = read_file(first.run_dir() / "model.safetensors");
+  const std::vector<std::string> release{"mode=release", "seed=null"};
+
+  Begun declared({kPublicWeights}, file);
+  CHECK(has(unaccounted(declared.plan()), "initial_weights"));
+  const core::RunResult run = declared.run();
+  CHECK(run.statement.at("initial_weights").at("is") == "unaccounted");
+  CHECK_THAT(run.statement.at("stain").get<std::string>(), ContainsSubstring("initial_weights"));
+  const std::string why = refusal_of(with({kPublicWeights}, release), file);
+  CHECK_THAT(why, ContainsSubstring("release mode refuses 'initial_weights'"));
+  CHECK_THAT(why, ContainsSubstring("the manifest declares them public does not make them so"));
+  CHECK_THAT(why, !ContainsSubstring("or declare them public"));
+
+  // Nor is what was made of it, without noise or with, further down the line.
+  Begun laundered(with(kNoNoise, {kPublicWeights}), file);
+  laundered.run();
+  const std::string second = read_file(laundered.run_dir() / "model.safetensors");
+  CHECK(core::read_safetensors(second).metadata.at("epsilon") == "inf");
+  CHECK(has(unaccounted(Begun({kPublicWeights}, second).plan()), "initial_weights"));
+
+  // A model that was trained without noise says nothing of its rows.
+  Experiment open(kBase, kNoNoise);
+  open.run();
+  const std::string nothing_said = read_file(open.run_dir() / "model.safetensors");
+  CHECK(refusal_of(with({kPublicWeights}, release), nothing_said) == "it was planned");
+  // One that does not say its epsilon is not taken for one of these.
+  auto metadata = core::read_safetensors(nothing_said).metadata;
+  metadata.erase("epsilon");
+  CHECK(
+      has(unaccounted(Begun({kPublicWeights}, safetensors_of(trained_tensors(), metadata)).plan()),
+          "initial_weights"));
+}
+
 TEST_CASE("a run from weights is verified without the file, and bound to its hash",
           "[weights][verify]") {
   Begun experiment({kPublicWeights, "model.train=[last]"});
