@@ -32,6 +32,17 @@ std::string hash_of_shown(const std::vector<float>& parameters, const std::strin
   return hash.hex();
 }
 
+/// A text of a checkpoint that goes into what the run leaves, or names a file.
+std::string plain_text(StateReader& in) {
+  constexpr std::size_t kLongest = 64;
+  std::string text = in.bytes();
+  const bool is_plain = text.size() <= kLongest &&
+                        std::all_of(text.begin(), text.end(),
+                                    [](char c) { return c >= ' ' && c <= '~' && c != '/'; });
+  if (!is_plain) in.fail("one of its texts is of no run");
+  return text;
+}
+
 class Training {
  public:
   Training(const Plan& plan, const RunOptions& options)
@@ -221,9 +232,9 @@ class Training {
     const std::string content = checkpoints_->content(plan_, options_);
     StateReader in(content, options_.directory.string());
     const bool was_orderly = in.word() == static_cast<std::uint64_t>(Stop::orderly);
-    if (const std::string id = in.bytes(); manifest_.account) reservation_.emplace(plan_, id);
-    output_.set_date(in.bytes());
-    const DataCommitment data = read_data_again(in.bytes());
+    if (const std::string id = plain_text(in); manifest_.account) reservation_.emplace(plan_, id);
+    output_.set_date(plain_text(in));
+    const DataCommitment data = read_data_again(plain_text(in));
     if (in.bytes() != transformed_hash(plan_, data_.train)) {
       throw PrivacyError(
           options_.directory.string() +
@@ -238,6 +249,7 @@ class Training {
     again.may_repeat = steps_are_repeatable(plan_);
     checkpoints_->set_shown(in.word());
     result_.steps = in.word();
+    if (result_.steps > plan_.steps()) in.fail("it is of more steps than were planned");
     earlier_seconds_ = in.real();
     const bool was_measured = in.word() == 1;
     measured_at_ = in.word();
