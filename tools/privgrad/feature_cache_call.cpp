@@ -61,7 +61,7 @@ Option cache_folder_option() {
 fs::path feature_folder(const Arguments& arguments, const std::string& option) {
   if (arguments.has(option) && !arguments.text(option).empty())
     return fs::absolute(arguments.text(option));
-  const fs::path own = own_place();
+  fs::path own = own_place();
   if (own.empty()) {
     throw UsageError("--" + option +
                      ": no folder is known to keep features in (neither XDG_CACHE_HOME nor HOME is "
