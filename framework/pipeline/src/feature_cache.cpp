@@ -69,7 +69,7 @@ int open_private_folder(const fs::path& folder) {
 }
 
 /// "a/b/" as "a/b": the last part is what is made private.
-fs::path without_end(fs::path folder) {
+fs::path without_end(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }
 
@@ -197,8 +197,8 @@ std::optional<KeptFeatures> look_at(int folder, const std::string& name) {
 
 }  // namespace
 
-FeatureCache::FeatureCache(fs::path folder, std::function<void(const std::string&)> note)
-    : folder_(without_end(std::move(folder))), note_(std::move(note)) {
+FeatureCache::FeatureCache(const fs::path& folder, std::function<void(const std::string&)> note)
+    : folder_(without_end(folder)), note_(std::move(note)) {
   make_private_folder(folder_);
   descriptor_ = open_private_folder(folder_);
   if (descriptor_ < 0) throw IoError(folder_.string() + ": has vanished");

@@ -41,7 +41,7 @@ class FeatureCache {
   ///   what was not and why; may be empty.
   /// \throws ConfigError if the folder belongs to or is open to others; IoError if it is none, or a
   ///   link, or cannot be made.
-  FeatureCache(std::filesystem::path folder, std::function<void(const std::string&)> note);
+  FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
   ~FeatureCache();
