@@ -342,6 +342,30 @@ struct ForgetsDigits final : RightTransform {
     return values;
   }
 };
+/// A number of its own for every call.
+struct GivesAnotherLater final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<FittedTensor> fitted_values() const override {
+    auto values = RightTransform::fitted_values();
+    values[0].values[0] += 1e-9 * calls_++;
+    return values;
+  }
+  mutable int calls_ = 0;
+};
+/// Leaves examples as they are, and keeps a row of them all the same.
+struct SavesARow : RightTransform {
+  using RightTransform::RightTransform;
+  void apply(Dataset&) const override {}
+  void apply_row(std::span<const float> features, std::span<float> out) const override {
+    std::copy(features.begin(), features.end(), out.begin());
+  }
+  std::vector<RowOperation> row_operations() const override { return {}; }
+  Statistic statistic() const override { return Statistic::is_public; }
+};
+struct SavesARowOfNone final : SavesARow {
+  using SavesARow::SavesARow;
+  Statistic statistic() const override { return Statistic::none; }
+};
 struct NamesATensorOddly final : RightTransform {
   using RightTransform::RightTransform;
   std::vector<FittedTensor> fitted_values() const override { return {{"../mean", {1}, {0.0}}}; }
@@ -487,11 +511,14 @@ TEST_CASE("each rule of transforms can fail") {
        {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
        {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
        {"what_it_learnt_can_be_put_back", "other bits", findings<ForgetsDigits>()},
+       {"what_it_learnt_can_be_put_back", "the second time", findings<GivesAnotherLater>()},
        {"what_it_learnt_can_be_put_back", "'../mean'", findings<NamesATensorOddly>()},
        {"what_it_cannot_have_learnt_is_refused", "does not know", findings<TakesAnyTensor>()},
        {"what_it_cannot_have_learnt_is_refused", "no number", findings<TakesAnyNumber>()},
        {"what_it_cannot_have_learnt_is_refused", "changed the transform", findings<HalfRestored>()},
        {"without_numbers_it_needs_no_fit", "before fit()", findings<NoStatistic>()},
+       {"without_numbers_it_needs_no_fit", "fitted_values() gives some",
+        findings<SavesARowOfNone>()},
        {"its_operations_are_what_it_does", "by row_operations()", findings<TellsAnotherSign>()},
        {"its_operations_are_what_it_does", "another number of features",
         findings<TellsOfOneFeature>()},
@@ -501,6 +528,8 @@ TEST_CASE("each rule of transforms can fail") {
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},
        {"statistics_of_private_rows_are_declared", "says that it does not",
         findings<NoStatistic>()},
+       {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
+        findings<SavesARow>()},
        {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
         findings<AlwaysPublic>()},
        {"a_given_partition_moves_no_example", "lies elsewhere", findings_on<Transform, DealsOut>()},

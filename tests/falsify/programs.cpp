@@ -20,7 +20,10 @@ class Base : public LinearProgram, public ReproducibleRows {
     LinearProgram::gradient_rows(batch, rows);
   }
   Evaluation right(const Batch& batch) const { return LinearProgram::evaluate(batch); }
-  std::size_t outputs() const { return outputs_; }
+  std::size_t output_count() const { return outputs_; }
+  void right(std::span<const float> features, std::size_t rows, std::span<float> out) const {
+    LinearProgram::outputs(features, rows, out);
+  }
   std::vector<float>& values() { return parameters_; }
   mutable std::uint64_t calls_ = 0;
   mutable std::vector<float> memory_;
@@ -31,6 +34,7 @@ struct Row {
   void (*rows)(const Base&, const Batch&, std::span<float>) = nullptr;
   Evaluation (*evaluate)(const Base&, const Batch&) = nullptr;
   void (*load)(Base&, std::span<const float>) = nullptr;
+  void (*outputs)(const Base&, std::span<const float>, std::size_t, std::span<float>) = nullptr;
 };
 
 /// Calls `change` with each row's place and numbers.
@@ -208,7 +212,7 @@ self.right({.features = batch.features.first(width), .targets = batch.targets.fi
 }
 ,
     {.told = {"forgets_the_biases", "leaves the biases' gradients unwritten"},
-     .rows = THEN(std::fill(row.end() - static_cast<std::ptrdiff_t>(self.outputs()), row.end(),
+     .rows = THEN(std::fill(row.end() - static_cast<std::ptrdiff_t>(self.output_count()), row.end(),
                             std::nanf("")))},
     {.told = {"all_nan", "no numbers at all"},
      .rows = THEN(std::fill(row.begin(), row.end(), std::nanf("")))},
@@ -260,10 +264,35 @@ self.right({.features = batch.features.first(width), .targets = batch.targets.fi
            return batch.rows() == 0 ? Evaluation{.loss = 1.0, .correct = 0} : self.right(batch);
          }},
     {.told = {"counts_the_wrong", "accuracy is the error"},
-     .evaluate = [](const Base& self, const Batch& batch) {
-       Evaluation sum = self.right(batch);
-       sum.correct = batch.rows() - sum.correct;
-       return sum;
+     .evaluate =
+         [](const Base& self, const Batch& batch) {
+           Evaluation sum = self.right(batch);
+           sum.correct = batch.rows() - sum.correct;
+           return sum;
+         }},
+    // Outputs, which frozen layers give to the next ones in place of the examples.
+    {.told = {"outputs_less_their_mean", "outputs less the mean of those beside them"},
+     .outputs =
+         [](const Base& self, std::span<const float> features, std::size_t rows,
+            std::span<float> out) {
+           self.right(features, rows, out);
+           const float mean = mean_of(out);
+           for (float& x : out) x -= mean;
+         }},
+    {.told = {"outputs_remember", "outputs hold something of an earlier call's examples"},
+     .outputs =
+         [](const Base& self, std::span<const float> features, std::size_t rows,
+            std::span<float> out) {
+           self.right(features, rows, out);
+           if (self.memory_.empty()) self.memory_ = {0.0f};
+           for (float& x : out) x += 1e-3f * self.memory_[0];
+           self.memory_[0] = largest_of(features);
+         }},
+    {.told = {"outputs_of_others", "outputs of the examples in another order"},
+     .outputs = [](const Base& self, std::span<const float> features, std::size_t rows,
+                   std::span<float> out) {
+       self.right(features, rows, out);
+       std::reverse(out.begin(), out.end());
      }},
 });
 
@@ -277,6 +306,11 @@ class FaultyProgram final : public Base {
   }
   Evaluation evaluate(const Batch& batch) const override {
     return kTable[I].evaluate != nullptr ? kTable[I].evaluate(*this, batch) : right(batch);
+  }
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> out) const override {
+    if (kTable[I].outputs != nullptr) return kTable[I].outputs(*this, features, rows, out);
+    right(features, rows, out);
   }
   void load_parameters(std::span<const float> values) override {
     if (kTable[I].load != nullptr) return kTable[I].load(*this, values);

@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/data_account.hpp"
+#include "tensor_file.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 
@@ -36,33 +37,6 @@ const std::vector<std::string> kNoNoise{"privacy.noise=off", "schedules.clip_nor
 std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
   all.insert(all.end(), more.begin(), more.end());
   return all;
-}
-
-/// A tensor as the tests write it.
-struct Tensor {
-  std::string name;
-  Shape shape;
-  std::vector<float> values;
-};
-
-/// The format by its specification, not by the program's writer.
-std::string safetensors_of(const std::vector<Tensor>& tensors,
-                           const std::map<std::string, std::string>& metadata = {}) {
-  nlohmann::json header;
-  std::string data;
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  for (const Tensor& tensor : tensors) {
-    const std::size_t begin = data.size();
-    data.append(reinterpret_cast<const char*>(tensor.values.data()),
-                tensor.values.size() * sizeof(float));
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
-  }
-  const std::string text = header.dump();
-  const std::uint64_t length = text.size();
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes + text + data;
 }
 
 std::vector<float> ramp(std::size_t count, float first) {
@@ -255,6 +229,43 @@ TEST_CASE(
   metadata["unaccounted"] = "nothing";
   Begun unreadable({kWeights, ours}, safetensors_of(trained_tensors(), metadata));
   CHECK(has(unaccounted(unreadable.plan()), "initial_weights"));
+}
+
+TEST_CASE("what a private run has left is not public because a manifest says so",
+          "[weights][account][privacy]") {
+  Experiment first(kBase);
+  first.run();
+  const std::string file = read_file(first.run_dir() / "model.safetensors");
+  const std::vector<std::string> release{"mode=release", "seed=null"};
+
+  Begun declared({kPublicWeights}, file);
+  CHECK(has(unaccounted(declared.plan()), "initial_weights"));
+  const core::RunResult run = declared.run();
+  CHECK(run.statement.at("initial_weights").at("is") == "unaccounted");
+  CHECK_THAT(run.statement.at("stain").get<std::string>(), ContainsSubstring("initial_weights"));
+  const std::string why = refusal_of(with({kPublicWeights}, release), file);
+  CHECK_THAT(why, ContainsSubstring("release mode refuses 'initial_weights'"));
+  CHECK_THAT(why, ContainsSubstring("the manifest declares them public does not make them so"));
+  CHECK_THAT(why, !ContainsSubstring("or declare them public"));
+
+  // Nor is what was made of it, without noise or with, further down the line.
+  Begun laundered(with(kNoNoise, {kPublicWeights}), file);
+  laundered.run();
+  const std::string second = read_file(laundered.run_dir() / "model.safetensors");
+  CHECK(core::read_safetensors(second).metadata.at("epsilon") == "inf");
+  CHECK(has(unaccounted(Begun({kPublicWeights}, second).plan()), "initial_weights"));
+
+  // A model that was trained without noise says nothing of its rows.
+  Experiment open(kBase, kNoNoise);
+  open.run();
+  const std::string nothing_said = read_file(open.run_dir() / "model.safetensors");
+  CHECK(refusal_of(with({kPublicWeights}, release), nothing_said) == "it was planned");
+  // One that does not say its epsilon is not taken for one of these.
+  auto metadata = core::read_safetensors(nothing_said).metadata;
+  metadata.erase("epsilon");
+  CHECK(
+      has(unaccounted(Begun({kPublicWeights}, safetensors_of(trained_tensors(), metadata)).plan()),
+          "initial_weights"));
 }
 
 TEST_CASE("a run from weights is verified without the file, and bound to its hash",

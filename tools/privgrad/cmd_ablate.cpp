@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
@@ -99,6 +100,7 @@ Command ablate_command() {
                  .doc = "The study's directory; default studies/NAME. One that was begun is "
                         "continued."},
                 jobs_option(),
+                cache_option(),
                 {.name = "dry-run",
                  .value = "",
                  .doc = "Plan and calibrate every arm, show that, and stop."},

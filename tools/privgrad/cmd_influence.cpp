@@ -6,6 +6,7 @@
 
 #include "accountant_call.hpp"
 #include "command.hpp"
+#include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
@@ -303,6 +304,7 @@ Command influence_command() {
                  .doc = "Where the estimate goes; default influence/NAME. One that was begun is "
                         "continued."},
                 jobs_option(),
+                cache_option(),
                 {.name = "json", .value = "", .doc = "Print influence.json on standard output."},
                 plugin_dir_option(),
                 quiet_option()},

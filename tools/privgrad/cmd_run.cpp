@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
@@ -141,6 +142,8 @@ int do_resume(const Arguments& arguments) {
     }
   }
   core::RunOptions options = common_options(arguments);
+  const auto cache = requested_cache(arguments);
+  options.features = cache.get();
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
@@ -161,6 +164,8 @@ int do_run(const Arguments& arguments) {
     throw UsageError("--finish ends a run that is resumed; give --resume DIR, too");
   if (arguments.has("out")) check_utf8(arguments.text("out"));
   core::RunOptions options = common_options(arguments);
+  const auto cache = requested_cache(arguments);
+  options.features = cache.get();
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
   const core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
@@ -168,6 +173,8 @@ int do_run(const Arguments& arguments) {
     complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
   const core::Plan plan = core::make_plan(manifest);
   warn_of(plan);
+  if (cache != nullptr && plan.setting->frozen_layers == 0)
+    cache->note("--cache keeps the outputs of frozen layers, and this manifest freezes none");
   options.lock = lock_text({&manifest});
   // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
   std::signal(SIGPIPE, SIG_IGN);
@@ -199,6 +206,7 @@ Command run_command() {
                                "the run's commitment to its data, and while it goes on its "
                                "checkpoints; default $XDG_STATE_HOME/privgrad, else "
                                "~/.local/state/privgrad."},
+                       cache_option(),
                        {.name = "resume",
                         .value = "DIR",
                         .doc = "Instead of MANIFEST: go on with the run of DIR, which was cut off, "

@@ -39,6 +39,8 @@ Command schema_command();
 Command data_list_command();
 Command data_fetch_command();
 Command data_describe_command();
+Command cache_list_command();
+Command cache_delete_command();
 Command completion_command();
 Command man_command();
 

@@ -137,6 +137,8 @@ const std::vector<Command>& commands() {
                                         data_list_command(),
                                         data_fetch_command(),
                                         data_describe_command(),
+                                        cache_list_command(),
+                                        cache_delete_command(),
                                         completion_command(),
                                         man_command()};
   return all;

@@ -1,9 +1,11 @@
 #include "study_runs.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
 #include "child_runs.hpp"
+#include "feature_cache_call.hpp"
 #include "output.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"
@@ -27,7 +29,10 @@ std::string run_name(const core::StudyPlan& plan, const Open& run) {
   return plan.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
 }
 
-void add_plugin_folders(ChildCall& call, const Arguments& arguments) {
+/// What every run of the study is told as the study was.
+void add_common_options(ChildCall& call, const Arguments& arguments) {
+  if (arguments.has("cache"))
+    call.words.push_back("--cache=" + feature_folder(arguments, "cache").string());
   for (const std::string& folder : arguments.texts("plugin-dir"))
     call.words.insert(call.words.end(), {"--plugin-dir", folder});
 }
@@ -64,7 +69,7 @@ ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& dire
   const core::RunOptions place = place_of(plan, directory, run);
   if (core::can_be_resumed(place)) {
     ChildCall call{{"run", "--resume", place.directory.string(), "--threads", "1", "--quiet"}};
-    add_plugin_folders(call, arguments);
+    add_common_options(call, arguments);
     return call;
   }
   discard(place);
@@ -73,8 +78,21 @@ ChildCall call_for(const core::StudyPlan& plan, const core::StudyDirectory& dire
                   "seed=" + std::to_string(run.seed), "--out",
                   directory.run(arm, run.seed).string(), "--threads", "1", "--quiet",
                   "--locked=" + directory.lock_file().string()}};
-  add_plugin_folders(call, arguments);
+  add_common_options(call, arguments);
   return call;
+}
+
+/// The runs' own notes are heard by nobody.
+void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
+  const auto cache = requested_cache(arguments);
+  if (cache == nullptr) return;
+  const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
+    return arm.plan.setting->frozen_layers > 0;
+  });
+  cache->note(any ? "what frozen layers make of the data is kept in " +
+                        feature_folder(arguments, "cache").string() +
+                        ", as private as the data, until privgrad cache delete"
+                  : "--cache keeps the outputs of frozen layers, and no arm freezes any");
 }
 
 std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record) {
@@ -153,6 +171,7 @@ std::vector<double> run_seconds(const core::StudyPlan& plan) {
 
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments) {
+  tell_of_cache(plan, arguments);
   std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals;
   const std::vector<std::string> failed =

@@ -16,7 +16,7 @@ int jobs_of(const Arguments& arguments);
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
 /// Makes the runs that are left in a prepared directory, each a process of its own, and tells on
-/// standard error of those that failed. Options read: --plugin-dir, --quiet.
+/// standard error of those that failed. Options read: --cache, --plugin-dir, --quiet.
 /// \param seconds  as run_seconds().
 /// \returns whether all runs of the study are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,

@@ -190,9 +190,11 @@ const Section& model_section() {
               "Trained parameters that the model begins from, by the names of its tensors "
               "(layers.0.weight, ...); what the file lacks begins as the model says.",
               {param::path("file", "A safetensors file of F32, F16 or BF16 numbers."),
-               param::boolean("public",
-                              "Declares that the weights saw none of the private examples of this "
-                              "run without a charge. Otherwise they are listed as unaccounted.")
+               param::boolean(
+                   "public",
+                   "Declares that the weights saw none of the private examples of this "
+                   "run without a charge. Otherwise they are listed as unaccounted, and so are "
+                   "those of a private run of PrivGrad's, whatever is declared.")
                    .defaults_to(false)})
               .optional(),
           param::list("train",

@@ -140,6 +140,11 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
   if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
   FittedTransform fitted{true, learnt->fitted_values()};
+  // They go into the model, which release mode then would call private: nobody was charged for them.
+  if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
+    throw PluginError(use.component->full_name() + ": says that it uses no numbers, and gives " +
+                      std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");
+  }
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   for (const FittedTensor& tensor : fitted.values) {

@@ -179,6 +179,7 @@ class Comparison {
     RunData there = try_transforms(change, here);
     if (there.train.rows() == 0) return {};
     compare_transforms(here.train, there.train);
+    compare_learnt(here, there);
     const ScratchFolder folder("falsify");
     std::vector<std::vector<float>> released;
     {
@@ -233,6 +234,24 @@ class Comparison {
                     "row " + std::to_string(row) +
                         " becomes another, though its own features are the same and no transform "
                         "says that it was fitted to private rows");
+    }
+  }
+
+  /// What is saved of transforms that say they learn nothing from private rows.
+  void compare_learnt(const RunData& here, const RunData& there) {
+    const auto same = [](const FittedTensor& a, const FittedTensor& b) {
+      return a.name == b.name && a.shape == b.shape && a.values == b.values;
+    };
+    const auto& statistics = plan_.setting->statistics;
+    for (std::size_t i = 0; i < statistics.size(); ++i) {
+      if (statistics[i] != Statistic::none && statistics[i] != Statistic::is_public) continue;
+      const auto& a = here.preprocessing[i].values;
+      const auto& b = there.preprocessing[i].values;
+      if (std::equal(a.begin(), a.end(), b.begin(), b.end(), same)) continue;
+      return report("transforms", std::nullopt,
+                    "transform " + std::to_string(i) +
+                        " saves other numbers with the model, and says that it learns none from "
+                        "private rows");
     }
   }
 

@@ -1,13 +1,21 @@
 #include "frozen_features.hpp"
 
+#include <gnu/libc-version.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
+#include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/instruction_set.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/network_json.hpp"
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -21,36 +29,104 @@ bool all_numbers(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
-/// \param shape  of what comes out of the layers.
-void replace_by_outputs(const Outputs& layers, const Shape& shape, Dataset& data) {
-  const std::size_t before = data.row_size(), after = element_count(shape);
-  std::vector<float> result(data.rows() * after);
-  std::vector<std::size_t> no_numbers;
+/// Some examples of a data set, one after the other.
+struct RowsInTurn {
   std::vector<std::uint32_t> rows;
   std::vector<float> features, targets;
-  for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
-    const std::size_t count = std::min(kRowsOfFeatures, data.rows() - first);
+
+  void take(const Dataset& data, std::size_t first, std::size_t count) {
     rows.resize(count);
     std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(first));
-    features.resize(count * before);
+    features.resize(count * data.row_size());
     targets.resize(count);
     data.gather(rows, features, targets);
-    layers.outputs(features, count, std::span(result).subspan(first * after, count * after));
+  }
+};
+
+/// \param after  numbers that an example becomes.
+/// \returns [rows, after]; NaN throughout for an example that was no number, or became none.
+std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Dataset& data) {
+  const std::size_t before = data.row_size();
+  std::vector<float> result(data.rows() * after);
+  RowsInTurn some;
+  for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
+    const std::size_t count = std::min(kRowsOfFeatures, data.rows() - first);
+    some.take(data, first, count);
+    layers.outputs(some.features, count, std::span(result).subspan(first * after, count * after));
     for (std::size_t i = 0; i < count; ++i) {
       const auto out = std::span(result).subspan((first + i) * after, after);
-      if (all_numbers(std::span(features).subspan(i * before, before)) && all_numbers(out))
+      if (all_numbers(std::span(some.features).subspan(i * before, before)) && all_numbers(out))
         continue;
-      std::fill(out.begin(), out.end(), 0.0f);
-      no_numbers.push_back(first + i);
+      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
     }
   }
-  data.replace_features(shape, std::move(result));
+  return result;
+}
+
+/// \param shape  of what comes out of the layers.
+void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data) {
+  const std::size_t size = element_count(shape);
+  std::vector<std::size_t> no_numbers;
+  for (std::size_t row = 0; row < data.rows(); ++row) {
+    const auto out = std::span(outputs).subspan(row * size, size);
+    if (all_numbers(out)) continue;
+    std::fill(out.begin(), out.end(), 0.0f);
+    no_numbers.push_back(row);
+  }
+  data.replace_features(shape, std::move(outputs));
   // To stop here would tell of one row.
   const std::span<float> written = data.features();
   for (const std::size_t row : no_numbers) {
-    const auto out = written.subspan(row * after, after);
+    const auto out = written.subspan(row * size, size);
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   }
+}
+
+// ---- what the outputs follow from
+
+std::string hash_of(std::span<const float> values) {
+  Sha256 hash;
+  hash.add(std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+  return hash.hex();
+}
+
+/// The features as the layers see them, whatever source and transforms made them. Targets are no part
+/// of what the layers make of them.
+std::string hash_of_features(const Dataset& data) {
+  Sha256 hash;
+  RowsInTurn some;
+  for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
+    some.take(data, first, std::min(kRowsOfFeatures, data.rows() - first));
+    hash.add(std::string_view(reinterpret_cast<const char*>(some.features.data()),
+                              some.features.size() * sizeof(float)));
+  }
+  return hash.hex();
+}
+
+/// All but the data: layers, weights, and the code that computes. Outputs have the same bits on every
+/// processor if the backend keeps its promise; instructions and the C library, whose elementary
+/// functions it may use, are named in case it does not.
+nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
+                             std::span<const float> parameters) {
+  const ComponentUse& backend = manifest.backend;
+  const PluginIdentity& plugin = *backend.component->plugin;
+  return {{"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+                           PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
+          {"abi", PRIVGRAD_ABI_TAG},
+          {"c_library", ::gnu_get_libc_version()},
+          {"instructions", name_of(instruction_set())},
+          {"backend", backend.component->full_name()},
+          {"backend_file", plugin.sha256},
+          {"backend_parameters", sha256_hex(to_yaml(backend.params.value()))},
+          {"layers", sha256_hex(to_json(layers).dump())},
+          {"weights", hash_of(parameters)}};
+}
+
+FeatureKey key_of(nlohmann::json layers, std::size_t row_size, const Dataset& data) {
+  layers["rows"] = data.rows();
+  layers["row_size"] = row_size;
+  layers["features"] = hash_of_features(data);
+  return {layers.dump(), data.rows(), row_size};
 }
 
 }  // namespace
@@ -74,17 +150,38 @@ std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const S
 }
 
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
-                         int threads) {
+                         int threads, const FeatureCache* cache) {
   if (setting.frozen_layers == 0) return;
   const auto executor = make_executor(threads);
   ComponentPtr<Backend> backend;
   const auto program = compile_frozen_layers(manifest, setting, backend, *executor);
   const std::vector<float> nothing(setting.parameters);
   const std::vector<float> whole = whole_parameters(setting, nothing);
-  program->load_parameters(std::span(whole).first(setting.frozen_parameters));
+  const auto frozen = std::span(whole).first(setting.frozen_parameters);
+  program->load_parameters(frozen);
   const auto& layers = dynamic_cast<const Outputs&>(*program);
+  const Shape& shape = setting.network.input.features;
+  const std::size_t row_size = element_count(shape);
+  if (cache != nullptr && manifest.backend.component->plugin->sha256.empty()) {
+    cache->note("outputs of frozen layers are not kept: the backend's code has no hash");
+    cache = nullptr;
+  }
+  nlohmann::json about;
+  if (cache != nullptr)
+    about = key_of_layers(manifest, first_part(setting.whole, setting.frozen_layers), frozen);
   for (Dataset* split : {&data.train, &data.test}) {
-    if (split->rows() > 0) replace_by_outputs(layers, setting.network.input.features, *split);
+    if (split->rows() == 0) continue;
+    if (cache == nullptr) {
+      replace_features(shape, outputs_of(layers, row_size, *split), *split);
+      continue;
+    }
+    const FeatureKey key = key_of(about, row_size, *split);
+    std::optional<std::vector<float>> outputs = cache->find(key);
+    if (!outputs) {
+      outputs = outputs_of(layers, row_size, *split);
+      cache->keep(key, *outputs);
+    }
+    replace_features(shape, std::move(*outputs), *split);
   }
 }
 

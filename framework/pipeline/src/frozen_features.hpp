@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/pipeline/setting.hpp"
 
 namespace privgrad::core {
@@ -20,7 +21,9 @@ std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const S
 /// bit (Outputs promises it, the conformance suite tests it), as of a RowTransform. So data sets that
 /// differ in one example still do, and the proofs about the layers behind hold as they stand. One
 /// that overflows, or was no number before, becomes NaN; its gradient then counts as zero.
+/// \param cache  where the outputs are taken from if they are there, and kept if not; null: neither.
+///   They are the same bits: what they follow from is compared by its hash.
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
-                         int threads);
+                         int threads, const FeatureCache* cache);
 
 }  // namespace privgrad::core

@@ -178,8 +178,13 @@ InitialWeights load_weights(const Manifest& manifest, const Network& network) {
   return weights;
 }
 
+bool saw_protected_rows(const WeightsOrigin& origin) {
+  const auto& listed = origin.unaccounted;
+  return origin.epsilon != "inf" || origin.account ||
+         std::find(listed.begin(), listed.end(), "initial_weights") != listed.end();
+}
+
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
-  if (manifest.weights->is_public) return WeightsClaim::declared_public;
   const auto is_shown_only = [](const std::string& what) {
     return what == "training metrics" || what == "test metrics";
   };
@@ -187,7 +192,12 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
                           *weights.origin->account == manifest.account->opened &&
                           std::all_of(weights.origin->unaccounted.begin(),
                                       weights.origin->unaccounted.end(), is_shown_only);
-  return is_charged ? WeightsClaim::charged_in_account : WeightsClaim::unaccounted;
+  if (is_charged) return WeightsClaim::charged_in_account;
+  // What a file says against its own publication weighs more than what is said for it: whoever forgets
+  // which model this was declares it in good faith.
+  const bool is_public =
+      manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
+  return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;
 }
 
 std::string_view to_text(WeightsClaim claim) {

@@ -1,5 +1,6 @@
 #include "resumable_run.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -9,6 +10,21 @@
 namespace privgrad::core {
 
 using Json = nlohmann::json;
+
+namespace {
+
+/// A text of a checkpoint that goes into what the run leaves, or names a file.
+std::string plain_text(StateReader& in) {
+  constexpr std::size_t kLongest = 64;
+  std::string text = in.bytes();
+  const bool is_plain = text.size() <= kLongest &&
+                        std::all_of(text.begin(), text.end(),
+                                    [](char c) { return c >= ' ' && c <= '~' && c != '/'; });
+  if (!is_plain) in.fail("one of its texts is of no run");
+  return text;
+}
+
+}  // namespace
 
 ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
     : plan_(plan),
@@ -111,9 +127,9 @@ void ResumableRun::take_up() {
     throw PrivacyError(options_.directory.string() + ": " + what + " than when the run began");
   };
   const bool was_orderly = in.word() == static_cast<std::uint64_t>(Stop::orderly);
-  if (const std::string id = in.bytes(); manifest_.account) reservation_.emplace(plan_, id);
-  output_.set_date(in.bytes());
-  const DataCommitment data = read_data_again(in.bytes());
+  if (const std::string id = plain_text(in); manifest_.account) reservation_.emplace(plan_, id);
+  output_.set_date(plain_text(in));
+  const DataCommitment data = read_data_again(plain_text(in));
   if (in.bytes() != transformed_hash(plan_, data_.train))
     refuse("the transforms make other examples of the data");
   if (in.bytes() != (plan_.federated ? hash_of_shards(*plan_.federated) : ""))
@@ -145,7 +161,7 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
                            : std::optional(data_commitment_of_ledger_);
     data = commit_again(manifest_, data_.train, options_.state, value);
   }
-  apply_transforms(manifest_, *plan_.setting, data_, options_.threads);
+  apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features);
   return data;
 }
 

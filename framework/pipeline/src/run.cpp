@@ -81,6 +81,7 @@ class Training final : ResumableRun {
   }
 
   void restore_parts(StateReader& in) override {
+    if (result_.steps > plan_.steps()) in.fail("it is of more steps than were planned");
     chosen_ = in.word();
     kept_ = in.array<float>();
     std::vector<float> parameters = in.array<float>(plan_.parameters);

@@ -224,11 +224,11 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
   return data;
 }
 
-void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
-                      int threads) {
+void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data, int threads,
+                      const FeatureCache* cache) {
   for (const ComponentUse& use : manifest.transforms)
     data.preprocessing.push_back(apply_transform(use, data));
-  apply_frozen_layers(manifest, setting, data, threads);
+  apply_frozen_layers(manifest, setting, data, threads, cache);
 }
 
 RunData read_data(const Manifest& manifest, const Setting& setting) {

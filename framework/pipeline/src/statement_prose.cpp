@@ -357,8 +357,8 @@ std::string beginning(const Json& statement) {
         "from, which bounds both together.";
   } else {
     sentence +=
-        "nobody says what they saw, so that what they tell of the private examples is not "
-        "in this bound.";
+        "nobody was charged for what they saw, so that what they tell of the private examples is "
+        "not in this bound.";
   }
   if (const Json& origin = weights.at("origin"); !origin.is_null()) {
     sentence += " They are those of the run '" + text(origin, "name") +

@@ -123,7 +123,12 @@ class Lister {
       item.why = "the weights which the model begins from are those of the run '" + origin->name +
                  "' with epsilon " + origin->epsilon + " at delta " + origin->delta +
                  ", which adds to this one's if their data is the same";
-      item.remedy = "pay for both runs from one account (privacy.account), or " + declare;
+      item.remedy = "pay for both runs from one account (privacy.account)";
+      if (!saw_protected_rows(*origin)) {
+        item.remedy += ", or " + declare;
+      } else if (manifest_.weights->is_public) {
+        item.why += "; that the manifest declares them public does not make them so";
+      }
     }
     list_.push_back(std::move(item));
   }

@@ -96,7 +96,8 @@ class PRIVGRAD_API FittedValues {
  public:
   virtual ~FittedValues();
 
-  /// \returns all that apply() uses beside the parameters; of numbers that the parameters gave, these.
+  /// \returns all that apply() uses beside the parameters; of numbers that the parameters gave, these;
+  ///   nothing where statistic() is `none`.
   /// \pre fit() or restore() was called.
   virtual std::vector<FittedTensor> fitted_values() const = 0;
 

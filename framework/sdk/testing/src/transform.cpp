@@ -235,6 +235,10 @@ void require_well_formed(const std::vector<FittedTensor>& values) {
   }
 }
 
+bool same_tensor(const FittedTensor& a, const FittedTensor& b) {
+  return a.name == b.name && a.shape == b.shape && a.values == b.values;
+}
+
 /// Through what a file keeps of it, on rows that were not there when it was fitted.
 void require_restored(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
@@ -247,12 +251,10 @@ void require_restored(const Checker& checker, const Shape& shape) {
         same_bits(applied(*original, data), applied(*copy, data)),
         "examples of " + to_text(shape) + " become other bits by what was taken out and put back");
   }
-  const std::vector<FittedTensor> again = learnt(*copy).fitted_values();
-  const auto equal = [](const FittedTensor& a, const FittedTensor& b) {
-    return a.name == b.name && a.shape == b.shape && a.values == b.values;
-  };
-  require(std::equal(values.begin(), values.end(), again.begin(), again.end(), equal),
-          "fitted_values() gives other tensors after restore()");
+  for (const auto& given : {learnt(*original).fitted_values(), learnt(*copy).fitted_values()}) {
+    require(std::equal(values.begin(), values.end(), given.begin(), given.end(), same_tensor),
+            "fitted_values() gives other tensors the second time, or after restore()");
+  }
 }
 
 /// What a file that was made up may hold.
@@ -293,6 +295,22 @@ void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
   require(same_bits(applied(*fresh, varied(shape, 8)),
                     applied(*fitted(checker, varied(shape, 7)), varied(shape, 8))),
           "statistic() says that it uses no numbers, and fit() makes a difference");
+  const auto after = fitted(checker, varied(shape, 7));
+  const auto* values = dynamic_cast<const FittedValues*>(after.get());
+  require(values == nullptr || values->fitted_values().empty(),
+          "statistic() says that it uses no numbers, and fitted_values() gives some");
+}
+
+/// Whether what it does, or what is saved of it, follows from the examples that it was fitted to.
+bool learns_from_examples(const Checker& checker, const Shape& shape) {
+  const auto one = fitted(checker, varied(shape, 7)), other = fitted(checker, images(shape, 5));
+  const Dataset probe = varied(shape, 9, 20);
+  if (!same_bits(applied(*one, probe), applied(*other, probe))) return true;
+  const auto* values = dynamic_cast<const FittedValues*>(one.get());
+  if (values == nullptr) return false;
+  const std::vector<FittedTensor> a = values->fitted_values(),
+                                  b = dynamic_cast<const FittedValues&>(*other).fitted_values();
+  return !std::equal(a.begin(), a.end(), b.begin(), b.end(), same_tensor);
 }
 
 // ---- the ability to say in operations what it does (RowOperations)
@@ -412,10 +430,8 @@ void check_statistics(Checker& checker, const Shape& shape) {
     require(transform->statistic() == before, "statistic() answers otherwise after fit()");
   });
   checker.rule("statistics_of_private_rows_are_declared", [&] {
-    Dataset probe = varied(shape, 9, 20);
-    const bool learns = !same_bits(applied(*fitted(checker, varied(shape, 7)), probe),
-                                   applied(*fitted(checker, images(shape, 5)), probe));
-    if (!learns) throw NotChecked{"what it does does not depend on the training examples"};
+    if (!learns_from_examples(checker, shape))
+      throw NotChecked{"nothing of it depends on the training examples"};
     require(checker.make<Transform>()->statistic() != Statistic::none,
             "it learns from the training examples and says that it does not");
     const ParamSpec* spec = find_spec(checker, "statistics");

@@ -69,8 +69,14 @@ enum class WeightsClaim {
 /// As statements write it: "declared_public", "charged_in_account", "unaccounted".
 std::string_view to_text(WeightsClaim claim);
 
-/// Of a model of PrivGrad's own that is not declared public, the account must be that of the run,
-/// and nothing that its parameters depend on may be uncharged.
+/// Whether a model of PrivGrad's own says that rows were protected when it was trained, or that what it
+/// began from saw such rows: all but those that were trained without noise, from nothing or from what
+/// was declared public, which say nothing of their rows.
+bool saw_protected_rows(const WeightsOrigin& origin);
+
+/// Of a model of PrivGrad's own that is charged, the account must be that of the run, and nothing that
+/// its parameters depend on may be uncharged. One that saw protected rows is not public because a
+/// manifest says so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
 /// The number of layers before the first one that is trained: they are frozen. 0: none is.

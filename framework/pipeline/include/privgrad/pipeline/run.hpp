@@ -48,6 +48,9 @@ struct RunOptions {
   /// Of a run that is resumed: make again what it had shown or been charged for in advance, and end
   /// it there, with the model so far.
   bool finish = false;
+  /// For the outputs of frozen layers, private copies of data; null: none. A run makes the same with it
+  /// as without.
+  const FeatureCache* features = nullptr;
 };
 
 /// The outcome, and what was measured and written.

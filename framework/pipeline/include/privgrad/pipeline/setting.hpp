@@ -15,6 +15,7 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/network.hpp"
+#include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
 #include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
@@ -94,9 +95,10 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 /// The two halves of it: examples as the source has them, and as the transforms and the frozen layers
 /// leave them.
 /// \param threads  that frozen layers are computed with; the same bits for any number.
+/// \param cache  for the outputs of frozen layers; null: none.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
-                      int threads = 1);
+                      int threads = 1, const FeatureCache* cache = nullptr);
 
 /// How many numbers of the whole model are not trained themselves: those of frozen layers, and weights
 /// that have adapters.

@@ -1,0 +1,128 @@
+// --cache, and what shows and removes what it has kept.
+#include <sys/stat.h>
+
+#include "cli.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A head that is trained on a frozen layer of the small manifest's data.
+struct Head : Cli {
+  Head() {
+    write_file(dir() / "base.yaml", std::string(kData) + kBase);
+    write_file(dir() / "head.yaml", std::string(kData) + kOnTop);
+    REQUIRE((*this)({"run", "base.yaml", "--out", "base", "--quiet"}).exit_code == 0);
+  }
+
+  /// The call with a place for the user's caches.
+  Outcome in_cache(const Words& words) const {
+    Call what = prepare(words);
+    what.environment["XDG_CACHE_HOME"] = (dir() / "caches").string();
+    return call(what);
+  }
+  fs::path folder() const { return dir() / "caches" / "privgrad" / "features"; }
+
+  static constexpr const char* kData = R"(privgrad: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 4}
+sampler: full_batch
+optimizer: sgd
+seed: 3
+)";
+  static constexpr const char* kBase = R"(name: base
+model: {kind: mlp, hidden: [5]}
+schedules: {clip_norm: 1, learning_rate: 0.1}
+privacy: {noise: off, target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)";
+  static constexpr const char* kOnTop = R"(name: head
+model: {kind: mlp, hidden: [5], weights: {file: base/model.safetensors}, train: [last]}
+schedules: {noise_multiplier: uniform, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 3
+)";
+};
+
+}  // namespace
+
+TEST_CASE("run --cache keeps features in the user's place for caches, and says so") {
+  const Head cli;
+  const Outcome first = cli.in_cache({"run", "head.yaml", "--out", "a", "--cache", "--quiet"});
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  CHECK_THAT(first.err,
+             ContainsSubstring("privgrad: note: kept the outputs of frozen layers for 60 "
+                               "examples") &&
+                 ContainsSubstring(cli.folder().string()));
+  const Outcome second = cli.in_cache({"run", "head.yaml", "--out", "b", "--cache", "--quiet"});
+  CHECK_THAT(second.err, ContainsSubstring("note: took the outputs of frozen layers for 60"));
+  CHECK(read_file(cli.out("a/model.safetensors")) == read_file(cli.out("b/model.safetensors")));
+
+  const Json list = Json::parse(cli.in_cache({"cache", "list", "--json"}).out);
+  CHECK(list.at("folder") == cli.folder().string());
+  REQUIRE(list.at("features").size() == 2);
+  std::vector<int> rows;
+  for (const Json& one : list.at("features")) {
+    rows.push_back(one.at("rows"));
+    CHECK(one.at("row_size") == 5);
+  }
+  std::sort(rows.begin(), rows.end());
+  CHECK(rows == std::vector<int>{20, 60});
+  // A hash of private rows confirms guesses about them: no output shows one.
+  const std::string shown = cli.in_cache({"cache", "list"}).out + list.dump() + first.err;
+  for (const auto& entry : fs::directory_iterator(cli.folder()))
+    CHECK(shown.find(entry.path().stem().string()) == shown.npos);
+
+  const Outcome removed = cli.in_cache({"cache", "delete"});
+  CHECK(removed.exit_code == 0);
+  CHECK_THAT(removed.out, ContainsSubstring("removed 2 files, "));
+  CHECK_FALSE(fs::exists(cli.folder()));
+  CHECK_THAT(cli.in_cache({"cache", "list"}).out, ContainsSubstring("no features are kept in"));
+}
+
+TEST_CASE("without --cache nothing is kept anywhere") {
+  const Head cli;
+  CHECK(cli.in_cache({"run", "head.yaml", "--out", "a", "--quiet"}).exit_code == 0);
+  CHECK_FALSE(fs::exists(cli.dir() / "caches"));
+}
+
+TEST_CASE("a cache folder that is open to others is refused before anything is read") {
+  const Head cli;
+  fs::create_directory(cli.dir() / "open");
+  REQUIRE(::chmod((cli.dir() / "open").c_str(), 0755) == 0);
+  const Outcome outcome = cli({"run", "head.yaml", "--out", "a", "--cache=open"});
+  check_one_error_line(outcome, 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("mode 0700"));
+  CHECK_FALSE(fs::exists(cli.out("a")));
+  check_one_error_line(cli({"cache", "delete", "--dir", "open"}), 2);
+  check_one_error_line(cli({"run", "head.yaml", "--out", "a", "--cache=head.yaml"}), 4);
+}
+
+TEST_CASE("a manifest without frozen layers has nothing to keep, and is told so") {
+  const Cli cli;
+  const Outcome outcome = cli.on_manifest("run", {"--out", "a", "--cache=kept", "--quiet"});
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("freezes none"));
+  CHECK(fs::is_empty(cli.dir() / "kept"));
+}
+
+TEST_CASE("a study keeps the features of all its runs once") {
+  const Head cli;
+  write_file(cli.dir() / "study.yaml", R"(study: 1
+base: head.yaml
+arms:
+  one: {}
+  two: {schedules.learning_rate: 0.2}
+seeds: 2
+baseline: one
+metrics: [test_loss]
+)");
+  const Outcome outcome =
+      cli({"ablate", "study.yaml", "--out", "study", "--cache=kept", "--jobs", "1", "--quiet"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK_THAT(outcome.err, ContainsSubstring("as private as the data, until privgrad cache delete"));
+  // Four runs, of the same data: two splits.
+  const Json list = Json::parse(cli({"cache", "list", "--dir", "kept", "--json"}).out);
+  CHECK(list.at("features").size() == 2);
+}

@@ -1,0 +1,111 @@
+#include "privgrad/trust/data_account.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
+#include "resumed_run.hpp"
+#include "trials.hpp"
+
+using namespace resumed;
+
+// ---- accounts that pay for runs which are interrupted
+
+namespace {
+
+/// A run of 24 steps on all rows that an account pays for; it could not pay for two of them.
+struct Paid {
+  Place place;
+  fs::path file = place.manifest().parent_path() / "rows.account";
+
+  Paid() {
+    core::DataAccount::open(file, {.name = "rows",
+                                   .adjacency = Adjacency::zero_out,
+                                   .target_epsilon = 5.0,
+                                   .target_delta = 1e-5,
+                                   .accountant = "zcdp"});
+    const End end = place.begin({"privacy.account=" + file.string(), "sampler=full_batch",
+                                 "privacy.accountant=zcdp", "privacy.adjacency=zero_out"});
+    INFO(place.last_words());
+    REQUIRE(end.code == 0);
+  }
+
+  /// The only one there is.
+  core::AccountEntry entry() const {
+    const core::DataAccount account(file);
+    REQUIRE(account.entries().size() == 1);
+    return account.entries().front();
+  }
+
+  /// What so many steps cost, by the plan.
+  double epsilon_of_steps(std::int64_t steps) const {
+    const core::Manifest same = core::load_manifest(place.run() / "manifest.yaml", {}, house());
+    return epsilon_of(Event::self_composed(steps, core::make_plan(same).charges[0].cost));
+  }
+
+  static double epsilon_of(const Event& cost) {
+    const auto filter = house().create<Accountant>("zcdp", {});
+    filter->start(Adjacency::zero_out);
+    filter->compose(cost, 1);
+    return filter->epsilon(1e-5).value;
+  }
+
+  /// Whether the account would pay for such a run once more.
+  bool pays_for_another() const {
+    core::DataAccount account(file);
+    const auto filter = house().create<Accountant>("zcdp", {});
+    return account.spent(*filter, entry().reserved).value <= account.terms().target_epsilon;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("killed and resumed, a run keeps its reservation, spends it once, and closes it",
+          "[resume][account][privacy][long]") {
+  const std::uint64_t stride = trials(10, "operations of a paid run") >= 10 ? 1 : 6;
+  std::uint64_t operation = 1;
+  for (bool was_killed = true; was_killed; operation += stride) {
+    INFO("operation " << operation);
+    const Paid paid;
+    const double all = paid.epsilon_of_steps(24);
+    CHECK(Paid::epsilon_of(paid.entry().reserved) == all);
+    CHECK_FALSE(paid.entry().settled);
+    was_killed = paid.place.resume({.operation = operation}).killed;
+    if (goes_on(paid.place)) {
+      CHECK_FALSE(paid.entry().settled);
+      CHECK_FALSE(paid.pays_for_another());
+      const End end = paid.place.resume();
+      INFO(paid.place.last_words());
+      REQUIRE(end.code == 0);
+    }
+    // Cut off behind its last file, a run may have had no time to say what it spent: all of it counts
+    // then, too.
+    CHECK((paid.entry().settled || was_killed));
+    CHECK(Paid::epsilon_of(paid.entry().cost()) == all);
+    if (paid.entry().settled) CHECK(paid.entry().status == "completed");
+    CHECK(paid.place.resume().code == 2);
+  }
+  CHECK(operation > 40);
+}
+
+TEST_CASE("a run that is ended where it was cut off gives back what it was not charged for",
+          "[resume][account][privacy]") {
+  const Paid paid;
+  REQUIRE(paid.place.resume({.operation = 40}).killed);
+  REQUIRE(goes_on(paid.place));
+  CHECK_FALSE(paid.pays_for_another());
+  const Place copy(paid.place, 0);
+  const End end = paid.place.resume({.finish = true});
+  INFO(paid.place.last_words());
+  REQUIRE(end.code == 0);
+
+  const auto charged = static_cast<std::int64_t>(
+      core::read_ledger(paid.place.run() / "ledger.jsonl").releases.size());
+  REQUIRE(charged > 0);
+  REQUIRE(charged < 24);
+  REQUIRE(paid.entry().settled);
+  CHECK(paid.entry().status == "interrupted");
+  CHECK(Paid::epsilon_of(*paid.entry().settled) == paid.epsilon_of_steps(charged));
+  CHECK(paid.pays_for_another());
+  // What was given back is gone: a copy of the run, made before, cannot spend it.
+  const std::string ledger = read_file(copy.run() / "ledger.jsonl");
+  CHECK(copy.resume().code == 3);
+  CHECK_THAT(copy.last_words(), ContainsSubstring("holds no open reservation"));
+  CHECK(read_file(copy.run() / "ledger.jsonl") == ledger);
+}

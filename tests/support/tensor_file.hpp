@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/dataset.hpp"
+
+/// A tensor as the tests write it.
+struct Tensor {
+  std::string name;
+  privgrad::Shape shape;
+  std::vector<float> values;
+};
+
+/// The format by its specification, not by the program's writer.
+inline std::string safetensors_of(const std::vector<Tensor>& tensors,
+                                  const std::map<std::string, std::string>& metadata = {}) {
+  nlohmann::json header;
+  std::string data;
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  for (const Tensor& tensor : tensors) {
+    const std::size_t begin = data.size();
+    data.append(reinterpret_cast<const char*>(tensor.values.data()),
+                tensor.values.size() * sizeof(float));
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = header.dump();
+  const std::uint64_t length = text.size();
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes + text + data;
+}

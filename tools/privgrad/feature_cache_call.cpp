@@ -1,0 +1,104 @@
+#include "feature_cache_call.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "output.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path absolute_path_in(const char* variable) {
+  const char* value = std::getenv(variable);
+  // The specification: a path that is not absolute is to be ignored.
+  return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
+}
+
+fs::path own_place() {
+  if (const fs::path cache = absolute_path_in("XDG_CACHE_HOME"); !cache.empty())
+    return cache / "privgrad" / "features";
+  const fs::path home = absolute_path_in("HOME");
+  return home.empty() ? home : home / ".cache" / "privgrad" / "features";
+}
+
+std::uint64_t all_bytes(std::span<const core::KeptFeatures> kept) {
+  std::uint64_t bytes = 0;
+  for (const core::KeptFeatures& one : kept) bytes += one.bytes;
+  return bytes;
+}
+
+std::string formatted(std::time_t time, const char* format) {
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+}  // namespace
+
+Option cache_option() {
+  return {.name = "cache",
+          .value = "DIR",
+          .doc =
+              "Keep what frozen layers make of the data here, and take it from here: private "
+              "copies, readable by you alone, until privgrad cache delete; default "
+              "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
+          .implied = ""};
+}
+
+Option cache_folder_option() {
+  return {.name = "dir",
+          .value = "DIR",
+          .doc =
+              "The folder that --cache=DIR named; default $XDG_CACHE_HOME/privgrad/features, "
+              "else ~/.cache/privgrad/features."};
+}
+
+fs::path feature_folder(const Arguments& arguments, const std::string& option) {
+  if (arguments.has(option) && !arguments.text(option).empty())
+    return fs::absolute(arguments.text(option));
+  fs::path own = own_place();
+  if (own.empty()) {
+    throw UsageError("--" + option +
+                     ": no folder is known to keep features in (neither XDG_CACHE_HOME nor HOME is "
+                     "given); name one");
+  }
+  return own;
+}
+
+std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& arguments) {
+  if (!arguments.has("cache")) return nullptr;
+  return std::make_unique<const core::FeatureCache>(
+      feature_folder(arguments, "cache"), [](const std::string& text) { complain("note", text); });
+}
+
+std::string features_words(std::span<const core::KeptFeatures> kept) {
+  return std::to_string(kept.size()) + (kept.size() == 1 ? " file, " : " files, ") +
+         size_text(static_cast<double>(all_bytes(kept)));
+}
+
+nlohmann::json features_json(const fs::path& folder, std::span<const core::KeptFeatures> kept) {
+  nlohmann::json json{{"folder", folder.string()},
+                      {"bytes", all_bytes(kept)},
+                      {"features", nlohmann::json::array()}};
+  for (const core::KeptFeatures& one : kept) {
+    nlohmann::json entry{{"rows", nullptr},
+                         {"row_size", nullptr},
+                         {"bytes", one.bytes},
+                         {"used", formatted(one.used, "%Y-%m-%dT%H:%M:%SZ")}};
+    if (one.rows > 0) {
+      entry["rows"] = one.rows;
+      entry["row_size"] = one.row_size;
+    }
+    json["features"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+std::string time_words(std::time_t time) { return formatted(time, "%Y-%m-%d %H:%M"); }
+
+}  // namespace privgrad::tool

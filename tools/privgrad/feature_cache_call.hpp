@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+
+#include "arguments.hpp"
+#include "privgrad/pipeline/feature_cache.hpp"
+
+namespace privgrad::tool {
+
+/// --cache, for every subcommand that makes runs.
+Option cache_option();
+
+/// --dir, for the subcommands about what was kept.
+Option cache_folder_option();
+
+/// The folder that --cache names, or the user's own place for such files (XDG Base Directory
+/// Specification).
+/// \param option  "cache" or "dir"; not given, or given without a value: the user's own place.
+/// \returns an absolute path.
+/// \throws UsageError if there is no such place.
+std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
+
+/// The cache of a run, whose notes go to standard error.
+/// \returns null without --cache.
+std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& arguments);
+
+/// "3 files, 12.3 MB".
+std::string features_words(std::span<const core::KeptFeatures> kept);
+
+/// {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and row_size are null
+/// where a file does not say them.
+nlohmann::json features_json(const std::filesystem::path& folder,
+                             std::span<const core::KeptFeatures> kept);
+
+/// "2026-01-31 12:34", in UTC.
+std::string time_words(std::time_t time);
+
+}  // namespace privgrad::tool
