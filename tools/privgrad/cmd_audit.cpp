@@ -83,7 +83,9 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
   for (const core::AuditBound& bound : result.bounds) {
     table.add({bound.method, fixed_text(std::floor(100.0 * bound.epsilon) / 100.0, 2),
                std::to_string(bound.guesses.correct) + " of " + std::to_string(bound.guesses.made),
-               bound.assumes_gaussian ? "Gaussian releases" : "any release"});
+               bound.assumes_sampling   ? "Gaussian releases, sampled"
+               : bound.assumes_gaussian ? "Gaussian releases"
+                                        : "any release"});
   }
   text += table.text(2);
   text += "\nThe first method was chosen before the run; the others are for comparison.\n";

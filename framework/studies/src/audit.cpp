@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -70,7 +71,8 @@ class Audit {
 
   AuditResult result() {
     const auto begin = std::chrono::steady_clock::now();
-    AuditResult result{.bounds = planned_bounds(original_, options_, layout_.spares()),
+    const auto family = sampled_family(original_.event, original_.manifest->adjacency);
+    AuditResult result{.bounds = planned_bounds(original_, options_, layout_.spares(), family),
                        .adjacency = original_.manifest->adjacency,
                        .epsilon_upper = original_.epsilon().value,
                        .delta = original_.manifest->target_delta,
@@ -85,7 +87,7 @@ class Audit {
       for (const AuditGuess& guess : guesses_of_run(run)) guesses.push_back(guess);
       if (options_.on_run) options_.on_run(run + 1, runs());
     }
-    evaluate(result, std::move(guesses));
+    evaluate(result, std::move(guesses), family);
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;

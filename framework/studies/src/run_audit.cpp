@@ -57,7 +57,7 @@ std::uint64_t coins_of(const Json& record) {
 }
 
 /// The bound of the record, from its guesses.
-AuditBound bound_again(const Json& record) {
+AuditBound bound_again(const Json& record, const Verification& verified) {
   const Guesses guesses{coins_of(record), record.at("guesses").get<std::uint64_t>(),
                         record.at("correct").get<std::uint64_t>()};
   const double confidence = record.at("confidence").get<double>();
@@ -66,7 +66,9 @@ AuditBound bound_again(const Json& record) {
       guesses.correct > guesses.made || !(confidence > 0.0 && confidence < 1.0) ||
       !(delta >= 0.0 && delta < 1.0))
     throw ConfigError("has numbers that no audit writes");
-  return bound_by(record.at("method").get<std::string>(), guesses, delta, confidence);
+  std::optional<SampledFamily> family;
+  if (verified.charged) family = sampled_family(*verified.charged, verified.adjacency);
+  return bound_by(record.at("method").get<std::string>(), guesses, delta, confidence, family);
 }
 
 void check_record(const Json& record, const RecordDirectory& directory, Verification& verified) {
@@ -81,7 +83,7 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
   if (!verified.epsilon || !nearly_equal(upper, *verified.epsilon) ||
       !nearly_equal(record.at("delta"), verified.delta ? Json(*verified.delta) : Json()))
     return problem("says another epsilon or delta than the run proves");
-  if (!nearly_equal(lower, bound_again(record).epsilon))
+  if (!nearly_equal(lower, bound_again(record, verified).epsilon))
     return problem("says 'epsilon_lower' otherwise than its guesses make it");
   if (lower > upper)
     return problem("contradicts the proof: epsilon is at least " + format_number(lower));

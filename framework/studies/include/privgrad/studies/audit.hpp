@@ -11,6 +11,7 @@
 
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/statistics/audit_statistics.hpp"
+#include "privgrad/statistics/sampled_trade_off.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 /// Audits: what an adversary who sees every release finds out about who was in the data, and the
@@ -77,16 +78,25 @@ struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
   /// Whether it holds for releases of any law, or for Gaussian ones alone (of any noise).
   bool assumes_gaussian = false;
+  /// Whether these are sampled, by the probabilities that were charged for.
+  bool assumes_sampling = false;
   Guesses guesses;
   double epsilon = 0.0;  ///< At the plan's delta; 0 where nothing was found.
-  double mu = 0.0;       ///< Of those that assume Gaussian releases.
+  double mu = 0.0;       ///< Of those that assume Gaussian releases without sampling.
+  /// Of those that assume sampled ones: what the noise must have been divided by, at least.
+  double factor = 0.0;
 };
+
+/// The trade-offs of what is charged for, where that is Gaussian releases, at most 64 different ones,
+/// and some of them Poisson sampled; else nothing.
+std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adjacency);
 
 /// What guesses come to by a method.
 /// \param confidence  in (0, 1).
-/// \throws ConfigError for a method that there is not.
+/// \param family  for the methods that assume sampled releases.
+/// \throws ConfigError for a method that there is not, or not for this family.
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
-                    double confidence);
+                    double confidence, const std::optional<SampledFamily>& family);
 
 struct AuditResult {
   /// Which method is the audit's was fixed before the coins were thrown, so no correction is due:
