@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "canary_choice.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {
@@ -91,7 +92,8 @@ std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& opt
   const double delta = plan.manifest->target_delta, a = 1.0 - options.confidence;
   const double epsilon = plan.epsilon().value;
   const double mu = std::isfinite(epsilon) ? gaussian_mu(epsilon, delta) : 30.0;
-  const std::uint64_t coins = options.kind == AuditKind::repeated ? options.runs : canaries;
+  const std::uint64_t coins =
+      options.kind == AuditKind::repeated ? guessed_runs(options.runs, canaries) : canaries;
   std::vector<AuditBound> bounds;
   const auto add = [&](const char* method, bool assumes_gaussian, const auto& bound) {
     Guesses guesses = best_guesses(coins, mu, bound);

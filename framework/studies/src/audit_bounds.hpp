@@ -17,7 +17,7 @@ struct AuditGuess {
 
 /// The methods, and how many guesses each is to make: fixed before anything is thrown or drawn,
 /// from what the plan says. The first one is the audit's.
-/// \param canaries  of one run.
+/// \param canaries  of one run; of repeated ones places.
 /// \param family  of the plan's charges.
 std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& options,
                                        std::uint64_t canaries,

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "canary_choice.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/pipeline/outcome.hpp"
@@ -52,7 +53,8 @@ void check_whole(const RecordDirectory& directory) {
 std::uint64_t coins_of(const Json& record) {
   return record.at("runs").get<std::uint64_t>() > 1 ||
                  record.at("method").get<std::string>().starts_with("repeated")
-             ? record.at("runs").get<std::uint64_t>()
+             ? guessed_runs(record.at("runs").get<std::uint64_t>(),
+                            record.at("canaries").get<std::uint64_t>())
              : record.at("canaries").get<std::uint64_t>();
 }
 

@@ -35,7 +35,7 @@ namespace privgrad::core {
 /// Who is told apart.
 enum class AuditKind {
   one_run = 1,  ///< Many canaries, one run.
-  repeated,     ///< One canary, many runs: two fixed neighbours.
+  repeated,     ///< One canary, many runs: two fixed neighbours. Or one of several places.
 };
 
 /// The two neighbours of repeated runs.
@@ -62,9 +62,12 @@ struct AuditOptions {
   /// Others than the canary are for repeated runs, make all rows themselves, and look at the first
   /// step alone.
   AuditNeighbours neighbours = AuditNeighbours::canary;
-  std::uint64_t canaries = 0;  ///< Of one_run; 0: as many as there are examples, at most 1000.
-  std::uint64_t runs = 1000;   ///< Of repeated.
-  double confidence = 0.99;    ///< In (0, 1).
+  /// Of one_run; 0: as many as there are examples, at most 1000. Of repeated: places for the canary,
+  /// from the first row to the last; above 1, the first two thirds of the runs choose one of them, and
+  /// the statistic, and the last third is guessed (0: one place, in the middle).
+  std::uint64_t canaries = 0;
+  std::uint64_t runs = 1000;  ///< Of repeated.
+  double confidence = 0.99;   ///< In (0, 1).
   /// That coins, noise and drawn rows come from; nothing: the manifest's seed, or the operating
   /// system.
   std::optional<RandomKey> key = {};
