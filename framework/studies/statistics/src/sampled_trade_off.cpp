@@ -387,7 +387,8 @@ GuessCurve LossLaw::curve() const {
 }
 
 double GuessCurve::least_probability(double y) const {
-  const double right = y + slack_;
+  const double right = y - slack_;  // that much of y may be an error of the masses
+  if (right <= 0.0) return 0.0;
   const auto above = std::lower_bound(right_.begin(), right_.end(), right);
   if (above == right_.begin()) return 0.0;
   if (above == right_.end()) return std::max(0.0, wrong_.back() - slack_);
