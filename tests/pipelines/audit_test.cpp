@@ -380,7 +380,7 @@ TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal 
        "privacy.adjacency=add_or_remove_one"},
       {"sampler={kind: poisson, batch_size: 100}", "privacy.accountant=pld", "steps=40",
        "privacy.adjacency=replace_one"}};
-  const int audits = trials(50, "audits of each combination");
+  const int audits = trials(100, "audits of each combination");
   for (const Overrides& set : combinations) {
     INFO(set.front());
     std::vector<double> real, ideal;
