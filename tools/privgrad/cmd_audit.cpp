@@ -33,11 +33,6 @@ core::AuditNeighbours neighbours_of(const std::string& text) {
 
 core::AuditOptions options_of(const Arguments& arguments) {
   core::AuditOptions options;
-  if (arguments.has("runs") && arguments.has("canaries")) {
-    throw UsageError(
-        "--canaries is for one run with many canaries, --runs for many runs with one; "
-        "give one of them");
-  }
   if (arguments.has("canaries")) {
     options.canaries = static_cast<std::uint64_t>(
         whole_number("canaries", arguments.text("canaries"), 1, kMostCanaries));
@@ -49,7 +44,7 @@ core::AuditOptions options_of(const Arguments& arguments) {
   }
   if (arguments.has("neighbours")) {
     if (arguments.has("canaries"))
-      throw UsageError("--neighbours is for repeated runs, --canaries for one run");
+      throw UsageError("--neighbours are two data sets, --canaries are for others");
     options.kind = core::AuditKind::repeated;
     options.neighbours = neighbours_of(arguments.text("neighbours"));
   }
@@ -83,7 +78,9 @@ std::string page_of(const std::string& name, const core::AuditResult& result,
   for (const core::AuditBound& bound : result.bounds) {
     table.add({bound.method, fixed_text(std::floor(100.0 * bound.epsilon) / 100.0, 2),
                std::to_string(bound.guesses.correct) + " of " + std::to_string(bound.guesses.made),
-               bound.assumes_gaussian ? "Gaussian releases" : "any release"});
+               bound.assumes_sampling   ? "Gaussian releases, sampled"
+               : bound.assumes_gaussian ? "Gaussian releases"
+                                        : "any release"});
   }
   text += table.text(2);
   text += "\nThe first method was chosen before the run; the others are for comparison.\n";
@@ -156,7 +153,8 @@ Command audit_command() {
                        {.name = "canaries",
                         .value = "M",
                         .doc = "Canaries of one run, in place of as many rows; default 1000, or "
-                               "all rows."},
+                               "all rows. With --runs: places for the canary, of which the first "
+                               "two thirds of the runs choose one."},
                        {.name = "runs",
                         .value = "N",
                         .doc = "Train N times instead, with one canary that is there in about half "
@@ -187,6 +185,7 @@ Command audit_command() {
            .examples = {"privgrad audit examples/manifests/quickstart.yaml",
                         "privgrad audit m.yaml --canaries 5000 --confidence 0.95 --json",
                         "privgrad audit m.yaml --runs 3000 --set steps=1",
+                        "privgrad audit m.yaml --runs 3000 --canaries 20",
                         "privgrad audit runs/e2"}},
       .run = do_audit};
 }

@@ -116,6 +116,8 @@ class Verifier {
       throw IoError(std::string("facts.json: ") + failure.what());
     }
     plan_ = make_plan(*manifest_, facts);
+    if (!plan_->federated) result_.charged = plan_->event;
+    result_.adjacency = manifest_->adjacency;
   }
 
   // ---- the ledgers

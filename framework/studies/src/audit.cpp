@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "audit_bounds.hpp"
 #include "audit_program.hpp"
 #include "audit_scores.hpp"
+#include "canary_choice.hpp"
 #include "crafted_neighbours.hpp"
 #include "drawn_rows.hpp"
 #include "privgrad/error.hpp"
@@ -61,8 +63,9 @@ class Audit {
                                                : read_data(*plan.manifest, *plan.setting)),
         program_(make_program(plan, backend_, *executor_)) {
     for (std::size_t i = 0; i < layout_.spares(); ++i) {
-      canary_rows_.push_back(
-          static_cast<std::uint32_t>((2 * i + 1) * data_.train.rows() / (2 * layout_.spares())));
+      const std::size_t rows = data_.train.rows(), spares = layout_.spares();
+      canary_rows_.push_back(static_cast<std::uint32_t>(
+          chooses() ? i * (rows - 1) / (spares - 1) : (2 * i + 1) * rows / (2 * spares)));
     }
     bench_.program = audit_program(*program_, layout_);
     if (data_.test.rows() > 0) test_ = with_roles(data_.test, std::vector<Role>(data_.test.rows()));
@@ -70,7 +73,8 @@ class Audit {
 
   AuditResult result() {
     const auto begin = std::chrono::steady_clock::now();
-    AuditResult result{.bounds = planned_bounds(original_, options_, layout_.spares()),
+    const auto family = sampled_family(original_.event, original_.manifest->adjacency);
+    AuditResult result{.bounds = planned_bounds(original_, options_, layout_.spares(), family),
                        .adjacency = original_.manifest->adjacency,
                        .epsilon_upper = original_.epsilon().value,
                        .delta = original_.manifest->target_delta,
@@ -80,12 +84,19 @@ class Audit {
                        .steps = original_.affordable_steps,
                        .seconds = 0.0};
     std::vector<AuditGuess> guesses;
+    std::vector<RunSeen> seen;  // by those that choose, who need the steps of all runs
     for (std::uint64_t run = 0; run < runs(); ++run) {
       check_not_stopped(options_);
-      for (const AuditGuess& guess : guesses_of_run(run)) guesses.push_back(guess);
+      RunSeen one = see_run(run);
+      if (chooses()) {
+        seen.push_back(std::move(one));
+      } else {
+        for (std::size_t i = 0; i < one.coins.size(); ++i)
+          guesses.push_back({one.scores[i], (one.scores[i] > 0.0) == one.coins[i]});
+      }
       if (options_.on_run) options_.on_run(run + 1, runs());
     }
-    evaluate(result, std::move(guesses));
+    evaluate(result, chooses() ? guesses_of_the_best(seen) : std::move(guesses), family);
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
@@ -93,9 +104,9 @@ class Audit {
 
  private:
   static std::size_t canaries_of(const Plan& plan, const AuditOptions& options) {
-    if (options.kind == AuditKind::repeated) return 1;
     const std::uint64_t rows = plan.setting->info.train_rows;
-    if (options.canaries == 0) return std::min<std::uint64_t>(rows, 1000);
+    if (options.canaries == 0)
+      return options.kind == AuditKind::repeated ? 1 : std::min<std::uint64_t>(rows, 1000);
     if (options.canaries > std::min(rows, kMostCanaries)) {
       throw ConfigError("canaries: is " + std::to_string(options.canaries) +
                         ", allowed are at most the " + std::to_string(rows) +
@@ -105,6 +116,7 @@ class Audit {
   }
 
   std::uint64_t runs() const { return options_.kind == AuditKind::repeated ? options_.runs : 1; }
+  bool chooses() const { return options_.kind == AuditKind::repeated && layout_.spares() > 1; }
   bool exchanged() const { return original_.manifest->adjacency == Adjacency::replace_one; }
   bool leaves_out() const { return original_.manifest->adjacency == Adjacency::add_or_remove_one; }
 
@@ -136,7 +148,7 @@ class Audit {
     return rows;
   }
 
-  std::vector<AuditGuess> guesses_of_run(std::uint64_t run) {
+  RunSeen see_run(std::uint64_t run) {
     const RandomKey key = key_.derive("run " + std::to_string(run));
     const std::vector<bool> coins = throw_coins(key);
     const Dataset data = marked(coins);
@@ -147,7 +159,7 @@ class Audit {
     const auto random =
         plan_.correlated ? plan_.correlated->random : make_random_source(key.derive("sampler"));
     const PublicParts parts(plan_, canary_rows_, *random);
-    AuditScores scores(plan_, layout_, parts, exchanged());
+    AuditScores scores(plan_, layout_, parts, exchanged(), chooses());
     const std::vector<double> noise = plan_.gradient_noise_multiplier();
     trainer.show_steps_to([&](const StepSeen& seen) {
       const AdaptiveNoise* adaptive = trainer.adaptive_noise();
@@ -155,12 +167,7 @@ class Audit {
                  adaptive != nullptr ? adaptive->noise_multiplier() : noise[seen.step]);
     });
     train(trainer, key, ledgers_.path() / (std::to_string(run) + ".jsonl"));
-    std::vector<AuditGuess> guesses;
-    for (std::size_t i = 0; i < coins.size(); ++i) {
-      const double score = scores.values()[i];
-      guesses.push_back({score, (score > 0.0) == coins[i]});
-    }
-    return guesses;
+    return {coins, {scores.values().begin(), scores.values().end()}, scores.moved()};
   }
 
   /// All steps that the budget pays for.
@@ -216,6 +223,9 @@ AuditResult audit(const Plan& plan, const AuditOptions& options) {
     throw ConfigError("confidence: is " + format_number(options.confidence) +
                       ", allowed is (0, 1)");
   if (options.runs == 0) throw ConfigError("runs: is 0, allowed is [1, inf)");
+  if (options.kind == AuditKind::repeated && options.canaries > 1 && options.runs < 3)
+    throw ConfigError("runs: is " + std::to_string(options.runs) +
+                      ", allowed is [3, inf) where they choose between places of the canary");
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
   if (options.neighbours != AuditNeighbours::canary) return audit_crafted(plan, options);
   return Audit(plan, options).result();

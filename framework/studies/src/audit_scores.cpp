@@ -43,12 +43,13 @@ PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
 }
 
 AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts,
-                         bool exchanged)
+                         bool exchanged, bool keeps_steps)
     : plan_(plan),
       layout_(layout),
       parts_(parts),
       exchanged_(exchanged),
-      scores_(layout.spares(), 0.0) {}
+      scores_(layout.spares(), 0.0),
+      moved_(keeps_steps ? layout.spares() : 0) {}
 
 /// What a contribution of one clip norm moves a release by.
 double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
@@ -70,6 +71,7 @@ void AuditScores::add(std::uint64_t step, const Released& gradient, double noise
       moved[i] += static_cast<double>(gradient.values()[layout_.spare(group, i)]);
   }
   for (double& value : moved) value /= scale;
+  for (std::size_t i = 0; i < moved_.size(); ++i) moved_[i].push_back(static_cast<float>(moved[i]));
   if (plan_.correlated) {
     add_correlated(step, moved);
   } else {

@@ -44,8 +44,9 @@ class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive it.
   /// \param exchanged  whether the other side of a coin is the opposite gradient.
-  AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts,
-              bool exchanged);
+  /// \param keeps_steps  for moved().
+  AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
+              bool keeps_steps);
 
   /// Steps in order.
   /// \param noise_multiplier  of the step's gradient; 0: there is none.
@@ -53,6 +54,8 @@ class AuditScores {
 
   /// [canaries]: above 0 where the canary seems to be there.
   std::span<const double> values() const { return scores_; }
+  /// [canaries][steps]: what was released in a canary's coordinates, in its contributions.
+  const std::vector<std::vector<float>>& moved() const { return moved_; }
 
  private:
   double unit_of(std::uint64_t step, const Released& gradient, double noise_multiplier) const;
@@ -64,6 +67,7 @@ class AuditScores {
   const PublicParts& parts_;
   bool exchanged_;
   std::vector<double> scores_;
+  std::vector<std::vector<float>> moved_;  // none unless they are kept
   /// Of correlated releases: what was released, and the canaries' sums s if they are there, of each
   /// step, in units of the clip norm; [steps][canaries].
   std::vector<std::vector<double>> released_, sums_;

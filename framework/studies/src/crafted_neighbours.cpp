@@ -117,7 +117,7 @@ class CraftedAudit {
       guesses.push_back({score, (score > 0.0) == coin});
       if (options_.on_run) options_.on_run(run + 1, options_.runs);
     }
-    evaluate(result, std::move(guesses));
+    evaluate(result, std::move(guesses), std::nullopt);
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return result;
@@ -132,7 +132,7 @@ class CraftedAudit {
   /// What floating point leaks is of no law that is known beforehand, so that the bound for any
   /// release comes first. Where there is a lattice, two runs of five show it.
   std::vector<AuditBound> planned() const {
-    std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1);
+    std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1, std::nullopt);
     std::stable_partition(bounds.begin(), bounds.end(),
                           [](const AuditBound& bound) { return !bound.assumes_gaussian; });
     if (options_.neighbours == AuditNeighbours::lattice)

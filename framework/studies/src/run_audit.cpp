@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "canary_choice.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/pipeline/outcome.hpp"
@@ -52,12 +53,13 @@ void check_whole(const RecordDirectory& directory) {
 std::uint64_t coins_of(const Json& record) {
   return record.at("runs").get<std::uint64_t>() > 1 ||
                  record.at("method").get<std::string>().starts_with("repeated")
-             ? record.at("runs").get<std::uint64_t>()
+             ? guessed_runs(record.at("runs").get<std::uint64_t>(),
+                            record.at("canaries").get<std::uint64_t>())
              : record.at("canaries").get<std::uint64_t>();
 }
 
 /// The bound of the record, from its guesses.
-AuditBound bound_again(const Json& record) {
+AuditBound bound_again(const Json& record, const Verification& verified) {
   const Guesses guesses{coins_of(record), record.at("guesses").get<std::uint64_t>(),
                         record.at("correct").get<std::uint64_t>()};
   const double confidence = record.at("confidence").get<double>();
@@ -66,7 +68,9 @@ AuditBound bound_again(const Json& record) {
       guesses.correct > guesses.made || !(confidence > 0.0 && confidence < 1.0) ||
       !(delta >= 0.0 && delta < 1.0))
     throw ConfigError("has numbers that no audit writes");
-  return bound_by(record.at("method").get<std::string>(), guesses, delta, confidence);
+  std::optional<SampledFamily> family;
+  if (verified.charged) family = sampled_family(*verified.charged, verified.adjacency);
+  return bound_by(record.at("method").get<std::string>(), guesses, delta, confidence, family);
 }
 
 void check_record(const Json& record, const RecordDirectory& directory, Verification& verified) {
@@ -81,7 +85,7 @@ void check_record(const Json& record, const RecordDirectory& directory, Verifica
   if (!verified.epsilon || !nearly_equal(upper, *verified.epsilon) ||
       !nearly_equal(record.at("delta"), verified.delta ? Json(*verified.delta) : Json()))
     return problem("says another epsilon or delta than the run proves");
-  if (!nearly_equal(lower, bound_again(record).epsilon))
+  if (!nearly_equal(lower, bound_again(record, verified).epsilon))
     return problem("says 'epsilon_lower' otherwise than its guesses make it");
   if (lower > upper)
     return problem("contradicts the proof: epsilon is at least " + format_number(lower));

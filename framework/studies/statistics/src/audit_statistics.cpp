@@ -102,14 +102,17 @@ double TradeOff::least_probability(double y) const {
 ///
 ///     R_j <= 1 - f(H_{j-1}).                                                               (1)
 ///
+/// where f is symmetric, or 1 - f is the mean of the two directions at the best division of x between
+/// them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 - f_2(x2).
+///
 /// Proof. Given all coins but i, the releases for the two sides of coin i have the trade-off f, and
 /// who is right about i when the coin shows one side is wrong about it when the same is released for
 /// the other. Let the event be "i is guessed to be this side, and at least j - 1 of the others are
 /// right", of which the latter does not depend on coin i. So its probabilities x, where the guess is
-/// wrong, and y, where it is right, have y <= 1 - f(x). 1 - f is concave, so the same holds of the
-/// means over both sides, the other coins, and all m canaries (Jensen). The mean of the right ones is
-/// the expected share of canaries that are guessed rightly when at least j are right: R_j. That of
-/// the wrong ones, when at least j - 1 are right: H_{j-1}.
+/// wrong, and y, where it is right, have y <= 1 - f(x), of the side's direction. So have their means
+/// over both sides, and as 1 - f is concave, over the other coins and all m canaries (Jensen). The
+/// mean of the right ones is the expected share of canaries that are guessed rightly when at least j
+/// are right: R_j. That of the wrong ones, when at least j - 1 are right: H_{j-1}.
 ///
 /// Can P[k >= v] be `level`? Set all of it at v, and then, going down from j = v, let p_{j-1} be the
 /// least that (1) allows for the R_j so far. If this needs more than 1 in all, no law has it. Proof:
@@ -123,7 +126,8 @@ double TradeOff::least_probability(double y) const {
 ///
 /// The laws that obey (1) are convex, and that of no right guess is one of them: if `level` cannot be
 /// had, neither can more.
-bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level) {
+bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
+              double level) {
   const auto m = static_cast<double>(guesses.canaries);
   const auto made = static_cast<double>(guesses.made);
   const double all = made / m;
@@ -131,12 +135,17 @@ bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level) {
   double wrong = level * all - right;
   for (std::uint64_t j = guesses.correct; j-- > 0;) {
     const auto k = static_cast<double>(j);
-    const double needed = std::max(wrong, trade_off.least_probability(right) * (1.0 - kSlack));
+    const double needed = std::max(wrong, least_probability(right) * (1.0 - kSlack));
     right += k / (made - k) * (needed - wrong);
     wrong = needed;
     if (right + wrong > all * (1.0 + kSlack)) return true;
   }
   return false;
+}
+
+bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level) {
+  return excludes(
+      guesses, [&](double y) { return trade_off.least_probability(y); }, level);
 }
 
 double f_dp_epsilon(const Guesses& guesses, double delta, double level) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "privgrad/catalog.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/privacy.hpp"
 #include "privgrad/trust/record_directory.hpp"
 
 namespace privgrad::core {
@@ -22,6 +24,10 @@ struct Verification {
   /// Derived again: what the run guarantees at delta, to the client that was asked about or to
   /// everybody; nothing: nothing finite, or it could not be derived.
   std::optional<double> epsilon, delta;
+  /// What the plan that was made again charges for, and under which adjacency; nothing: there is no
+  /// such plan.
+  std::optional<Event> charged;
+  Adjacency adjacency = Adjacency::add_or_remove_one;
   /// By name: {"role": "named" | "second", "epsilon", "lower", "bound", "note"}.
   nlohmann::json accountants = nlohmann::json::object();
   std::vector<std::string> problems;  ///< "FILE: what is wrong"; none: it is verified.

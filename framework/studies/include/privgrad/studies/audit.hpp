@@ -11,6 +11,7 @@
 
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/statistics/audit_statistics.hpp"
+#include "privgrad/statistics/sampled_trade_off.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 /// Audits: what an adversary who sees every release finds out about who was in the data, and the
@@ -34,7 +35,7 @@ namespace privgrad::core {
 /// Who is told apart.
 enum class AuditKind {
   one_run = 1,  ///< Many canaries, one run.
-  repeated,     ///< One canary, many runs: two fixed neighbours.
+  repeated,     ///< One canary, many runs: two fixed neighbours. Or one of several places.
 };
 
 /// The two neighbours of repeated runs.
@@ -61,9 +62,12 @@ struct AuditOptions {
   /// Others than the canary are for repeated runs, make all rows themselves, and look at the first
   /// step alone.
   AuditNeighbours neighbours = AuditNeighbours::canary;
-  std::uint64_t canaries = 0;  ///< Of one_run; 0: as many as there are examples, at most 1000.
-  std::uint64_t runs = 1000;   ///< Of repeated.
-  double confidence = 0.99;    ///< In (0, 1).
+  /// Of one_run; 0: as many as there are examples, at most 1000. Of repeated: places for the canary,
+  /// from the first row to the last; above 1, the first two thirds of the runs choose one of them, and
+  /// the statistic, and the last third is guessed (0: one place, in the middle).
+  std::uint64_t canaries = 0;
+  std::uint64_t runs = 1000;  ///< Of repeated.
+  double confidence = 0.99;   ///< In (0, 1).
   /// That coins, noise and drawn rows come from; nothing: the manifest's seed, or the operating
   /// system.
   std::optional<RandomKey> key = {};
@@ -77,16 +81,25 @@ struct AuditBound {
   std::string method;  ///< "one_run", "one_run_f_dp", "one_run_gaussian", "repeated", ...
   /// Whether it holds for releases of any law, or for Gaussian ones alone (of any noise).
   bool assumes_gaussian = false;
+  /// Whether these are sampled, by the probabilities that were charged for.
+  bool assumes_sampling = false;
   Guesses guesses;
   double epsilon = 0.0;  ///< At the plan's delta; 0 where nothing was found.
-  double mu = 0.0;       ///< Of those that assume Gaussian releases.
+  double mu = 0.0;       ///< Of those that assume Gaussian releases without sampling.
+  /// Of those that assume sampled ones: what the noise must have been divided by, at least.
+  double factor = 0.0;
 };
+
+/// The trade-offs of what is charged for, where that is Gaussian releases, at most 64 different ones,
+/// and some of them Poisson sampled; else nothing.
+std::optional<SampledFamily> sampled_family(const Event& charged, Adjacency adjacency);
 
 /// What guesses come to by a method.
 /// \param confidence  in (0, 1).
-/// \throws ConfigError for a method that there is not.
+/// \param family  for the methods that assume sampled releases.
+/// \throws ConfigError for a method that there is not, or not for this family.
 AuditBound bound_by(const std::string& method, const Guesses& guesses, double delta,
-                    double confidence);
+                    double confidence, const std::optional<SampledFamily>& family);
 
 struct AuditResult {
   /// Which method is the audit's was fixed before the coins were thrown, so no correction is due:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 /// What guesses about who was in the data say about epsilon. Pure functions; nothing here sees a run.
 ///
@@ -66,6 +67,11 @@ struct TradeOff {
 ///
 /// \param level  in (0, 1).
 bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level);
+/// The same for any trade-off.
+/// \param least_probability  of y: at most the probability of an event in one neighbour whose
+///   probability in the other is y, where both are means over the sides of the coin; does not fall.
+bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
+              double level);
 
 /// \returns the largest epsilon that is excluded so for (epsilon, delta)-privacy; 0: none is.
 double f_dp_epsilon(const Guesses& guesses, double delta, double level);
@@ -96,6 +102,10 @@ double gaussian_mu(double epsilon, double delta);
 /// \param bound  of an epsilon, from guesses: what is to be large.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
+/// The same for canaries that are told apart otherwise.
+/// \param accuracy  of the clearest share in (0, 1] of guesses: how many of them are right.
+template <class Accuracy, class Bound>
+Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);
 
 /// Of N(0, 1) against N(mu, 1), with a fair coin, the share that is guessed first.
 /// \param share  in (0, 1].
@@ -104,12 +114,17 @@ double expected_accuracy(double mu, double share);
 
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound) {
+  return best_guesses_by(
+      canaries, [&](double share) { return expected_accuracy(mu, share); }, bound);
+}
+
+template <class Accuracy, class Bound>
+Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound) {
   Guesses best{canaries, canaries, 0};
   double highest = -1.0;
   for (double share = 1.0; share * static_cast<double>(canaries) >= 1.0; share *= 0.8) {
     const auto made = static_cast<std::uint64_t>(share * static_cast<double>(canaries));
-    const double right =
-        expected_accuracy(mu, static_cast<double>(made) / static_cast<double>(canaries));
+    const double right = accuracy(static_cast<double>(made) / static_cast<double>(canaries));
     const Guesses guesses{canaries, made,
                           static_cast<std::uint64_t>(right * static_cast<double>(made))};
     const double value = bound(guesses);
