@@ -102,8 +102,9 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
   const auto executor = core::make_executor(1);
   const auto key = core::RandomKey::from_seed(1);
   core::Trainer trainer(central.plan, central.data, std::nullopt, key, *executor);
+  const core::RunKeys keys = core::RunKeys::constant(key);
   core::Client client(3, *federated.plan.federated, *federated.manifest.federated, federated.data,
-                      key, *executor);
+                      keys, *executor);
   const std::string name = std::to_string(tau);
   trainer.open_ledger(folder / ("central-" + name), {});
   client.open_ledger(folder / ("client-" + name), {});
