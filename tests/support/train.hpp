@@ -49,7 +49,7 @@ class Experiment {
   std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
     // What transforms have learnt stands before them.
-    std::vector<float> out(plan_.value().parameters + plan_.value().setting->frozen_parameters);
+    std::vector<float> out(privgrad::parameter_count(plan_.value().setting->whole));
     std::memcpy(out.data(), file.data() + file.size() - out.size() * sizeof(float),
                 out.size() * sizeof(float));
     return out;

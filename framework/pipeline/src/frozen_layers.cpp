@@ -154,17 +154,17 @@ std::size_t frozen_layers(const Manifest& manifest, const Network& network,
   const auto first = std::find_if(layers.begin(), layers.end(), [](const TrainableLayer& layer) {
     return layer.is_trained || layer.is_adapted;
   });
-  for (auto layer = first; layer != layers.end(); ++layer) {
-    if (layer->is_trained || manifest.lora) continue;
-    throw error_at(manifest, kTrainKey,
-                   "trains " + first->name + " and freezes " + layer->name +
-                       " behind it; what is frozen must come first: train " + layer->name +
-                       " as well");
-  }
   for (const TrainableLayer& layer : layers) {
     if (!layer.is_trained) check_frozen(manifest, layer, loaded);
   }
   return first == layers.begin() ? 0 : first->index;
+}
+
+bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers) {
+  const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
+  return std::any_of(layers.begin(), layers.end(), [&](const TrainableLayer& layer) {
+    return layer.index >= frozen_layers && !layer.is_trained;
+  });
 }
 
 Network first_part(const Network& network, std::size_t layers) {

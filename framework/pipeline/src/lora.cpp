@@ -132,8 +132,9 @@ void LoraLayout::merge(std::span<const float> trained, std::span<float> network)
 
 LoraLayout lora_layout(const Manifest& manifest, const Network& network,
                        std::size_t frozen_layers) {
-  const Lora& wish = *manifest.lora;
-  LoraLayout layout{.tensors = {}, .scale = wish.alpha / static_cast<double>(wish.rank)};
+  const std::size_t rank = manifest.lora ? manifest.lora->rank : 0;
+  LoraLayout layout{.tensors = {}, .scale = 1.0};
+  if (manifest.lora) layout.scale = manifest.lora->alpha / static_cast<double>(rank);
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
   for (const TrainableLayer& layer : trained_layers(manifest, network)) {
     if (layer.index < frozen_layers || (!layer.is_trained && !layer.is_adapted)) continue;
@@ -145,12 +146,11 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network,
                            .columns = element_count(block.shape) / block.shape.front(),
                            .in_network = block.offset,
                            .offset = layout.parameters(),
-                           .rank = layer.is_adapted ? wish.rank : 0};
+                           .rank = layer.is_adapted ? rank : 0};
       const std::size_t numbers = element_count(block.shape);
-      if (wish.rank > numbers || tensor.size() > numbers ||
-          (layer.is_adapted && tensor.size() == numbers)) {
+      if (layer.is_adapted && (rank > numbers || tensor.size() >= numbers)) {
         throw error_at(manifest, "model.lora.rank",
-                       "is " + std::to_string(wish.rank) + ", whose adapter of " + block.name +
+                       "is " + std::to_string(rank) + ", whose adapter of " + block.name +
                            " has no fewer numbers than the " + std::to_string(numbers) +
                            " that it adapts; train the layer itself (model.train), or lower it");
       }

@@ -111,7 +111,7 @@ nlohmann::json to_json(const Plan& plan) {
   }
   if (const std::size_t untrained = untrained_parameters(*plan.setting); untrained > 0)
     json["frozen_parameters"] = untrained;
-  if (plan.setting->lora) {
+  if (manifest.lora) {
     json["lora"] = Json::array();
     for (const TrainedTensor& tensor : plan.setting->lora->tensors)
       json["lora"].push_back(

@@ -11,6 +11,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "trainable_layers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -87,7 +88,8 @@ void plan_weights(const Manifest& manifest, Setting& setting) {
   const std::vector<std::string> nothing;
   setting.frozen_layers =
       frozen_layers(manifest, setting.whole, setting.weights ? setting.weights->loaded : nothing);
-  if (manifest.lora) setting.lora = lora_layout(manifest, setting.whole, setting.frozen_layers);
+  if (trains_in_part(manifest, setting.whole, setting.frozen_layers))
+    setting.lora = lora_layout(manifest, setting.whole, setting.frozen_layers);
   if (setting.frozen_layers == 0) return;
   setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
   const auto executor = make_executor(1);
@@ -179,8 +181,9 @@ namespace {
 std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& setting,
                                  std::unique_ptr<Program> program) {
   if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
-    throw error_at(manifest, "model.lora",
-                   "adapts layers, but the programs of " + program_owner(manifest, setting) +
+    throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
+                   std::string(manifest.lora ? "adapts layers" : "freezes layers behind others") +
+                       ", but the programs of " + program_owner(manifest, setting) +
                        " do not give the outputs of a model");
   }
   return LoraProgram::make(std::move(program), *setting.lora, network_before_training(setting));

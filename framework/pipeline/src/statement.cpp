@@ -182,10 +182,17 @@ Json initial_weights(const Plan& plan) {
   Json json = to_json(*setting.weights);
   json["is"] = to_text(claim_of(*plan.manifest, *setting.weights));
   json["frozen"] = Json::array();
-  if (setting.frozen_layers > 0) {
-    for (const ParameterBlock& block :
-         parameter_blocks(first_part(setting.whole, setting.frozen_layers)))
+  const auto is_trained = [&setting](const ParameterBlock& block) {
+    const auto& trained = setting.lora->tensors;
+    return std::any_of(trained.begin(), trained.end(),
+                       [&](const TrainedTensor& tensor) { return tensor.name == block.name; });
+  };
+  for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
+    if (block.offset < setting.frozen_parameters) {
       json["frozen"].push_back(block.name);
+    } else if (setting.lora && !plan.manifest->lora && !is_trained(block)) {
+      json["frozen_behind"].push_back(block.name);
+    }
   }
   return json;
 }
@@ -287,7 +294,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
     if (altered->crop) json["augmentation"]["kinds"].push_back("crop");
   }
   if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
-  if (plan.setting->lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
+  if (manifest.lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
   json["unaccounted"] = unaccounted(plan);
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"

@@ -371,6 +371,11 @@ std::string beginning(const Json& statement) {
                 " tensors are as they were: each example passed through them by itself, once, and "
                 "nothing was released for them.";
   }
+  if (weights.contains("frozen_behind")) {
+    sentence += " Behind what was trained, " +
+                joined(weights.at("frozen_behind").get<std::vector<std::string>>()) +
+                " are as they were, and nothing was released for them.";
+  }
   return sentence + adapters(statement);
 }
 

@@ -81,8 +81,8 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
 /// The number of layers before the first one that is trained: they are frozen. 0: none is.
 /// \param loaded  the model's tensors that have been trained before.
-/// \throws ManifestError if a pattern of model.train names no layer or a part of one; if a layer
-///   behind one that is trained is frozen; if a frozen layer has nothing trained in it.
+/// \throws ManifestError if a pattern of model.train names no layer or a part of one; if a frozen
+///   layer, here or behind one that is trained, has nothing trained in it.
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 

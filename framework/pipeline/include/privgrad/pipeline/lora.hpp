@@ -33,7 +33,8 @@ struct TrainedTensor {
 /// of 1 x 1 behind it), and the table [vocabulary, width] of an embedding.
 ///
 /// All the parameters of a run are here: adapters, and tensors that are trained themselves, layer by
-/// layer as they are in the network. Tensors that are not listed stay as they are.
+/// layer as they are in the network. Tensors that are not listed stay as they are. Without adapters
+/// it says which layers are trained, where others behind them are frozen.
 struct LoraLayout {
   std::vector<TrainedTensor> tensors;  ///< Side by side, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
@@ -52,7 +53,7 @@ struct LoraLayout {
   void merge(std::span<const float> trained, std::span<float> network) const;
 };
 
-/// The layout for what model.lora and model.train name.
+/// The layout for what model.lora, if there is one, and model.train name.
 /// \param network  the whole model.
 /// \param frozen_layers  the first ones, which have no part in it; in_network counts from behind them.
 /// \throws ManifestError for a rank that makes an adapter no smaller than what it adapts.

@@ -52,7 +52,8 @@ struct Setting {
   Network network;  ///< The layers that are trained: all that programs, sums, noise and
                     ///< optimizers see. What enters it are the data's features, or the
                     ///< outputs of the frozen layers.
-  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them.
+  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them, as they
+  /// are.
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< That are trained.
   std::vector<ParameterGroup> groups;  ///< Of the parameters, for clipping.
