@@ -84,6 +84,8 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
            "local_iterations: {kind: ali_dpfl, form: search, memory: 0.9}, estimates: from_models",
            {"steps=60", "seed=3"})},
       {"ali_dpfl, exact estimates", rounds(ali + ", estimates: unaccounted", {"steps=60"})},
+      {"fed_avg, an average of the models of rounds",
+       rounds("local_iterations: 3, " + some, {"ema_decay=0.9", "output=ema"})},
       {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
 }
 

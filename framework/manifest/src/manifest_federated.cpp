@@ -57,13 +57,9 @@ void ManifestReader::read_federated(Manifest& manifest) {
     read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
               federated.client_aggregator);
   }
-  if (manifest.ema_decay) {
-    problems_.add(root_.find("ema_decay")->mark, "ema_decay",
-                  "is for central runs: a federated run has no average of its models over steps");
-  }
   if (!manifest.random_iterate) return;
   problems_.add(root_.find("output")->mark, "output",
-                "is random_iterate, which federated runs do not have; use last");
+                "is random_iterate, which federated runs do not have; use last, or ema");
 }
 
 void ManifestReader::read_sizes(Federated& federated, const Params& params, const Value& node) {

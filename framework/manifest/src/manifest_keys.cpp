@@ -132,8 +132,9 @@ const Section& root_section() {
               .optional(),
           param::real("ema_decay",
                       "Keeps an exponential moving average of the parameters and measures it "
-                      "beside the last ones, free of cost: after step t it is d average + (1 - d) "
-                      "parameters, with d the lesser of ema_decay and (1 + t) / (10 + t).")
+                      "beside the last ones, free of cost: after step t (of a federated run, round "
+                      "t) it is d average + (1 - d) parameters, with d the lesser of ema_decay and "
+                      "(1 + t) / (10 + t).")
               .above(0)
               .below(1)
               .optional(),

@@ -5,10 +5,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "client_program.hpp"
 #include "federated_record.hpp"
+#include "moving_average.hpp"
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
@@ -56,6 +58,7 @@ class FederatedRun final : ResumableRun {
 
   void make_parts() override {
     model_ = initial_parameters(plan_, keys_->lasting());
+    if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, model_);
     make_clients();
   }
 
@@ -114,6 +117,7 @@ class FederatedRun final : ResumableRun {
     out.word(last_iterations_);
     estimates_.save(out);
     out.array(model_);
+    if (average_) average_->save(out);
     estimator_.save(out);
     rule_.save(out);
     if (federated_.at_server) {
@@ -151,6 +155,10 @@ class FederatedRun final : ResumableRun {
     last_iterations_ = in.word();
     estimates_ = LossEstimates::restored(in);
     model_ = in.array<float>(plan_.parameters);
+    if (manifest_.ema_decay) {
+      average_.emplace(*manifest_.ema_decay, model_);
+      average_->restore(in);
+    }
     estimator_.restore(in);
     rule_.restore(in, wish_.local_iterations.component->full_name());
     make_clients();
@@ -201,6 +209,9 @@ class FederatedRun final : ResumableRun {
       if (!make_round(totals_.rounds)) break;
     }
     if (measured_at_ != totals_.rounds) report_progress();
+    if (!manifest_.keeps_average) return;
+    model_ = average_->parameters();
+    report_progress();
   }
 
   /// \returns false if it was the last one, or could not be made.
@@ -210,6 +221,7 @@ class FederatedRun final : ResumableRun {
     if (!(federated_.at_server ? server_round(round) : client_round(round))) return false;
     finish_round(round);
     if (result_.status == RunStatus::diverged) return false;
+    if (average_) average_->add(model_);
     const bool is_last = totals_.rounds == wish_.rounds;
     if (is_last || totals_.rounds % manifest_.evaluate_every == 0) report_progress();
     keys_->next(last_shown_);
@@ -447,13 +459,17 @@ class FederatedRun final : ResumableRun {
   }
 
   void report_progress() {
+    Json more{{"round", totals_.rounds},
+              {"step", result_.steps},
+              {"charged_epsilon", json_number(charged().value)}};
+    if (average_) {
+      bench_.load(average_->parameters());
+      more["ema"] = to_json(output_.measure(data_, bench_, *executor_));
+    }
     bench_.load(model_);
     output_.report(
         {.step = totals_.rounds, .steps = wish_.rounds, .epsilon = proved().value, .metrics = {}},
-        {{"round", totals_.rounds},
-         {"step", result_.steps},
-         {"charged_epsilon", json_number(charged().value)}},
-        data_, bench_, *executor_);
+        more, data_, bench_, *executor_);
     measured_at_ = totals_.rounds;
   }
 
@@ -486,6 +502,10 @@ class FederatedRun final : ResumableRun {
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},
               {"test_evaluation", output_.test_evaluation(data_, bench_, *executor_)}};
+    if (average_) {
+      more["ema_decay"] = *manifest_.ema_decay;
+      more["output"] = manifest_.keeps_average ? "ema" : "last";
+    }
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     // How many steps clients made says who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
@@ -529,7 +549,8 @@ class FederatedRun final : ResumableRun {
   std::uint64_t first_local_step_ = 0;  // of the next round of dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  bool is_short_ = false;  // the budget did not pay for all steps of a round
+  std::optional<MovingAverage> average_;  // of model_ over the rounds, if the manifest asks for one
+  bool is_short_ = false;                 // the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };
 

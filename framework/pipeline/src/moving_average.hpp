@@ -8,7 +8,8 @@
 
 namespace privgrad::core {
 
-/// The exponential moving average of the parameters over the steps of a run:
+/// The exponential moving average of the parameters over the steps of a run, or the rounds of a
+/// federated one:
 ///
 ///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
 ///
