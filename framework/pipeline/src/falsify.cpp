@@ -348,10 +348,10 @@ class Comparison {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       if (i < found.size() && std::abs(found[i] - expected[i]) <= near) continue;
       const std::string is = i < found.size() ? format_number(found[i]) : "missing";
-      return report("release", step,
-                    "coordinate " + std::to_string(i) + whose + " is " + is +
-                        "; from the rows' own cells, the noise and the divisor " + "comes " +
-                        format_number(expected[i]));
+      std::string what = "coordinate " + std::to_string(i);
+      what.append(whose).append(" is ").append(is);
+      what.append("; from the rows' own cells, the noise and the divisor comes ");
+      return report("release", step, what.append(format_number(expected[i])));
     }
   }
 
