@@ -63,6 +63,7 @@ std::string with_nearest(const std::string& name, const std::vector<std::string>
 
 std::vector<std::string> names_of(const std::vector<ParameterBlock>& blocks) {
   std::vector<std::string> names;
+  names.reserve(blocks.size());
   for (const ParameterBlock& block : blocks) names.push_back(block.name);
   return names;
 }
@@ -71,6 +72,7 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
                  const std::map<std::string, const StoredTensor*>& there) {
   const std::vector<std::string> own = names_of(blocks);
   std::vector<std::string> in_file;
+  in_file.reserve(there.size());
   for (const auto& [name, tensor] : there) in_file.push_back(name);
   for (const auto& [name, named] : manifest.weights->names) {
     const std::string key = std::string(kWeightsKey) + ".map." + name;
