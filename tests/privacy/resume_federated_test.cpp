@@ -122,6 +122,27 @@ TEST_CASE("with another key of the round, clients and server draw other noise",
   CHECK(other.model() != expected.model());
 }
 
+TEST_CASE("what clients send is bound, also where it is lost on its way and the model stays",
+          "[resume][federated][privacy]") {
+  // All that is sent is lost, so that the model and the lines of rounds are the same with any noise.
+  const Place one;
+  REQUIRE(one.begin(with(kind("fed_avg"), {"federated={clients: 3, rounds: 8, local_iterations: 3, "
+                                           "client_drop_rate: 0.999999999}"}))
+              .code == 0);
+  const Place other(one, 0);
+  for (CheckpointBytes& checkpoint : checkpoints_of(other)) checkpoint.forge();
+  for (const Place* place : {&one, &other}) REQUIRE(place->resume({.operation = 70}).killed);
+  const auto first_round = [](const Place& place) {
+    const std::string lines = read_file(place.run() / "rounds.jsonl");
+    return lines.substr(0, lines.find('\n'));
+  };
+  REQUIRE_FALSE(first_round(one).empty());
+  REQUIRE(first_round(one) == first_round(other));
+  REQUIRE_FALSE(shown_of(one).empty());
+  REQUIRE_FALSE(shown_of(other).empty());
+  CHECK(shown_of(one).front() != shown_of(other).front());
+}
+
 TEST_CASE("a checkpoint of a run for release says nothing of who took part",
           "[resume][federated][privacy]") {
   // Its guarantee rests on that; where research shows it, the checkpoint has it.
