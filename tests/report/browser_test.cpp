@@ -1,3 +1,5 @@
+#include <set>
+
 #include "page.hpp"
 #include "shared_files.hpp"
 
@@ -13,7 +15,7 @@ constexpr const char* kChromium = "/usr/bin/chromium";
 /// Looks at the pixels of every chart, and says what it saw in attributes of the document.
 constexpr const char* kProbe = R"(<script>
 addEventListener('load', () => {
-  const seen = [...document.querySelectorAll('canvas')].map((canvas) => {
+  const seen = [...document.querySelectorAll('.plot canvas')].map((canvas) => {
     const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     const colours = new Set();
     let drawn = 0;
@@ -27,8 +29,13 @@ addEventListener('load', () => {
     }
     return {id: canvas.id, drawn, colours: colours.size};
   });
+  // What the entries of each legend look like: their pictures, pixel by pixel.
+  const legends = [...document.querySelectorAll('.legend')].map((list) =>
+    [...list.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL()));
+  const axes = Object.fromEntries(Object.values(Chart.instances).map((chart) =>
+    [chart.canvas.id, [chart.scales.x.ticks.length, chart.chartArea.width / chart.width]]));
   const links = [...document.querySelectorAll('a.csv')].map((a) => decodeURIComponent(a.href));
-  const result = {seen, links, title: document.title, errors: window.errors,
+  const result = {seen, links, legends, axes, title: document.title, errors: window.errors,
     ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
     wide: document.documentElement.scrollWidth > innerWidth,
     drawn: document.documentElement.dataset.chartsDrawn};
@@ -115,6 +122,13 @@ void check_all_drawn(const Json& probe, const std::string& page) {
   }
 }
 
+/// How many sheets a page fills in print.
+std::size_t sheets(const std::string& pdf) {
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = pdf.find("/Type /Page\n", at)) != pdf.npos; ++at) ++count;
+  return count;
+}
+
 Words size(int width, int height) {
   return {"--window-size=" + std::to_string(width) + "," + std::to_string(height)};
 }
@@ -187,4 +201,72 @@ TEST_CASE("a page in print has its text and its charts") {
   browser.open(browser.dir() / "still.html", {"--print-to-pdf=" + still.string()});
   REQUIRE(fs::exists(still));
   CHECK(fs::file_size(pdf) > fs::file_size(still) + 1'000 * chart_data(page).size());
+}
+
+TEST_CASE("fifteen arms have fifteen entries in a legend, no two of which look alike") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  write_file(cli.out("study.yaml"),
+             "study: 1\nname: many\nbase: " + cli.manifest().string() +
+                 "\nset: {steps: 3, evaluate_every: 1}\naxes:\n"
+                 "  schedules.learning_rate: [0.1, 0.2, 0.3, 0.4, 0.5]\n"
+                 "  schedules.clip_norm: [1, 2, 3]\nseeds: 2\nmetrics: [test_loss]\n");
+  const Outcome ran = cli({"ablate", "study.yaml", "--out", "many"});
+  INFO(ran.err);
+  REQUIRE(ran.exit_code == 0);
+  const std::string page = page_of(cli, "many");
+  const Json probe = browser.probe(page, size(1200, 4000));
+  check_all_drawn(probe, page);
+  std::size_t whole = 0;
+  for (const Json& legend : probe.at("legends")) {
+    std::set<std::string> looks;
+    for (const Json& picture : legend) looks.insert(picture.get<std::string>());
+    CHECK(looks.size() == legend.size());
+    whole += legend.size() == 15;
+  }
+  CHECK(whole >= 2);  // the learning curves
+
+  // A chart of intervals can be read on a telephone, however long the arms' names are.
+  write_file(cli.out("long.yaml"),
+             "study: 1\nname: long\nbase: " + cli.manifest().string() +
+                 "\nset: {steps: 3}\narms:\n"
+                 "  a-rather-long-name-for-the-first-arm-of-all: {schedules.learning_rate: 0.1}\n"
+                 "  a-rather-long-name-for-the-second-arm-of-all: {schedules.learning_rate: 0.5}\n"
+                 "seeds: 2\nmetrics: [test_loss]\n");
+  REQUIRE(cli({"ablate", "long.yaml", "--out", "long"}).exit_code == 0);
+  const Json narrow = browser.probe(page_of(cli, "long"), size(500, 3000));
+  for (const char* id : {"means-1", "pairs-1"}) {
+    CHECK(narrow.at("axes").at(id).at(0) >= 3);    // ticks
+    CHECK(narrow.at("axes").at(id).at(1) >= 0.8);  // of the width is the chart's
+  }
+}
+
+TEST_CASE("print names the files of the record instead of filling sheets with them") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  page_of_run(cli);
+  std::string page = page_of(cli, "run");
+  // A lock that would fill many sheets by itself.
+  const std::string mark =
+      "<details class=\"record\"><summary>privgrad.lock</summary>\n<pre tabindex=\"0\">";
+  const std::size_t at = page.find(mark);
+  REQUIRE(at != page.npos);
+  std::string lines;
+  for (int i = 0; i < 500; ++i) lines += "line " + std::to_string(i) + "\n";
+  page.insert(at + mark.size(), lines);
+  const auto printed = [&](const std::string& name, const std::string& html) {
+    const fs::path file = browser.dir() / (name + ".html"), pdf = browser.dir() / (name + ".pdf");
+    write_file(file, html);
+    browser.open(file, {"--print-to-pdf=" + pdf.string()});
+    return sheets(read_file(pdf));
+  };
+  const std::size_t with_lock = printed("long", page);
+  CHECK(with_lock > 0);
+  CHECK(with_lock == printed("short", page_of(cli, "run")));
+  // An element that is no file of the record is printed open.
+  const std::string open =
+      page.replace(at, std::string("<details class=\"record\">").size(), "<details>");
+  CHECK(printed("open", open) > with_lock + 5);
 }

@@ -1,3 +1,7 @@
+#include <iomanip>
+#include <set>
+#include <sstream>
+
 #include "page.hpp"
 
 namespace fs = std::filesystem;
@@ -112,6 +116,92 @@ TEST_CASE("the page of a study compares its arms") {
   CHECK(chart(page, "pairs-1").at("rows") == Json{{"fast", 0.05, -0.01, 0.11}});
 }
 
+TEST_CASE("each run is a link to its own page, which nothing in a name turns into another") {
+  Study study;
+  const std::string seen = visible(study.page());
+  for (const char* arm : {"base", "fast"}) {
+    for (const char* seed : {"1", "2"}) {
+      const std::string path = std::string("runs/") + arm + "/seed-" + seed + "/report.html";
+      CHECK_THAT(seen, ContainsSubstring("<a href=\"./" + path + "\">"));
+      CHECK(std::filesystem::exists(study.cli.out("study/" + path)));
+    }
+  }
+  const auto value = Json::parse(read_file(study.cli.out("study/runs/fast/seed-2/summary.json")))
+                         .at("metrics")
+                         .at("test_accuracy")
+                         .get<double>();
+  std::ostringstream shown;
+  shown << std::setprecision(4) << value;
+  CHECK_THAT(seen, ContainsSubstring("fast/seed-2/report.html\">" + shown.str() + "</a>"));
+
+  const std::string odd = "java script:a\"b#?c%41";
+  fs::rename(study.cli.out("study/runs/fast"), study.cli.out("study/runs/" + odd));
+  study.plan["arms"][1]["name"] = odd;
+  study.write_study();
+  CHECK_THAT(visible(study.page()),
+             ContainsSubstring(
+                 "<a href=\"./runs/java%20script%3Aa%22b%23%3Fc%2541/seed-1/report.html\">"));
+}
+
+TEST_CASE("a study of two axes has a map of each metric, the darker the better") {
+  Study study;
+  CHECK(study.page().find("class=\"heat") == std::string::npos);  // it has no axes
+  study.plan["axes"] = {{{"keys", {"schedules.learning_rate"}}, {"labels", {"0.5", "1"}}},
+                        {{"keys", {"steps"}}, {"labels", {"10", "20", "40"}}}};
+  study.plan["arms"][0]["labels"] = {{"schedules.learning_rate", "0.5"}, {"steps", "40"}};
+  study.plan["arms"][1]["labels"] = {{"schedules.learning_rate", "1"}, {"steps", "10"}};
+  const auto row = [](const std::string& name, const std::string& cells) {
+    return "<tr><th scope=\"row\">" + name + "</th>" + cells + "</tr>";
+  };
+  const std::string none = "<td class=\"number\">-</td>";
+  const auto cell = [](const char* kind, const char* heat, const char* value) {
+    return std::string("<td class=\"heat") + kind + "\" style=\"--heat:" + heat + "\">" + value +
+           "</td>";
+  };
+  study.write_study();
+  std::string seen = visible(study.page());
+  CHECK_THAT(seen, ContainsSubstring("Rows: schedules.learning_rate; columns: steps. The darker, "
+                                     "the better.</caption>"));
+  CHECK_THAT(seen, ContainsSubstring(row("0.5", none + none + cell("", "0", "0.8"))));
+  CHECK_THAT(seen, ContainsSubstring(row("1", cell(" best", "1", "0.85") + none + none)));
+
+  // A loss is better where it is lower; far apart, it is compared by its logarithm.
+  study.plan["metrics"] = {{{"name", "test_loss"}, {"better", "lower"}}};
+  study.plan["arms"].push_back(Study::arm("middle", 1.0));
+  study.plan["arms"][2]["labels"] = {{"schedules.learning_rate", "1"}, {"steps", "20"}};
+  study.results["arms"][0]["metrics"] = {{"test_loss", {{"mean", 100.0}}}};
+  study.results["arms"][1]["metrics"] = {{"test_loss", {{"mean", 1.0}}}};
+  study.results["arms"].push_back(
+      {{"name", "middle"}, {"metrics", {{"test_loss", {{"mean", 10.0}}}}}});
+  study.write_study();
+  seen = visible(study.page());
+  CHECK_THAT(seen, ContainsSubstring("the better, on a logarithmic scale."));
+  CHECK_THAT(seen, ContainsSubstring(row("0.5", none + none + cell("", "0", "100"))));
+  CHECK_THAT(seen,
+             ContainsSubstring(row("1", cell(" best", "1", "1") + cell("", "0.5", "10") + none)));
+
+  // Of three axes no two are special.
+  study.plan["axes"].push_back({{"keys", {"seed"}}, {"labels", {"a", "b"}}});
+  study.write_study();
+  CHECK(study.page().find("class=\"heat") == std::string::npos);
+}
+
+TEST_CASE("what is the same in every step of all arms is a line, not a chart") {
+  const Study study;
+  const std::string page = study.page();
+  CHECK_THAT(visible(page), ContainsSubstring("<dt>Clip norm</dt><dd>1 in every step of all arms"));
+  std::size_t slots = 0;
+  for (const Json& one : chart_data(page)) {
+    if (!one.at("id").get<std::string>().starts_with("slot-")) continue;
+    ++slots;
+    std::set<double> values;
+    for (const Json& series : one.at("series"))
+      for (const Json& point : series.at("points")) values.insert(point.at(1).get<double>());
+    CHECK(values.size() > 1);
+  }
+  CHECK(slots >= 1);  // the learning rates, which differ between the arms
+}
+
 TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
   const Study study;
   const Json point =
@@ -156,7 +246,7 @@ TEST_CASE("arms with clients get their local iterations, and accuracy over round
   }
   const std::string page = study.page();
   CHECK_THAT(page, ContainsSubstring("Clients and rounds"));
-  CHECK_THAT(page, ContainsSubstring("Local iterations"));
+  CHECK_THAT(page, ContainsSubstring("<dt>local iterations</dt><dd>4 in every round of all arms"));
   CHECK_THAT(page, ContainsSubstring("Mean test accuracy against rounds"));
   CHECK_THAT(page, ContainsSubstring("Mean test accuracy against epsilon"));
 }

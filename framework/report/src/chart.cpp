@@ -75,6 +75,30 @@ bool thin(std::vector<Point>& points) {
   return true;
 }
 
+void add_or_name(std::vector<Series>& all, Series series) {
+  const auto same = [](const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; };
+  for (Series& other : all) {
+    if (!std::equal(series.points.begin(), series.points.end(), other.points.begin(),
+                    other.points.end(), same)) {
+      continue;
+    }
+    other.name += ", " + series.name;
+    return;
+  }
+  all.push_back(std::move(series));
+}
+
+std::optional<double> only_value(const std::vector<Series>& all) {
+  std::optional<double> value;
+  for (const Series& series : all) {
+    for (const Point& point : series.points) {
+      if (value && *value != point.y) return std::nullopt;
+      value = point.y;
+    }
+  }
+  return value;
+}
+
 std::string Charts::add(Chart chart) {
   std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
   if (chart.series.empty() && chart.rows.empty()) return "";

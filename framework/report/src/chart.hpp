@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,5 +62,12 @@ class Charts {
 /// the last.
 /// \returns whether some were left out.
 bool thin(std::vector<Point>& points);
+
+/// Lines that would lie on each other are one, with all their names.
+void add_or_name(std::vector<Series>& all, Series series);
+
+/// The one value that all points of all lines have, which needs no chart; nothing if there are two
+/// values, or no points.
+std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

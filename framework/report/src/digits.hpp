@@ -15,4 +15,7 @@ inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
+/// A whole number with all of its digits.
+inline std::string whole(double value) { return core::short_number(value, 15); }
+
 }  // namespace privgrad::report

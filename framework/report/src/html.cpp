@@ -51,6 +51,27 @@ std::string_view entity(char c) {
   }
 }
 
+/// A relative path as a reference that can be nothing else (RFC 3986): every byte but letters,
+/// digits and "-._~/" is encoded, and "./" in front keeps a name with a colon from being a scheme.
+std::string url_path(std::string_view path) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string out = "./";
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                       (byte >= '0' && byte <= '9') ||
+                       std::string_view("-._~/").find(c) != std::string_view::npos;
+    if (plain) {
+      out += c;
+    } else {
+      out += '%';
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    }
+  }
+  return out;
+}
+
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
@@ -102,9 +123,11 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view text) { return "<p>" + escaped(text) + "</p>\n"; }
 
-std::string folded_text(std::string_view title, std::string_view text) {
-  return "<details><summary>" + escaped(title) + "</summary>\n<pre tabindex=\"0\">" +
-         escaped(text) + "</pre></details>\n";
+std::string folded_file(std::string_view name, std::string_view text) {
+  return "<details class=\"record\"><summary>" + escaped(name) +
+         "</summary>\n<pre tabindex=\"0\">" + escaped(text) +
+         "</pre></details>\n<p class=\"only-printed\">" + escaped(name) +
+         " is a file beside this page and is not printed.</p>\n";
 }
 
 void HtmlTable::add(const std::vector<std::string>& cells) {
@@ -114,6 +137,18 @@ void HtmlTable::add(const std::vector<std::string>& cells) {
     const char* tag = i == 0 ? "th scope=\"row\"" : "td";
     rows_ += std::string("<") + tag + (number ? " class=\"number\"" : "") + ">" +
              escaped(cells[i]) + (i == 0 ? "</th>" : "</td>");
+  }
+  rows_ += "</tr>\n";
+}
+
+void HtmlTable::add_links(const std::string& heading, const std::vector<Link>& links) {
+  rows_ += "<tr><th scope=\"row\">" + escaped(heading) + "</th>";
+  for (const Link& link : links) {
+    rows_ += "<td class=\"number\">";
+    rows_ += link.path.empty()
+                 ? escaped(link.text)
+                 : "<a href=\"" + url_path(link.path) + "\">" + escaped(link.text) + "</a>";
+    rows_ += "</td>";
   }
   rows_ += "</tr>\n";
 }

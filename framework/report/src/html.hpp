@@ -19,8 +19,15 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view text);
 
-/// An element that opens on a click (and in print), with preformatted text.
-std::string folded_text(std::string_view title, std::string_view text);
+/// A file of the record as preformatted text, in an element that opens on a click. Print has its
+/// name instead: it is long, and whoever wants to compare it has the file.
+std::string folded_file(std::string_view name, std::string_view text);
+
+/// A cell that leads to a page below the one that it stands on.
+struct Link {
+  std::string text;
+  std::string path;  ///< "" for no link; relative, with '/' between names.
+};
 
 /// A table with one heading row; the first cell of each row is the row's heading.
 class HtmlTable {
@@ -32,6 +39,7 @@ class HtmlTable {
         headings_(std::move(headings)),
         is_number_(std::move(number_columns)) {}
   void add(const std::vector<std::string>& cells);
+  void add_links(const std::string& heading, const std::vector<Link>& links);
   bool empty() const { return rows_.empty(); }
   std::string html() const;
 

@@ -7,6 +7,7 @@
 #include "digits.hpp"
 #include "document.hpp"
 #include "evaluation_section.hpp"
+#include "federated_section.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/short_numbers.hpp"
@@ -19,8 +20,6 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_lower_bound;
 using core::short_number;
-
-std::string whole(double value) { return short_number(value, 15); }
 
 /// What a kind of bound means.
 std::string bound_words(const std::string& bound) {
@@ -54,7 +53,7 @@ class RunPage {
     body += privacy_section();
     body += training_section();
     body += evaluation_section(summary_, summary_file_, charts_);
-    body += federated_section();
+    body += federated_section(record_, charts_);
     body += schedule_section();
     body += unaccounted_section();
     body += version_section();
@@ -318,146 +317,6 @@ class RunPage {
          .from_zero = true});
   }
 
-  // ---- federated runs
-
-  std::vector<Point> by_round(double FederatedRound::*value) const {
-    std::vector<Point> points;
-    for (const FederatedRound& round : record_.rounds)
-      points.push_back({round.round, round.*value});
-    return points;
-  }
-
-  std::vector<Point> accuracy_by_round() const {
-    std::vector<Point> points;
-    for (const Measurement& one : record_.measurements) {
-      const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
-      if (!one.round || !value) continue;
-      if (points.empty() || points.back().x < *one.round) points.push_back({*one.round, *value});
-    }
-    return points;
-  }
-
-  std::vector<Point> accuracy_by_epsilon() const {
-    std::vector<Point> points;
-    for (const Measurement& one : record_.measurements) {
-      const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
-      const auto epsilon = one.charged_epsilon ? one.charged_epsilon : one.epsilon;
-      if (!epsilon || !value) continue;
-      if (points.empty() || points.back().x < *epsilon) points.push_back({*epsilon, *value});
-    }
-    return points;
-  }
-
-  std::vector<Point> megabytes(double FederatedRound::*bytes) const {
-    std::vector<Point> points;
-    double all = 0.0;
-    for (const FederatedRound& round : record_.rounds)
-      points.push_back({round.round, (all += round.*bytes) / 1e6});
-    return points;
-  }
-
-  std::string federated_section() {
-    if (record_.rounds.empty() && !record_.clients) return "";
-    std::string html;
-    html += charts_.add(
-        {.id = "local-iterations",
-         .title = "Local iterations",
-         .x = "round",
-         .y = "steps of each client",
-         .says = "How many private steps a client makes between two exchanges. An "
-                 "adaptive number follows from released values.",
-         .series = {{"local iterations", by_round(&FederatedRound::local_iterations), {}, true}},
-         .from_zero = true});
-    html += charts_.add({.id = "accuracy-rounds",
-                         .title = "Accuracy against rounds",
-                         .x = "round",
-                         .y = "share of right answers",
-                         .says = "What the model is worth for the communication that it took.",
-                         .series = {{"accuracy", accuracy_by_round()}},
-                         .share = true});
-    html += charts_.add({.id = "accuracy-epsilon",
-                         .title = "Accuracy against epsilon",
-                         .x = "epsilon, as charged",
-                         .y = "share of right answers",
-                         .says = "What the model is worth for the privacy that it took.",
-                         .series = {{"accuracy", accuracy_by_epsilon()}},
-                         .share = true});
-    if (shows_participation()) {
-      html += charts_.add({.id = "communication",
-                           .title = "Communication",
-                           .x = "round",
-                           .y = "MB in all",
-                           .says = "What was sent to clients, and what arrived from them.",
-                           .series = {{"down", megabytes(&FederatedRound::bytes_down)},
-                                      {"up", megabytes(&FederatedRound::bytes_up)}},
-                           .from_zero = true});
-    }
-    html = "<div class=\"charts\">\n" + html + "</div>\n" + communication_facts();
-    return section("federated", "Clients and rounds", html + client_table());
-  }
-
-  bool shows_participation() const {
-    return std::all_of(record_.rounds.begin(), record_.rounds.end(),
-                       [](const FederatedRound& round) { return round.shows_participation; });
-  }
-
-  std::string communication_facts() const {
-    if (!shows_participation()) {
-      return paragraph("Who takes part in a round is a secret that the guarantee rests on.");
-    }
-    double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0;
-    for (const FederatedRound& round : record_.rounds) {
-      down += round.bytes_down;
-      up += round.bytes_up;
-      asked += round.clients;
-      dropped += round.dropped;
-    }
-    return facts({{"rounds", whole(static_cast<double>(record_.rounds.size()))},
-                  {"sent to clients", short_number(down / 1e6, 4) + " MB"},
-                  {"received from clients", short_number(up / 1e6, 4) + " MB"},
-                  {"drop-outs", whole(dropped) + " of " + whole(asked)}});
-  }
-
-  std::string client_table() const {
-    if (!record_.clients) return "";
-    const std::string file = (record_.directory / "clients.json").string();
-    const Json& clients = list(*record_.clients, "clients", file);
-    std::size_t classes = 0;
-    for (const Json& client : clients) {
-      if (!client.is_object()) throw IoError(file + ": 'clients' holds what is no object");
-      classes = std::max(classes, list(client, "labels", file).size());
-    }
-    // More columns than a page is wide would not be read.
-    constexpr std::size_t kMostClasses = 20, kMostClients = 200;
-    const std::size_t shown = classes <= kMostClasses ? classes : 0;
-    std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};
-    for (std::size_t label = 0; label < shown; ++label)
-      headings.push_back("label " + std::to_string(label));
-    HtmlTable table(shown > 0
-                        ? "The clients, and how many examples of each label they have (counted "
-                          "exactly, and charged to nobody)."
-                        : "The clients.",
-                    headings, std::vector<bool>(headings.size(), true));
-    for (std::size_t i = 0; i < std::min(clients.size(), kMostClients); ++i) {
-      const Json& client = clients[i];
-      const auto epsilon = number(client, "charged_epsilon", file);
-      std::vector<std::string> cells{digits(number(client, "client", file), 15),
-                                     digits(number(client, "dataset_size", file), 15),
-                                     digits(number(client, "steps", file), 15),
-                                     epsilon ? short_bound(*epsilon, kBoundDigits) : "-"};
-      const Json& labels = list(client, "labels", file);
-      for (std::size_t label = 0; label < shown; ++label) {
-        const bool known = label < labels.size() && labels[label].is_number();
-        cells.push_back(known ? whole(labels[label].get<double>()) : "-");
-      }
-      table.add(cells);
-    }
-    return table.html() + (clients.size() > kMostClients
-                               ? paragraph("The first " + std::to_string(kMostClients) + " of " +
-                                           std::to_string(clients.size()) + " clients.")
-                               : "");
-  }
-
   std::string schedule_section() {
     if (!record_.schedules) {
       return section("schedules", "Schedules", paragraph("This run left no record of them."));
@@ -474,7 +333,7 @@ class RunPage {
       const bool varies = std::any_of(points.begin(), points.end(), [&](const Point& point) {
         return point.y != points.front().y;
       });
-      if (!varies && slot != "noise_multiplier") {
+      if (!varies) {
         if (!points.empty()) {
           constants.push_back({words.title, short_number(points.front().y, 6) + " in every step"});
         }
@@ -567,7 +426,7 @@ class RunPage {
                  text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});
     }
     if (!table.empty()) html += table.html();
-    if (!record_.lock.empty()) html += folded_text("privgrad.lock", record_.lock);
+    if (!record_.lock.empty()) html += folded_file("privgrad.lock", record_.lock);
     html += last_lines();
     return section("versions", "Versions", html);
   }

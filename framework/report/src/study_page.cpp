@@ -5,15 +5,17 @@
 #include <map>
 #include <system_error>
 
+#include "choice_section.hpp"
 #include "digits.hpp"
 #include "document.hpp"
+#include "heat_map.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "record.hpp"
 #include "slots.hpp"
 #include "step_range.hpp"
+#include "study_arms.hpp"
 
 namespace privgrad::report {
 namespace {
@@ -24,7 +26,7 @@ using core::short_bound;
 using core::short_number;
 using core::short_range;
 
-constexpr std::size_t kMostCurvePoints = 300;  // of each arm, with its interval
+constexpr std::size_t kMostSentences = 8;  // that stand open
 constexpr double kSameEpsilon = 0.005;  // relative; below that, a chart over epsilon says nothing
 
 /// "test accuracy" for test_accuracy.
@@ -38,12 +40,6 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
          name.find('\0') == name.npos;
 }
-
-struct Arm {
-  std::string name;
-  Json plan;                    ///< Its entry in study.json.
-  std::vector<RunRecord> runs;  ///< Those that came to their end.
-};
 
 class StudyPage {
  public:
@@ -68,19 +64,19 @@ class StudyPage {
     std::string body = head();
     body += arms_section();
     body += pairs_section();
-    body += choice_section();
+    body += choice_section(results_, results_file_);
     body += curves_section();
     body += federated_section();
     body += spending_section();
+    body += runs_section();
     body += unaccounted_section();
     std::string versions =
         facts({{"PrivGrad", text(study_, "privgrad", study_file_).value_or("not recorded")}});
-    if (!lock_.empty()) versions += folded_text("privgrad.lock", lock_);
+    if (!lock_.empty()) versions += folded_file("privgrad.lock", lock_);
     body += section("versions", "Versions", versions);
-    body += section("study", "The study, as planned",
-                    "<pre tabindex=\"0\">" +
-                        escaped(study_.dump(2, ' ', false, Json::error_handler_t::replace)) +
-                        "</pre>\n");
+    body += section(
+        "study", "The study, as planned",
+        folded_file("study.json", study_.dump(2, ' ', false, Json::error_handler_t::replace)));
     return document(name() + " - PrivGrad study", body, charts_);
   }
 
@@ -94,14 +90,16 @@ class StudyPage {
       if (!arm_name || !is_plain_name(*arm_name)) {
         throw IoError(study_file_ + ": an arm has no name that can be that of its folder");
       }
-      Arm arm{.name = *arm_name, .plan = entry, .runs = {}};
+      Arm arm{.name = *arm_name, .plan = entry, .run_paths = {}, .runs = {}};
       for (const Json& seed : seeds) {
         if (!seed.is_number_integer()) throw IoError(study_file_ + ": a seed is no whole number");
         ++planned_runs_;
-        const fs::path run = directory / "runs" / arm.name / ("seed-" + seed.dump());
+        const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
+        const fs::path run = directory / path;
         if (!is_run(run)) continue;
         if (!fs::exists(run / "summary.json")) continue;  // half-written: it will be made again
         arm.runs.push_back(read_run(run));
+        arm.run_paths.push_back(path);
         for (const std::string& what : arm.runs.back().problems)
           problems_.push_back(arm.name + ", seed " + seed.dump() + ": " + what);
         ++done_runs_;
@@ -220,6 +218,7 @@ class StudyPage {
       charts += epsilon_chart(metric, drawn);
     }
     std::string html = table.html() + "<div class=\"charts\">\n" + charts + "</div>\n";
+    for (const std::string& metric : metrics_) html += heat_map(metric);
     if (has_results_ && same_epsilon()) {
       html += paragraph("There is no chart over epsilon: all arms have the same, to within " +
                         short_number(100.0 * kSameEpsilon) + " %.");
@@ -278,6 +277,25 @@ class StudyPage {
     return charts_.add(std::move(chart));
   }
 
+  std::string heat_map(const std::string& metric) const {
+    const auto mean_of = [&](const std::string& arm) {
+      return number(metric_of(arm, "metrics", metric), "mean", results_file_);
+    };
+    auto map = map_of_two_axes(study_, study_file_, mean_of);
+    if (!map) return "";
+    map->caption = "Mean " + spoken(metric) + " at each pair of values.";
+    map->higher_is_better = better_is_higher(metric);
+    return report::html(*map);
+  }
+
+  bool better_is_higher(const std::string& metric) const {
+    for (const Json& known : list(study_, "metrics", study_file_)) {
+      if (text(known, "name", study_file_) == metric)
+        return text(known, "better", study_file_) != "lower";
+    }
+    return true;
+  }
+
   bool same_epsilon() const {
     std::vector<double> all;
     for (const Arm& arm : arms_) {
@@ -317,6 +335,12 @@ class StudyPage {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
+    // The charts and tables below say the same; nobody reads a page of sentences first.
+    const std::size_t sentences = texts(results_, "words", results_file_).size();
+    if (sentences > kMostSentences) {
+      html = "<details><summary>In sentences (" + std::to_string(sentences) + ")</summary>\n" +
+             html + "</details>\n";
+    }
     int drawn = 0;
     for (const std::string& metric : metrics_) html += pairs_of(metric, ++drawn);
     return section("pairs", "Compared with the baseline", html);
@@ -364,60 +388,6 @@ class StudyPage {
     return (value > 0.0 ? "+" : "") + short_number(value, 3);
   }
 
-  std::string choice_section() const {
-    const Json& choice = members(results_, "choice", results_file_);
-    std::string html;
-    for (const std::string& sentence : texts(choice, "words", results_file_)) {
-      html += paragraph(sentence);
-    }
-    HtmlTable table("What choosing the best of a random number of runs costs.",
-                    {"number of runs", "expected runs", "epsilon", "delta", "by"},
-                    {false, true, true, true, false});
-    for (const Json& row : list(choice, "random_number", results_file_)) {
-      if (!row.is_object())
-        throw IoError(results_file_ + ": 'random_number' holds what is no object");
-      const auto epsilon = number(row, "epsilon", results_file_);
-      table.add({text(row, "distribution", results_file_).value_or("-"),
-                 digits(number(row, "expected_runs", results_file_), 4),
-                 epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
-                 digits(number(row, "delta", results_file_), 3),
-                 text(row, "theorem", results_file_).value_or("-")});
-    }
-    if (!table.empty()) html += table.html();
-    if (html.empty()) {
-      html = paragraph(
-          "Choosing an arm by results on private rows costs privacy, which the epsilons "
-          "above do not include.");
-    }
-    return section("choice", "The cost of choosing", html);
-  }
-
-  /// The mean over an arm's seeds at each step at which all of them were measured.
-  static Series curve(const Arm& arm, std::optional<double> Measurement::*value) {
-    return curve(arm, value, [](const Measurement& one) { return std::optional(one.step); });
-  }
-
-  template <class Where>
-  static Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
-    std::map<double, std::vector<double>> at;
-    for (const RunRecord& run : arm.runs) {
-      for (const Measurement& one : run.measurements) {
-        if (const auto x = where(one); x && one.*value) at[*x].push_back(*(one.*value));
-      }
-    }
-    std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
-    Series series{.name = arm.name, .points = {}};
-    const std::size_t every = at.size() / kMostCurvePoints + 1;
-    std::size_t i = 0;
-    for (const auto& [step, values] : at) {
-      if (++i % every != 0 && i != at.size()) continue;
-      const core::SampleSummary runs = core::summarize(values);
-      series.points.push_back({step, runs.mean});
-      if (runs.ci95) series.bands.push_back({step, (*runs.ci95)[0], (*runs.ci95)[1]});
-    }
-    return series;
-  }
-
   std::string curves_section() {
     static constexpr std::pair<const char*, std::optional<double> Measurement::*> kCurves[] = {
         {"test accuracy", &Measurement::test_accuracy},
@@ -433,7 +403,9 @@ class StudyPage {
                   .y = title,
                   .says =
                       "How fast each arm learns, and whether it still did where it ended. Bands "
-                      "are 95 % intervals over seeds, at each step on its own."};
+                      "are 95 % intervals over seeds, at each step on its own; of more than three "
+                      "arms a few of the intervals are drawn, and all of the arm that is pointed "
+                      "at in the list."};
       chart.share = std::string_view(title).ends_with("accuracy");
       for (const Arm& arm : arms_) chart.series.push_back(curve(arm, value));
       figures += charts_.add(std::move(chart));
@@ -485,11 +457,14 @@ class StudyPage {
       epsilon.series.push_back(std::move(over_epsilon));
     }
     if (taus.series.empty()) return "";
-    std::string figures = charts_.add(std::move(taus));
+    const auto always = only_value(taus.series);
+    std::string figures = always ? "" : charts_.add(std::move(taus));
     figures += charts_.add(std::move(rounds));
     figures += charts_.add(std::move(epsilon));
-    return section("federated", "Clients and rounds",
-                   "<div class=\"charts\">\n" + figures + "</div>\n");
+    figures = "<div class=\"charts\">\n" + figures + "</div>\n";
+    if (always)
+      figures += facts({{"local iterations", whole(*always) + " in every round of all arms"}});
+    return section("federated", "Clients and rounds", figures);
   }
 
   std::string spending_section() {
@@ -517,10 +492,14 @@ class StudyPage {
       }
     }
     std::string figures = charts_.add(std::move(spent));
+    std::vector<std::pair<std::string, std::string>> constants;
     int drawn = 0;
     for (auto& [slot, series] : slots) {
-      if (slot != "noise_multiplier" && all_alike(series)) continue;
       const SlotWords words = words_of_slot(slot);
+      if (const auto value = only_value(series)) {
+        constants.push_back({words.title, short_number(*value, 6) + " in every step of all arms"});
+        continue;
+      }
       figures += charts_.add({.id = "slot-" + std::to_string(++drawn),
                               .title = words.title,
                               .x = "step",
@@ -528,32 +507,49 @@ class StudyPage {
                               .says = words.says,
                               .series = std::move(series)});
     }
-    if (figures.empty()) return "";
+    if (figures.empty() && constants.empty()) return "";
     return section("spending", "Spending and schedules",
-                   "<div class=\"charts\">\n" + figures + "</div>\n");
+                   "<div class=\"charts\">\n" + figures + "</div>\n" +
+                       (constants.empty() ? "" : facts(constants)));
   }
 
-  /// Lines that would lie on each other are one, with all their names.
-  static void add_or_name(std::vector<Series>& all, Series series) {
-    const auto same = [](const Point& a, const Point& b) { return a.x == b.x && a.y == b.y; };
-    for (Series& other : all) {
-      if (!std::equal(series.points.begin(), series.points.end(), other.points.begin(),
-                      other.points.end(), same)) {
-        continue;
-      }
-      other.name += ", " + series.name;
-      return;
+  /// The value of every run, leading to the run's own page.
+  std::string runs_section() const {
+    const Json& seeds = list(study_, "seeds", study_file_);
+    if (done_runs_ == 0 || metrics_.empty()) return "";
+    std::vector<std::string> headings{"arm"};
+    std::vector<bool> numbers{false};
+    for (const Json& seed : seeds) {
+      headings.push_back("seed " + seed.dump());
+      numbers.push_back(true);
     }
-    all.push_back(std::move(series));
+    HtmlTable table("Each run: its " + spoken(metrics_.front()) +
+                        ", or how it ended. The links lead to the runs' own pages, below the "
+                        "folder of the study.",
+                    headings, numbers);
+    for (const Arm& arm : arms_) {
+      std::vector<Link> cells;
+      for (const Json& seed : seeds) {
+        const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
+        const auto at = std::find(arm.run_paths.begin(), arm.run_paths.end(), path);
+        if (at == arm.run_paths.end()) {
+          cells.push_back({"-", ""});
+          continue;
+        }
+        const RunRecord& run = arm.runs[static_cast<std::size_t>(at - arm.run_paths.begin())];
+        cells.push_back({outcome_of(run), path + "/report.html"});
+      }
+      table.add_links(arm.name, cells);
+    }
+    return section("runs", "The runs", table.html());
   }
 
-  /// Whether one value would say it all.
-  static bool all_alike(const std::vector<Series>& all) {
-    return std::all_of(all.begin(), all.end(), [&](const Series& series) {
-      return std::all_of(series.points.begin(), series.points.end(), [&](const Point& point) {
-        return point.y == all.front().points.front().y;
-      });
-    });
+  /// What a run gave in the first metric; where that is not known, how it ended.
+  std::string outcome_of(const RunRecord& run) const {
+    const std::string file = (run.directory / "summary.json").string();
+    const Json& last = members(*run.summary, "metrics", file);
+    if (const auto value = number(last, metrics_.front().c_str(), file)) return digits(value);
+    return spoken(text(*run.summary, "status", file).value_or("unknown"));
   }
 
   std::string unaccounted_section() const {

@@ -25,8 +25,20 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+/// After the last colour dashes and shapes change, so that no two of 28 lines are drawn alike.
+constexpr std::array<int, 4> kDashes{1, 2, 3, 4};
+constexpr std::array<int, 4> kShapes{7, 9, 5, 13};
+
 std::string colour(std::size_t i) {
   return " lc rgb '" + std::string(kColours[i % kColours.size()]) + "'";
+}
+
+std::string shape(std::size_t i) {
+  return " pt " + std::to_string(kShapes[i / kColours.size() % kShapes.size()]) + " ps 0.5";
+}
+
+std::string dash(std::size_t i) {
+  return " dt " + std::to_string(kDashes[i / kColours.size() % kDashes.size()]) + " lw 1.8";
 }
 
 /// Title, axes and paper; noenhanced, so that '_' and '^' in names mean themselves.
@@ -48,11 +60,11 @@ std::string cells(std::initializer_list<double> values) {
   return line + "\n";
 }
 
-std::string style(const Series& series) {
+std::string style(const Series& series, std::size_t i) {
   const bool marked = series.points.size() <= kMostMarkers;
-  if (series.stepped) return "with steps lw 1.8";
-  if (series.markers) return "with points pt 7 ps 0.5";
-  return marked ? "with linespoints pt 7 ps 0.5 lw 1.8" : "with lines lw 1.8";
+  if (series.stepped) return "with steps" + dash(i);
+  if (series.markers) return "with points" + shape(i);
+  return marked ? "with linespoints" + shape(i) + dash(i) : "with lines" + dash(i);
 }
 
 std::string plot_lines(const Chart& chart) {
@@ -69,11 +81,11 @@ std::string plot_lines(const Chart& chart) {
           {series.points[j].x, series.points[j].y, series.bands[j].low, series.bands[j].high});
     }
     data += block("$points" + number, points);
-    add("$points" + number + " using 1:2 " + style(series) + colour(i) + " title " +
+    add("$points" + number + " using 1:2 " + style(series, i) + colour(i) + " title " +
         quoted(series.name));
     if (bands.empty()) continue;
     data += block("$bands" + number, bands);
-    add("$bands" + number + " using 1:2:3:4 with yerrorbars pt 7 ps 0.5" + colour(i) + " notitle");
+    add("$bands" + number + " using 1:2:3:4 with yerrorbars" + shape(i) + colour(i) + " notitle");
   }
   if (plots.empty()) return "";
   for (const auto& [name, value] : chart.levels)

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace privgrad::report {
+
+/// What having looked at many arms costs: the section of a study's page.
+/// \param results  results.json; an empty object while there is none.
+/// \param source   its name, for errors.
+/// \throws IoError if a member has another type.
+std::string choice_section(const nlohmann::json& results, const std::string& source);
+
+}  // namespace privgrad::report

@@ -1,0 +1,161 @@
+#include "federated_section.hpp"
+
+#include <algorithm>
+
+#include "digits.hpp"
+#include "html.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/trust/short_numbers.hpp"
+
+namespace privgrad::report {
+namespace {
+
+using Json = nlohmann::json;
+using core::short_bound;
+using core::short_number;
+
+std::vector<Point> by_round(const RunRecord& record, double FederatedRound::*value) {
+  std::vector<Point> points;
+  for (const FederatedRound& round : record.rounds) points.push_back({round.round, round.*value});
+  return points;
+}
+
+std::vector<Point> accuracy_by_round(const RunRecord& record) {
+  std::vector<Point> points;
+  for (const Measurement& one : record.measurements) {
+    const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
+    if (!one.round || !value) continue;
+    if (points.empty() || points.back().x < *one.round) points.push_back({*one.round, *value});
+  }
+  return points;
+}
+
+std::vector<Point> accuracy_by_epsilon(const RunRecord& record) {
+  std::vector<Point> points;
+  for (const Measurement& one : record.measurements) {
+    const auto value = one.test_accuracy ? one.test_accuracy : one.train_accuracy;
+    const auto epsilon = one.charged_epsilon ? one.charged_epsilon : one.epsilon;
+    if (!epsilon || !value) continue;
+    if (points.empty() || points.back().x < *epsilon) points.push_back({*epsilon, *value});
+  }
+  return points;
+}
+
+std::vector<Point> megabytes(const RunRecord& record, double FederatedRound::*bytes) {
+  std::vector<Point> points;
+  double all = 0.0;
+  for (const FederatedRound& round : record.rounds)
+    points.push_back({round.round, (all += round.*bytes) / 1e6});
+  return points;
+}
+
+bool shows_participation(const RunRecord& record) {
+  return std::all_of(record.rounds.begin(), record.rounds.end(),
+                     [](const FederatedRound& round) { return round.shows_participation; });
+}
+
+std::string communication_facts(const RunRecord& record) {
+  if (!shows_participation(record)) {
+    return paragraph("Who takes part in a round is a secret that the guarantee rests on.");
+  }
+  double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0;
+  for (const FederatedRound& round : record.rounds) {
+    down += round.bytes_down;
+    up += round.bytes_up;
+    asked += round.clients;
+    dropped += round.dropped;
+  }
+  return facts({{"rounds", whole(static_cast<double>(record.rounds.size()))},
+                {"sent to clients", short_number(down / 1e6, 4) + " MB"},
+                {"received from clients", short_number(up / 1e6, 4) + " MB"},
+                {"drop-outs", whole(dropped) + " of " + whole(asked)}});
+}
+
+std::string client_table(const RunRecord& record) {
+  if (!record.clients) return "";
+  const std::string file = (record.directory / "clients.json").string();
+  const Json& clients = list(*record.clients, "clients", file);
+  std::size_t classes = 0;
+  for (const Json& client : clients) {
+    if (!client.is_object()) throw IoError(file + ": 'clients' holds what is no object");
+    classes = std::max(classes, list(client, "labels", file).size());
+  }
+  // More columns than a page is wide would not be read.
+  constexpr std::size_t kMostClasses = 20, kMostClients = 200;
+  const std::size_t shown = classes <= kMostClasses ? classes : 0;
+  std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};
+  for (std::size_t label = 0; label < shown; ++label)
+    headings.push_back("label " + std::to_string(label));
+  HtmlTable table(shown > 0 ? "The clients, and how many examples of each label they have (counted "
+                              "exactly, and charged to nobody)."
+                            : "The clients.",
+                  headings, std::vector<bool>(headings.size(), true));
+  for (std::size_t i = 0; i < std::min(clients.size(), kMostClients); ++i) {
+    const Json& client = clients[i];
+    const auto epsilon = number(client, "charged_epsilon", file);
+    std::vector<std::string> cells{digits(number(client, "client", file), 15),
+                                   digits(number(client, "dataset_size", file), 15),
+                                   digits(number(client, "steps", file), 15),
+                                   epsilon ? short_bound(*epsilon, kBoundDigits) : "-"};
+    const Json& labels = list(client, "labels", file);
+    for (std::size_t label = 0; label < shown; ++label) {
+      const bool known = label < labels.size() && labels[label].is_number();
+      cells.push_back(known ? whole(labels[label].get<double>()) : "-");
+    }
+    table.add(cells);
+  }
+  return table.html() + (clients.size() > kMostClients
+                             ? paragraph("The first " + std::to_string(kMostClients) + " of " +
+                                         std::to_string(clients.size()) + " clients.")
+                             : "");
+}
+
+}  // namespace
+
+std::string federated_section(const RunRecord& record, Charts& charts) {
+  if (record.rounds.empty() && !record.clients) return "";
+  std::string html;
+  const std::vector<Series> iterations{
+      {"local iterations", by_round(record, &FederatedRound::local_iterations), {}, true}};
+  const auto always = only_value(iterations);
+  if (!always) {
+    html += charts.add({.id = "local-iterations",
+                        .title = "Local iterations",
+                        .x = "round",
+                        .y = "steps of each client",
+                        .says = "How many private steps a client makes between two exchanges. An "
+                                "adaptive number follows from released values.",
+                        .series = iterations,
+                        .from_zero = true});
+  }
+  html += charts.add({.id = "accuracy-rounds",
+                      .title = "Accuracy against rounds",
+                      .x = "round",
+                      .y = "share of right answers",
+                      .says = "What the model is worth for the communication that it took.",
+                      .series = {{"accuracy", accuracy_by_round(record)}},
+                      .share = true});
+  html += charts.add({.id = "accuracy-epsilon",
+                      .title = "Accuracy against epsilon",
+                      .x = "epsilon, as charged",
+                      .y = "share of right answers",
+                      .says = "What the model is worth for the privacy that it took.",
+                      .series = {{"accuracy", accuracy_by_epsilon(record)}},
+                      .share = true});
+  if (shows_participation(record)) {
+    html += charts.add({.id = "communication",
+                        .title = "Communication",
+                        .x = "round",
+                        .y = "MB in all",
+                        .says = "What was sent to clients, and what arrived from them.",
+                        .series = {{"down", megabytes(record, &FederatedRound::bytes_down)},
+                                   {"up", megabytes(record, &FederatedRound::bytes_up)}},
+                        .from_zero = true});
+  }
+  html = "<div class=\"charts\">\n" + html + "</div>\n";
+  if (always) html += facts({{"local iterations", whole(*always) + " in every round"}});
+  html += communication_facts(record);
+  return section("federated", "Clients and rounds", html + client_table(record));
+}
+
+}  // namespace privgrad::report
