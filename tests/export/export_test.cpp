@@ -355,6 +355,23 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   std::filesystem::remove(exporting.out("empty/resume.json"));
   exporting.export_model("empty");
   write_file(exporting.out("m.onnx"), "before");
+  // A transform that nobody but its own code knows.
+  const std::filesystem::path plugins = exporting.out("plugins");
+  std::filesystem::create_directory(plugins);
+  const std::string fixture = "test_tells_no_operations.privgrad.so";
+  std::filesystem::copy_file(PRIVGRAD_TEST_FIXTURES "/" + fixture, plugins / fixture);
+  std::filesystem::permissions(plugins / fixture, std::filesystem::perms::owner_all);
+  const Outcome run = exporting.on_manifest(
+      "run", {"--plugin-dir", plugins, "--set", "data.transforms=[negate]", "--out", "own", "-q"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  refused({"own", "--out", "m.onnx", "--plugin-dir", plugins}, 2,
+          ":negate cannot be exported: it does not tell");
+  refused({"own", "--out", "m.onnx"}, 2, "negate");  // without the plugin
+  // A model larger than protobuf's messages, refused before it is read: the file has no blocks.
+  write_file(exporting.out("large.safetensors"), model);
+  std::filesystem::resize_file(exporting.out("large.safetensors"), (1ull << 31) + 1);
+  refused({"large.safetensors", "--out", "m.onnx"}, 2, "larger than 2 GiB");
   // Without room on the disk.
   Call full = exporting.prepare({"export", "m.safetensors", "--out", "m.onnx"});
   full.file_size = 500;  // the message still fits

@@ -14,14 +14,15 @@ struct Paid {
   Place place;
   fs::path file = place.manifest().parent_path() / "rows.account";
 
-  Paid() {
+  explicit Paid(const Overrides& more = {"sampler=full_batch", "privacy.accountant=zcdp"}) {
     core::DataAccount::open(file, {.name = "rows",
                                    .adjacency = Adjacency::zero_out,
                                    .target_epsilon = 5.0,
                                    .target_delta = 1e-5,
                                    .accountant = "zcdp"});
-    const End end = place.begin({"privacy.account=" + file.string(), "sampler=full_batch",
-                                 "privacy.accountant=zcdp", "privacy.adjacency=zero_out"});
+    Overrides all{"privacy.account=" + file.string(), "privacy.adjacency=zero_out"};
+    all.insert(all.end(), more.begin(), more.end());
+    const End end = place.begin(all);
     INFO(place.last_words());
     REQUIRE(end.code == 0);
   }
@@ -108,4 +109,38 @@ TEST_CASE("a run that is ended where it was cut off gives back what it was not c
   CHECK(copy.resume().code == 3);
   CHECK_THAT(copy.last_words(), ContainsSubstring("holds no open reservation"));
   CHECK(read_file(copy.run() / "ledger.jsonl") == ledger);
+}
+
+TEST_CASE("a federated run keeps its reservation through kills, and closes it for its last client",
+          "[resume][federated][account][privacy]") {
+  const Overrides federated{"sampler=full_batch", "privacy.accountant=zcdp", "steps=40",
+                            "checkpoint.every_steps=2",
+                            "federated={clients: 3, rounds: 8, local_iterations: 3}"};
+  const std::uint64_t operation = GENERATE(30, 60, 90);
+  INFO("operation " << operation);
+  const Paid paid(federated);
+  const double all = Paid::epsilon_of(paid.entry().reserved);
+  CHECK(all > 0.0);
+  REQUIRE(paid.place.resume({.operation = operation}).killed);
+  REQUIRE(goes_on(paid.place));
+  CHECK_FALSE(paid.entry().settled);
+  CHECK_FALSE(paid.pays_for_another());
+
+  // Each client has examples of its own, so what the data is charged is what one of them is.
+  const Place ended(paid.place, 0);
+  const End end = paid.place.resume();
+  INFO(paid.place.last_words());
+  REQUIRE(end.code == 0);
+  REQUIRE(paid.entry().settled);
+  CHECK(paid.entry().status == "completed");
+  double most = 0.0;
+  for (const fs::path& ledger : paid.place.ledgers()) {
+    const auto releases = core::read_ledger(ledger).releases;
+    if (!releases.empty()) most = std::max(most, releases.back().epsilon);
+  }
+  CHECK_THAT(Paid::epsilon_of(*paid.entry().settled), WithinRel(most, 1e-12));
+  CHECK(Paid::epsilon_of(*paid.entry().settled) <= all);
+  // What is over cannot be spent again by a copy.
+  CHECK(ended.resume().code == 3);
+  CHECK_THAT(ended.last_words(), ContainsSubstring("holds no open reservation"));
 }

@@ -1,6 +1,9 @@
 // privgrad-export: what `privgrad export` starts. It is called with the same words.
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "../exit_code.hpp"
 #include "../export_usage.hpp"
@@ -33,6 +36,9 @@ int run(const Arguments& arguments) {
   check_export_call(arguments);
   const std::filesystem::path file = model_file_of(arguments.operand(0));
   check_is_over(file);
+  std::error_code unknown;
+  const std::uintmax_t size = std::filesystem::file_size(file, unknown);
+  if (!unknown) check_size(size);  // before gigabytes are read for nothing
   core::ModelFile saved = core::read_model_file(file);
   const host::PluginHost host = load_plugins(arguments);
   const auto executor = core::make_executor(1);

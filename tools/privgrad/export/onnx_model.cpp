@@ -92,13 +92,14 @@ void check_by_onnx(const onnx::ModelProto& proto) {
 
 }  // namespace
 
+void check_size(std::uintmax_t bytes) {
+  if (bytes <= kMostBytes) return;
+  throw ConfigError(
+      "the model cannot be exported: it is larger than 2 GiB, and files of ONNX are not");
+}
+
 onnx::ModelProto onnx_model(const core::TrainedModel& model) {
-  const auto refuse_size = [] {
-    throw ConfigError(
-        "the model cannot be exported: it is larger than 2 GiB, and files of ONNX are "
-        "not");
-  };
-  if (model.file().parameters.size() > kMostBytes / sizeof(float)) refuse_size();
+  check_size(model.file().parameters.size() * sizeof(float));
   onnx::ModelProto proto;
   proto.set_ir_version(kOnnxIrVersion);
   proto.set_producer_name("privgrad");
@@ -109,7 +110,7 @@ onnx::ModelProto onnx_model(const core::TrainedModel& model) {
   opset.set_version(kOnnxOpset);
   add_graph(*proto.mutable_graph(), model);
   add_metadata(proto, model.file());
-  if (proto.ByteSizeLong() > kMostBytes) refuse_size();
+  check_size(proto.ByteSizeLong());
   check_by_onnx(proto);
   return proto;
 }

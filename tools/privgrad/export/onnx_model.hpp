@@ -2,6 +2,8 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <cstdint>
+
 #include "privgrad/pipeline/model_use.hpp"
 
 namespace privgrad::tool {
@@ -10,6 +12,9 @@ namespace privgrad::tool {
 /// ONNX 1.12, the oldest with LayerNormalization.
 inline constexpr int kOnnxOpset = 17;
 inline constexpr int kOnnxIrVersion = 8;
+
+/// \throws ConfigError if a model of so many bytes does not fit a file of ONNX (2 GiB).
+void check_size(std::uintmax_t bytes);
 
 /// A trained model, from raw examples to probabilities, as docs/models.md says: what
 /// TrainedModel::predict() and Predictions::probabilities() do, but for roundings of float32.
