@@ -227,6 +227,7 @@ Json RunOutput::summary(const RunResult& result) const {
   json["output"] = "last";
   json["metrics"] = to_json(result.metrics);
   json["threads"] = options_.threads;
+  json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
   // How long steps take depends on how many examples they hold.
   json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
   json["run_dir"] = options_.directory.string();
