@@ -1,6 +1,7 @@
 #include "crew.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/shared_sum.hpp"
 #include "privgrad/trust/state_bytes.hpp"
@@ -20,7 +22,7 @@
 namespace privgrad::core {
 namespace {
 
-enum class Wish : std::uint64_t { sum = 1, end };
+enum class Wish : std::uint64_t { sum = 1, evaluate_train, evaluate_test, end };
 
 /// What process 0 asks of the others, beside the parameters.
 struct Order {
@@ -84,9 +86,27 @@ std::vector<float> gathered(Cluster& cluster, float mine) {
   return all;
 }
 
-bool are_the_same(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+/// This process's evaluations; process 0 has all of them, in order, when every process was here.
+std::vector<Evaluation> shared_evaluations(const Program& program, const Dataset& data,
+                                           Cluster& cluster, Executor& executor) {
+  const std::size_t parts = evaluation_parts(data);
+  const auto begin_of = [&](std::size_t rank) { return parts * rank / cluster.size(); };
+  const std::size_t begin = begin_of(cluster.rank());
+  const std::vector<Evaluation> own =
+      evaluate_parts(program, data, begin, begin_of(cluster.rank() + 1), executor);
+  // Where one process has a number and the others zero, the sum is that number, bit for bit.
+  std::vector<std::uint64_t> words(2 * parts, 0);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    words[2 * (begin + i)] = std::bit_cast<std::uint64_t>(own[i].loss);
+    words[2 * (begin + i) + 1] = own[i].correct;
+  }
+  cluster.add_up(words, std::vector<std::size_t>(cluster.size(), words.size()));
+  std::vector<Evaluation> all(parts);
+  for (std::size_t i = 0; i < parts; ++i) {
+    all[i].loss = std::bit_cast<double>(words[2 * i]);
+    all[i].correct = words[2 * i + 1];
+  }
+  return all;
 }
 
 /// Whether the checked example is in a process's share, and where.
@@ -132,6 +152,21 @@ void Crew::send_parameters(std::span<const float> parameters) {
   cluster_.broadcast(std::as_writable_bytes(std::span(sent_)));
 }
 
+bool Crew::has_sent(std::span<const float> parameters) const {
+  return sent_.size() == parameters.size() && !sent_.empty() &&
+         std::memcmp(sent_.data(), parameters.data(), parameters.size_bytes()) == 0;
+}
+
+Evaluation Crew::evaluate(const Program& program, std::span<const float> parameters,
+                          const Dataset& data, bool is_test, Executor& executor) {
+  Order order;
+  order.wish = is_test ? Wish::evaluate_test : Wish::evaluate_train;
+  order.parameters_follow = !has_sent(parameters);
+  send(order.text());
+  if (order.parameters_follow) send_parameters(parameters);
+  return total_of(shared_evaluations(program, data, cluster_, executor));
+}
+
 BoundedOnGrid Crew::sum(const Work& work, Executor& executor, SumMemory& memory,
                         ContributionCheck* check) {
   const auto key = work.augmentation_key.secret_bytes();
@@ -143,7 +178,7 @@ BoundedOnGrid Crew::sum(const Work& work, Executor& executor, SumMemory& memory,
               .unit = static_cast<std::uint64_t>(work.unit),
               .step = work.step,
               .augmentation_key = {key.begin(), key.end()},
-              .parameters_follow = !are_the_same(sent_, work.parameters),
+              .parameters_follow = !has_sent(work.parameters),
               .checked = check == nullptr ? work.batch.size() : check->place};
   send(order.text());
   if (order.parameters_follow) send_parameters(work.parameters);
@@ -200,7 +235,13 @@ class Worker {
         cluster_.broadcast(std::as_writable_bytes(std::span(parameters)));
         bench_.load(std::move(parameters));
       }
-      sum(order);
+      if (order.wish == Wish::sum) {
+        sum(order);
+      } else {
+        const bool is_test = order.wish == Wish::evaluate_test;
+        shared_evaluations(*bench_.program, is_test ? data_.test : data_.train, cluster_,
+                           *executor_);
+      }
     }
   }
 

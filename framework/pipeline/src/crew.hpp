@@ -56,12 +56,19 @@ class Crew {
   BoundedOnGrid sum(const Work& work, Executor& executor, SumMemory& memory,
                     ContributionCheck* check);
 
+  /// As evaluate(), of all processes' parts: the same sums in the same order.
+  /// \param parameters  that the program has.
+  /// \param is_test  whether `data` is the test rows.
+  Evaluation evaluate(const Program& program, std::span<const float> parameters,
+                      const Dataset& data, bool is_test, Executor& executor);
+
   /// The run is over: the others end, too.
   void dismiss();
 
  private:
   void send(const std::string& order);
   void send_parameters(std::span<const float> parameters);
+  bool has_sent(std::span<const float> parameters) const;
 
   Cluster& cluster_;
   std::vector<float> sent_;  // the parameters that all have

@@ -61,6 +61,7 @@ class Training final : ResumableRun {
     crew_.emplace(*options_.cluster);
     crew_->join(common_ground(plan_, options_, data_));
     trainer_->share_work_with(*crew_);
+    output_.share_work_with(*crew_);
   }
 
   std::filesystem::path ledger_file() const { return options_.directory / "ledger.jsonl"; }
