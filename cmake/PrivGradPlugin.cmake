@@ -5,7 +5,7 @@ set(PRIVGRAD_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/privgrad_plugin.lds")
 #                     [OUTPUT_DIRECTORY <directory>] [NO_INSTALL])
 #
 # Builds <name>.privgrad.so the one way the loader expects. <room> is the folder of its kind: accountants,
-# aggregators, backends, clippings, data_sources, models, optimizers, samplers, schedules, transforms. The same
+# aggregators, backends, clippings, clusters, data_sources, models, optimizers, samplers, schedules, transforms. The same
 # function serves plugins in this repository and plugins elsewhere (find_package(privgrad)). OUTPUT_DIRECTORY is for test
 # fixtures, which the command must not find.
 function(privgrad_add_plugin name)

@@ -44,6 +44,8 @@ LIST
   if [ "$with_test" = 1 ]; then
     echo 'python3                       runs the fragments of the documentation in the tests'
     echo 'python3-venv                  a folder for the Python packages that Debian does not have'
+    echo 'libopenmpi-dev                builds the plugin mpi (BSD-3-Clause); nothing else needs it'
+    echo 'openmpi-bin                   starts several processes'
     echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi

@@ -24,7 +24,7 @@ constexpr const char* kPrivate =
     "private.";
 
 /// A data source and its parameters, as a manifest would hold them.
-struct Wanted {
+struct WantedSource {
   std::string kind;
   Value params{Value::Object{}};
   fs::path folder = {};  ///< Where all its files must be; empty: anywhere.
@@ -111,8 +111,8 @@ Value idx_pair(const fs::path& file) {
   return pair;
 }
 
-Wanted file_source(const fs::path& file, const Value& given) {
-  Wanted wanted;
+WantedSource file_source(const fs::path& file, const Value& given) {
+  WantedSource wanted;
   const Value* kind = given.find("kind");
   wanted.kind = kind != nullptr ? std::get<std::string>(kind->data()) : kind_of(file);
   if (given.find("train") != nullptr) return wanted;
@@ -130,7 +130,7 @@ Wanted file_source(const fs::path& file, const Value& given) {
 
 /// The folder becomes the place that `dataset` looks in, and the only one: there is one rule for
 /// what files are called.
-Wanted folder_source(const fs::path& folder) {
+WantedSource folder_source(const fs::path& folder) {
   const fs::path whole = fs::canonical(folder);
   const auto is_idx = [](const fs::directory_entry& entry) {
     return entry.path().filename().string().find("-ubyte") != std::string::npos;
@@ -145,7 +145,7 @@ Wanted folder_source(const fs::path& folder) {
   return {"dataset", object("name", Value(whole.filename().string())), whole};
 }
 
-Wanted wanted_source(const std::string& what, const Value& given) {
+WantedSource wanted_source(const std::string& what, const Value& given) {
   const fs::path path = what;
   std::error_code absent;
   if (fs::is_directory(path, absent)) return folder_source(path);
@@ -184,7 +184,7 @@ struct Description {
   std::vector<fs::path> files;
 };
 
-Description describe(const Catalog& catalog, const Wanted& wanted) {
+Description describe(const Catalog& catalog, const WantedSource& wanted) {
   OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
   for (const fs::path& file : opened.files()) {
     if (wanted.folder.empty() || file.parent_path() == wanted.folder) continue;
@@ -280,7 +280,7 @@ int do_data_describe(const Arguments& arguments) {
   const std::string& what = arguments.operand(0);
   const Value given = given_params(arguments.texts("set"));
   const host::PluginHost host = load_plugins(arguments);
-  Wanted wanted = wanted_source(what, given);
+  WantedSource wanted = wanted_source(what, given);
   for (const auto& member : std::get<Value::Object>(given.data())) {
     if (member.key != "kind") wanted.params.set(member.key, member.value);
   }

@@ -1,7 +1,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "cluster_call.hpp"
 #include "command.hpp"
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
@@ -132,6 +134,14 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   return conclude(plan, result, arguments);
 }
 
+/// What a process does that does not lead. Whoever stops the run stops process 0, which ends the others.
+int work(const core::Manifest& manifest, const core::RunOptions& options) {
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGTERM, SIG_IGN);
+  core::work_for_others(core::make_plan(manifest), options);
+  return 0;
+}
+
 /// Goes on with a run as it began: by its own manifest, with the plugins of its lock file.
 int do_resume(const Arguments& arguments) {
   for (const char* option : {"set", "out", "locked"}) {
@@ -150,12 +160,17 @@ int do_resume(const Arguments& arguments) {
   core::check_resumable(options);
   const host::PluginHost host =
       load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
-  const core::Manifest manifest =
-      core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
-  const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
-  options.lock = lock_text({&manifest});
-  std::signal(SIGPIPE, SIG_IGN);
-  return show(plan, train(plan, std::move(options), arguments.has("quiet")), arguments);
+  const auto cluster = requested_cluster(arguments);
+  options.cluster = cluster.get();
+  return with_cluster(cluster.get(), [&] {
+    const core::Manifest manifest =
+        core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+    options.lock = lock_text({&manifest});
+    if (cluster != nullptr && cluster->rank() != 0) return work(manifest, options);
+    const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
+    std::signal(SIGPIPE, SIG_IGN);
+    return show(plan, train(plan, std::move(options), arguments.has("quiet")), arguments);
+  });
 }
 
 int do_run(const Arguments& arguments) {
@@ -167,19 +182,30 @@ int do_run(const Arguments& arguments) {
   const auto cache = requested_cache(arguments);
   options.features = cache.get();
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
-  const core::Manifest manifest =
-      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
-  for (const std::string& hash : core::allowed_for_nothing(manifest))
-    complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
-  const core::Plan plan = core::make_plan(manifest);
-  warn_of(plan);
-  if (cache != nullptr && plan.setting->frozen_layers == 0)
-    cache->note("--cache keeps the outputs of frozen layers, and this manifest freezes none");
-  options.lock = lock_text({&manifest});
-  // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
-  std::signal(SIGPIPE, SIG_IGN);
-  const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
-  return show(plan, result, arguments);
+  ComponentPtr<Cluster> cluster = requested_cluster(arguments);
+  std::optional<core::Manifest> manifest;
+  const auto load = [&] {
+    manifest.emplace(
+        core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
+    return 0;
+  };
+  with_cluster(cluster.get(), load);
+  if (!arguments.has("cluster")) cluster = requested_cluster(*manifest);
+  options.cluster = cluster.get();
+  return with_cluster(cluster.get(), [&] {
+    options.lock = lock_text({&*manifest});
+    if (cluster != nullptr && cluster->rank() != 0) return work(*manifest, options);
+    for (const std::string& hash : core::allowed_for_nothing(*manifest))
+      complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
+    const core::Plan plan = core::make_plan(*manifest);
+    warn_of(plan);
+    if (cache != nullptr && plan.setting->frozen_layers == 0)
+      cache->note("--cache keeps the outputs of frozen layers, and this manifest freezes none");
+    // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
+    std::signal(SIGPIPE, SIG_IGN);
+    const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
+    return show(plan, result, arguments);
+  });
 }
 
 }  // namespace
@@ -206,6 +232,7 @@ Command run_command() {
                                "the run's commitment to its data, and while it goes on its "
                                "checkpoints; default $XDG_STATE_HOME/privgrad, else "
                                "~/.local/state/privgrad."},
+                       cluster_option(),
                        cache_option(),
                        {.name = "resume",
                         .value = "DIR",

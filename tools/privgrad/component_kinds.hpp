@@ -6,8 +6,8 @@
 namespace privgrad::tool {
 
 /// The kinds of component that a plugin can bring, as plugins list calls them.
-inline constexpr std::array<std::string_view, 10> kComponentKinds{
-    "accountant", "aggregator", "backend", "clipping", "data_source",
+inline constexpr std::array<std::string_view, 11> kComponentKinds{
+    "accountant", "aggregator", "backend", "clipping", "cluster",  "data_source",
     "model",      "optimizer",  "sampler", "schedule", "transform"};
 
 }  // namespace privgrad::tool

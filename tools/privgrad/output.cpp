@@ -68,10 +68,22 @@ void print_json(const nlohmann::json& document) {
             "\n");
 }
 
+namespace {
+
+/// Who it is that complains; "" for the only process there is.
+std::string& speaker() {
+  static std::string who;
+  return who;
+}
+
+}  // namespace
+
+void speak_as(std::string who) { speaker() = std::move(who); }
+
 void complain(std::string_view kind, std::string_view text) {
   std::string head = "privgrad: " + std::string(kind) + ":";
   if (use_colour(STDERR_FILENO)) head = sgr_of(kind) + head + "\033[0m";
-  write_error(head + " " + terminal_line(text) + "\n");
+  write_error(head + " " + speaker() + terminal_line(text) + "\n");
 }
 
 void report_failure(std::string_view text) {

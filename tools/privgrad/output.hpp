@@ -24,6 +24,10 @@ void print_json(const nlohmann::json& document);
 /// that would break the line or steer the terminal become '?'.
 void complain(std::string_view kind, std::string_view text);
 
+/// Puts this in front of the text of every line that is complained of from now on: "process 2 on
+/// alpha: ", where several speak.
+void speak_as(std::string who);
+
 /// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, anything
 /// else as one line with the program's name in front.
 void report_failure(std::string_view text);

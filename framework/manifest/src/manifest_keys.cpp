@@ -6,6 +6,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/cluster.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/model.hpp"
@@ -30,6 +31,11 @@ Slot slot(std::string_view key, std::string_view doc) {
 
 Slot with_default(Slot made, std::string_view name) {
   made.default_name = name;
+  return made;
+}
+
+Slot optional(Slot made) {
+  made.required = false;
   return made;
 }
 
@@ -157,6 +163,11 @@ const Section& root_section() {
           with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
                        "gaussian"),
           slot<Optimizer>("optimizer", "How released gradients change the parameters."),
+          optional(slot<Cluster>("cluster",
+                                 "The processes that share the work of privgrad run, if they were "
+                                 "started together; default: one. Not a part of what a run is: the "
+                                 "resolved manifest does not have it, and the result is the same "
+                                 "without.")),
       }};
   return section;
 }

@@ -126,6 +126,9 @@ void ManifestReader::read_root(Manifest& manifest) {
                           : uses[i] == &manifest.model    ? read_model(manifest, slot)
                                                           : read_slot(slot, "", root_, *uses[i]));
   }
+  // Who shares the work is no part of what is computed: a run goes on with other processes.
+  const Slot& cluster = root_section().slots.back();
+  if (root_.find(cluster.key) != nullptr) read_slot(cluster, "", root_, manifest.cluster);
 }
 
 Value ManifestReader::with_steps(const Value& root) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "crew.hpp"
 #include "federated_run.hpp"
 #include "moving_average.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
@@ -36,6 +37,7 @@ class Training final : ResumableRun {
     }
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle(charged(), std::string(to_text(result_.status)));
+    if (crew_) crew_->dismiss();
     erase_checkpoints();
     return std::move(result_);
   }
@@ -49,6 +51,17 @@ class Training final : ResumableRun {
     bench_.load(initial_parameters(plan_, keys_->lasting()));
     if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
     chosen_ = step_of_output();
+    gather_crew();
+  }
+
+  /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
+  void gather_crew() {
+    if (options_.cluster == nullptr) return;
+    if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
+    crew_.emplace(*options_.cluster);
+    crew_->join(common_ground(plan_, options_, data_));
+    trainer_->share_work_with(*crew_);
+    output_.share_work_with(*crew_);
   }
 
   std::filesystem::path ledger_file() const { return options_.directory / "ledger.jsonl"; }
@@ -93,6 +106,7 @@ class Training final : ResumableRun {
     trainer_->restore(in, Trainer::Between::steps);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(parameters));
+    gather_crew();
   }
 
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
@@ -259,6 +273,7 @@ class Training final : ResumableRun {
 
   Ledger* ledger() { return trainer_ ? trainer_->ledger() : nullptr; }
 
+  std::optional<Crew> crew_;  // the other processes, if there are any
   std::optional<Trainer> trainer_;
   Workbench bench_;
   std::optional<MovingAverage> average_;  // if the manifest asks for one
@@ -284,7 +299,10 @@ bool has_finite_losses(const Metrics& metrics) {
 }
 
 RunResult run(const Plan& plan, const RunOptions& options) {
-  if (plan.federated) return federated_run(plan, options);
+  if (plan.federated) {
+    if (options.cluster != nullptr) throw ConfigError(why_not_shared(plan));
+    return federated_run(plan, options);
+  }
   return Training(plan, options).run();
 }
 

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "crew.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/model_file.hpp"
@@ -145,12 +146,12 @@ Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor
   const Manifest& manifest = *plan_.manifest;
   Metrics metrics;
   if (manifest.mode == Mode::research) {
-    measure_split(data.train, bench, executor, metrics.train_loss, metrics.train_accuracy);
+    measure_split(Split::train, data, bench, executor, metrics.train_loss, metrics.train_accuracy);
     if (manifest.gradient_norm)
       metrics.gradient_norm = mean_gradient_norm(*bench.program, data.train, executor);
   }
   if (manifest.mode == Mode::research || manifest.test_is_public) {
-    measure_split(data.test, bench, executor, metrics.test_loss, metrics.test_accuracy);
+    measure_split(Split::test, data, bench, executor, metrics.test_loss, metrics.test_accuracy);
   }
   return metrics;
 }
@@ -170,11 +171,16 @@ Json RunOutput::test_evaluation(const RunData& data, const Workbench& bench,
   return json;
 }
 
-void RunOutput::measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
-                              std::optional<double>& loss, std::optional<double>& accuracy) const {
-  if (data.rows() == 0) return;
-  const Evaluation sums = evaluate(*bench.program, data, executor);
-  const auto rows = static_cast<double>(data.rows());
+void RunOutput::measure_split(Split split, const RunData& data, const Workbench& bench,
+                              Executor& executor, std::optional<double>& loss,
+                              std::optional<double>& accuracy) const {
+  const Dataset& measured = split == Split::test ? data.test : data.train;
+  if (measured.rows() == 0) return;
+  const Evaluation sums = crew_ == nullptr
+                              ? evaluate(*bench.program, measured, executor)
+                              : crew_->evaluate(*bench.program, bench.parameters, measured,
+                                                split == Split::test, executor);
+  const auto rows = static_cast<double>(measured.rows());
   loss = sums.loss / rows;
   if (plan_.setting->network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;
 }
@@ -227,6 +233,7 @@ Json RunOutput::summary(const RunResult& result) const {
   json["output"] = "last";
   json["metrics"] = to_json(result.metrics);
   json["threads"] = options_.threads;
+  json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
   // How long steps take depends on how many examples they hold.
   json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
   json["run_dir"] = options_.directory.string();

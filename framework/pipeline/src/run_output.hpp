@@ -67,6 +67,10 @@ class RunOutput {
   /// \throws PrivacyError if facts.json is not as it was written; IoError
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
+  /// Models are measured together with other processes from now on.
+  /// \param crew  outlives this.
+  void share_work_with(Crew& crew) { crew_ = &crew; }
+
   /// What a checkpoint needs to know; brings metrics.jsonl to the disk.
   FilePosition metrics_position() { return metrics_file_->position(); }
   /// Whether metrics.jsonl has lines that are still to be made again.
@@ -122,7 +126,8 @@ class RunOutput {
  private:
   void write_statement(const nlohmann::json& statement) const;
   void write_schedules(const Outcome& outcome) const;
-  void measure_split(const Dataset& data, const Workbench& bench, Executor& executor,
+  enum class Split { train, test };
+  void measure_split(Split split, const RunData& data, const Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
   nlohmann::json summary(const RunResult& result) const;
   nlohmann::json left_files(const std::string& summary) const;
@@ -133,6 +138,7 @@ class RunOutput {
   Metrics last_metrics_;
   std::string date_;  // from before the data is read
   DataCommitment data_;
+  Crew* crew_ = nullptr;        // null: this process is alone
   std::string ledger_opening_;  // joint_hash() of the ledgers' first lines; "" without noise
 };
 

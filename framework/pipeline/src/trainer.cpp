@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "breach.hpp"
+#include "crew.hpp"
 #include "exact_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
@@ -327,6 +328,19 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
   if (ledger_ && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
+    if (crew_ != nullptr) {
+      return release(crew_->sum({.program = program,
+                                 .parameters = bench.parameters,
+                                 .data = data_,
+                                 .batch = batch_,
+                                 .clip = clip,
+                                 .most_rows = manifest_.microbatch_size,
+                                 .unit = plan_.unit,
+                                 .augmentation_key = augmentation_key_,
+                                 .step = step},
+                                executor_, bench.memory, check),
+                     divisor);
+    }
     // Correlated noise keeps whole sums from step to step.
     return release(
         correlated_ ? exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,

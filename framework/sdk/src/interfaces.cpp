@@ -8,6 +8,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/cluster.hpp"
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
@@ -41,6 +42,7 @@ Backend::~Backend() = default;
 CellsInPieces::~CellsInPieces() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
+Cluster::~Cluster() = default;
 ComposesAdaptively::~ComposesAdaptively() = default;
 DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;

@@ -98,23 +98,40 @@ Bounded clipped_sum(const Program& program, const Dataset& data,
   return TrustBase::bounded(std::move(total.sum), clip.clip_norm, unit);
 }
 
-Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor) {
-  constexpr std::size_t kRows = 256;
-  const std::size_t chunks = (data.rows() + kRows - 1) / kRows;
-  std::vector<Evaluation> parts(chunks);
-  executor.for_each_chunk(chunks, [&](std::size_t chunk) {
-    const std::size_t begin = chunk * kRows;
-    std::vector<std::uint32_t> rows(std::min(kRows, data.rows() - begin));
-    std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(begin));
+namespace {
+
+constexpr std::size_t kEvaluatedRows = 256;  // in a part
+
+}  // namespace
+
+std::size_t evaluation_parts(const Dataset& data) {
+  return (data.rows() + kEvaluatedRows - 1) / kEvaluatedRows;
+}
+
+std::vector<Evaluation> evaluate_parts(const Program& program, const Dataset& data,
+                                       std::size_t begin, std::size_t end, Executor& executor) {
+  std::vector<Evaluation> parts(end - begin);
+  executor.for_each_chunk(parts.size(), [&](std::size_t i) {
+    const std::size_t first = (begin + i) * kEvaluatedRows;
+    std::vector<std::uint32_t> rows(std::min(kEvaluatedRows, data.rows() - first));
+    std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(first));
     Chunk scratch(data, rows.size());
-    parts[chunk] = program.evaluate(scratch.gather(data, rows));
+    parts[i] = program.evaluate(scratch.gather(data, rows));
   });
+  return parts;
+}
+
+Evaluation total_of(std::span<const Evaluation> parts) {
   Evaluation total;
   for (const Evaluation& part : parts) {
     total.loss += part.loss;
     total.correct += part.correct;
   }
   return total;
+}
+
+Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor) {
+  return total_of(evaluate_parts(program, data, 0, evaluation_parts(data), executor));
 }
 
 }  // namespace privgrad::core

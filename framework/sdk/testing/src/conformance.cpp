@@ -9,6 +9,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/cluster.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
@@ -48,12 +49,17 @@ constexpr InterfaceRules rules_of(void (*check)(Checker&),
           usable};
 }
 
-constexpr std::array kInterfaces{
-    rules_of<Accountant>(check_accountant),  rules_of<Aggregator>(check_aggregator),
-    rules_of<Backend>(check_backend),        rules_of<Clipping>(check_clipping),
-    rules_of<DataSource>(check_data_source), rules_of<Model>(check_model),
-    rules_of<Optimizer>(check_optimizer),    rules_of<Sampler>(check_sampler, starts_somewhere),
-    rules_of<Schedule>(check_schedule),      rules_of<Transform>(check_transform)};
+constexpr std::array kInterfaces{rules_of<Accountant>(check_accountant),
+                                 rules_of<Aggregator>(check_aggregator),
+                                 rules_of<Backend>(check_backend),
+                                 rules_of<Clipping>(check_clipping),
+                                 rules_of<Cluster>(check_cluster),
+                                 rules_of<DataSource>(check_data_source),
+                                 rules_of<Model>(check_model),
+                                 rules_of<Optimizer>(check_optimizer),
+                                 rules_of<Sampler>(check_sampler, starts_somewhere),
+                                 rules_of<Schedule>(check_schedule),
+                                 rules_of<Transform>(check_transform)};
 
 const InterfaceRules* find_rules(std::string_view kind) {
   const auto* found = std::find_if(kInterfaces.begin(), kInterfaces.end(),

@@ -21,6 +21,7 @@ void check_accountant(Checker& checker);
 void check_aggregator(Checker& checker);
 void check_backend(Checker& checker);
 void check_clipping(Checker& checker);
+void check_cluster(Checker& checker);
 void check_data_source(Checker& checker);
 void check_model(Checker& checker);
 void check_optimizer(Checker& checker);

@@ -111,6 +111,7 @@ struct Manifest {
       dataset_size;             ///< data.size: the declared, public number of training rows.
   bool test_is_public = false;  ///< data.test_is_public.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
+  ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
   std::optional<WeightsUse> weights;          ///< model.weights.
   std::vector<std::string> train;             ///< model.train: patterns; empty: all layers.
   std::optional<Lora> lora;                   ///< model.lora; then an empty train is no layer.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "privgrad/cluster.hpp"
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
 
@@ -51,6 +52,9 @@ struct RunOptions {
   /// For the outputs of frozen layers, private copies of data; null: none. A run makes the same with it
   /// as without.
   const FeatureCache* features = nullptr;
+  /// More than one process, of which this is process 0: the others are in work_for_others(). Null: this
+  /// process is alone. The run is the same, bit for bit.
+  Cluster* cluster = nullptr;
 };
 
 /// The outcome, and what was measured and written.
@@ -81,6 +85,12 @@ struct RunResult : Outcome {
 /// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
 ///   Resumed, ConfigError if it is finished, PrivacyError where it cannot go on as it would have.
 RunResult run(const Plan& plan, const RunOptions& options);
+
+/// What every process of a cluster but process 0 does in place of run(): it computes what process 0
+/// asks for, until that run is over. Writes nothing.
+/// \param options  threads, lock, features and cluster; the rest is process 0's.
+/// \throws as run(), and IoError if process 0 is gone. The caller ends the others (Cluster::end_all).
+void work_for_others(const Plan& plan, const RunOptions& options);
 
 /// In the directory of a run that is not over: the name of its private folder, which is no secret.
 inline constexpr const char* kResumeFile = "resume.json";

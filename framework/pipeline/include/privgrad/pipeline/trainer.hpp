@@ -72,6 +72,8 @@ struct StepSeen {
   double clip_norm = 0.0;  ///< Of the next step where it adapts.
 };
 
+class Crew;
+
 /// Whether it lowers what the steps cost that nobody knows whom they took. Else the order may be
 /// public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
@@ -155,6 +157,10 @@ class Trainer {
     witness_ = std::move(witness);
   }
 
+  /// The sums of the steps to come are made together with other processes.
+  /// \param crew  outlives the trainer; the plan can be shared (why_not_shared()).
+  void share_work_with(Crew& crew) { crew_ = &crew; }
+
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept { return gradient_noise_; }
   /// Null unless the noise adapts.
@@ -206,6 +212,7 @@ class Trainer {
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
+  Crew* crew_ = nullptr;  // null: this process is alone
 };
 
 }  // namespace privgrad::core

@@ -65,6 +65,15 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
 /// Sums over a whole data set, in the same fixed groups.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
 
+/// In how many parts evaluate() adds up.
+std::size_t evaluation_parts(const Dataset& data);
+
+/// Some of these parts, for processes that share them: evaluate() is total_of() all of them, in order.
+/// \pre begin <= end <= evaluation_parts(data)
+std::vector<Evaluation> evaluate_parts(const Program& program, const Dataset& data,
+                                       std::size_t begin, std::size_t end, Executor& executor);
+Evaluation total_of(std::span<const Evaluation> parts);
+
 /// The L2 norm of the gradient of the mean loss over a data set: no clipping, no noise, and so for
 /// research alone. Of a program with ExactClipping within what its cells are of the gradients, about
 /// 2^-13 of the longest one over the root of their number; of another by rows, within rounding.

@@ -1,0 +1,252 @@
+#include <cstring>
+#include <sstream>
+
+#include "../cli/cli.hpp"
+#include "shared_files.hpp"
+
+// Runs that several processes make together, on this machine.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+
+#define NEEDS_MPIRUN() \
+  if (!fs::exists(kMpirun)) PRIVGRAD_SKIP("no " << kMpirun << ": apt-get install openmpi-bin")
+
+/// mpirun, as anybody may call it, with more processes than there are cores.
+Words mpirun(const std::string& processes) {
+  return {kMpirun, "--allow-run-as-root", "--oversubscribe", "-np", processes};
+}
+
+/// A call of `privgrad WORDS... --cluster mpi` in so many processes.
+Call in_processes(const Cli& cli, int processes, const Words& words) {
+  Call what = cli.prepare(words);
+  Words all = mpirun(std::to_string(processes));
+  all.insert(all.end(), what.words.begin(), what.words.end());
+  all.insert(all.end(), {"--cluster", "mpi"});
+  what.words = all;
+  what.environment["HOME"] = cli.dir();
+  what.environment["PATH"] = "/usr/bin:/bin";
+  // Processes that copy from each other's memory need rights that containers do not give.
+  what.environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none";
+  return what;
+}
+
+/// The tensors of a model file, without what it says of its making.
+std::string tensors(const fs::path& run) {
+  const std::string file = read_file(run / "model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof header);
+  return file.substr(8 + header);
+}
+
+/// The lines of a ledger between the first, which has a date, and the last, which binds it; without
+/// the hashes, which grow from the first.
+std::vector<Json> charges(const fs::path& run) {
+  std::vector<Json> lines;
+  std::istringstream text(read_file(run / "ledger.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    Json json = Json::parse(line);
+    if (json.at("type") != "release") continue;
+    for (const char* key : {"hash", "previous"}) json.erase(key);
+    lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+const std::vector<std::pair<std::string, Words>>& kinds() {
+  static const Words shuffled{"--set", "sampler={kind: shuffle, batch_size: 7}",
+                              "--set", "privacy.adjacency=replace_one",
+                              "--set", "privacy.accountant=gdp"};
+  const auto with = [](Words all, const Words& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  static const std::vector<std::pair<std::string, Words>> all{
+      {"all rows", {}},
+      {"Poisson, batches that are smaller than the number of processes",
+       {"--set", "sampler={kind: poisson, batch_size: 2}", "--set", "privacy.accountant=rdp",
+        "--set", "privacy.adjacency=add_or_remove_one"}},
+      {"correlated noise", with(shuffled, {"--set", "aggregator={kind: tree, momentum: 0.9}"})},
+      {"a clip norm that adapts, adam",
+       {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam", "--set",
+        "schedules.learning_rate=0.05"}},
+      {"layers, in passes",
+       {"--set", "model={kind: mlp, hidden: [6]}", "--set", "clipping=per_layer", "--set",
+        "microbatch_size=5"}}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run has the same bits on one process and on several") {
+  NEEDS_MPIRUN();
+  for (const auto& [name, change] : kinds()) {
+    INFO(name);
+    const Cli cli;
+    Words words{"run", "small.yaml", "--quiet", "--threads", "1", "--set", "seed=3"};
+    words.insert(words.end(), change.begin(), change.end());
+    const auto to = [&](const std::string& run) {
+      Words all = words;
+      all.insert(all.end(), {"--out", run});
+      return all;
+    };
+    const Outcome alone = cli(to("alone"));
+    INFO(alone.err);
+    REQUIRE(alone.exit_code == 0);
+    for (const int processes : {2, 3}) {
+      const std::string run = "run" + std::to_string(processes);
+      const Outcome shared = call(in_processes(cli, processes, to(run)));
+      INFO(shared.err);
+      REQUIRE(shared.exit_code == 0);
+      CHECK(tensors(cli.out(run)) == tensors(cli.out("alone")));
+      CHECK(read_file(cli.out(run) / "metrics.jsonl") ==
+            read_file(cli.out("alone") / "metrics.jsonl"));
+      CHECK(charges(cli.out(run)) == charges(cli.out("alone")));
+      CHECK_FALSE(charges(cli.out(run)).empty());
+      CHECK(cli({"verify", run}).exit_code == 0);
+    }
+  }
+}
+
+TEST_CASE("killed in any of its processes, a run goes on with another number of them") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const auto to = [](const std::string& run) {
+    return Words{"run",
+                 "small.yaml",
+                 "--quiet",
+                 "--threads",
+                 "1",
+                 "--set",
+                 "seed=3",
+                 "--set",
+                 "steps=3000",
+                 "--set",
+                 "checkpoint={every_steps: 50}",
+                 "--set",
+                 "evaluate_every=3000",
+                 "--out",
+                 run};
+  };
+  REQUIRE(cli(to("alone")).exit_code == 0);
+  for (const std::size_t victim : {std::size_t{0}, std::size_t{1}}) {
+    const std::string run = "killed" + std::to_string(victim);
+    Process running(in_processes(cli, 2, to(run)));
+    const fs::path ledger = cli.out(run) / "ledger.jsonl";
+    REQUIRE(
+        Process::wait_for([&] { return fs::exists(ledger) && fs::file_size(ledger) > 20'000; }));
+    const auto processes = running.children();
+    REQUIRE(processes.size() == 2);
+    ::kill(processes[victim], SIGKILL);
+    CHECK(running.finish().exit_code != 0);
+    REQUIRE(fs::exists(cli.out(run) / "resume.json"));
+    const Outcome on = call(in_processes(cli, 3, {"run", "--resume", run, "--quiet"}));
+    INFO(on.err);
+    REQUIRE(on.exit_code == 0);
+    CHECK(tensors(cli.out(run)) == tensors(cli.out("alone")));
+    CHECK(charges(cli.out(run)) == charges(cli.out("alone")));
+  }
+}
+
+TEST_CASE("processes that are not alike make no run, and the one that differs is named") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const auto one = [&](const Words& more) {
+    Words words =
+        cli.prepare({"run", "small.yaml", "--quiet", "--out", "run", "--cluster", "mpi"}).words;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  Call what = in_processes(cli, 1, {});
+  what.words = mpirun("2");
+  const auto add = [&](const Words& words) {
+    what.words.insert(what.words.end(), words.begin(), words.end());
+  };
+  add(one({}));
+  add({":", "-np", "1"});
+  add(one({"--set", "schedules.learning_rate=0.25"}));
+  const Outcome outcome = call(what);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  CHECK_THAT(
+      outcome.err,
+      ContainsSubstring("privgrad: error: process 2 has another program, manifest, plugins or "
+                        "data than process 0\n"));
+  CHECK_FALSE(fs::exists(cli.out("run") / "ledger.jsonl"));
+}
+
+TEST_CASE("what cannot be shared among processes is refused before anything is written") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const auto refused = [&](const Words& change, const std::string& why) {
+    Words words{"run", "small.yaml", "--quiet", "--out", "run"};
+    words.insert(words.end(), change.begin(), change.end());
+    const Outcome outcome = call(in_processes(cli, 2, words));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(why));
+    CHECK_FALSE(fs::exists(cli.out("run") / "ledger.jsonl"));
+  };
+  refused({"--set", "federated={clients: 2, rounds: 2, local_iterations: 2}"}, "federated runs");
+  refused({"--set", "aggregator={kind: gaussian, arithmetic: float}"}, "arithmetic exact");
+  refused({"--set", "privacy.noise=off"}, "runs without noise");
+  // What is wrong for all of them is said once.
+  const Outcome wrong = call(in_processes(cli, 3, {"run", "small.yaml", "--set", "steps=0"}));
+  CHECK(wrong.exit_code == 2);
+  INFO(wrong.err);
+  CHECK(wrong.err.find("error: steps") != wrong.err.npos);
+  CHECK(wrong.err.find("error: steps") == wrong.err.rfind("error: steps"));
+}
+
+TEST_CASE("a cluster that is not there, or is asked for in a wrong way, is one line") {
+  const Cli cli;
+  const auto refused = [&](const std::string& cluster, const std::string& why) {
+    const Outcome outcome = cli({"run", "small.yaml", "--out", "run", "--cluster", cluster});
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(why));
+  };
+  refused("mpy", "did you mean 'mpi'?");
+  refused("{timeout_seconds: 3}", "expected a kind");
+  refused("{kind: local, x: 3}", "x is unknown");
+  // One process is a run like any other.
+  CHECK(cli({"run", "small.yaml", "--quiet", "--out", "run", "--cluster", "local"}).exit_code == 0);
+}
+
+TEST_CASE("several processes together keep the promises of a cluster") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  Call what = in_processes(cli, 1, {});
+  what.words = mpirun("3");
+  what.words.push_back(PRIVGRAD_TEST_RULES);
+  what.words.push_back(PRIVGRAD_TEST_PLUGINS);
+  const Outcome outcome = call(what);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  std::size_t passed = 0;
+  for (std::size_t at = 0;
+       (at = outcome.out.find("passed adds_up_modulo_2_to_the_64", at)) != outcome.out.npos; ++at)
+    ++passed;
+  CHECK(passed == 3);
+}
+
+TEST_CASE("a process that does not come is waited for as long as was said") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  Call what = in_processes(cli, 1, {});
+  what.words = mpirun("1");
+  const Words leader = cli.prepare({"run", "small.yaml", "--quiet", "--out", "run", "--cluster",
+                                    "{kind: mpi, timeout_seconds: 1}"})
+                           .words;
+  what.words.insert(what.words.end(), leader.begin(), leader.end());
+  // The other begins MPI and then does nothing that process 0 waits for.
+  what.words.insert(what.words.end(),
+                    {":", "-np", "1", PRIVGRAD_TEST_RULES, PRIVGRAD_TEST_PLUGINS, "idle"});
+  const Outcome outcome = call(what);
+  INFO(outcome.err);
+  CHECK(outcome.exit_code == 4);
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("process 0 on ") && ContainsSubstring("has waited 1 s"));
+}

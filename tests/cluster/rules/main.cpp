@@ -1,0 +1,31 @@
+// cluster_rules FOLDER [idle]: every process that was started runs the conformance suite on the plugin mpi of
+// FOLDER, all of them at the same time, and prints what it found. Idle, a process begins MPI and does
+// nothing more for a while.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "privgrad/cluster.hpp"
+#include "privgrad/host/search_path.hpp"
+#include "privgrad/testing/conformance.hpp"
+
+int main(int argc, char** argv) {
+  using namespace privgrad;
+  if (argc != 2 && argc != 3) return 2;
+  const host::PluginHost host = host::load_from({{.path = argv[1]}});
+  const Component& component = host.catalog().find<Cluster>("mpi");
+  if (argc == 3) {
+    const auto idle = Catalog::create<Cluster>(
+        component, Params::make("mpi", component.factory.info.params, Value(Value::Object{})));
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+    std::_Exit(0);
+  }
+  const auto findings = testing::check_component(component, {});
+  for (const testing::Finding& finding : findings) {
+    std::printf("%s %s %s\n", std::string(testing::to_text(finding.verdict)).c_str(),
+                finding.rule.c_str(), finding.detail.c_str());
+  }
+  return testing::conforms(findings) ? 0 : 1;
+}
