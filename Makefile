@@ -26,7 +26,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-long build install bench bench-check fuzz format check-format lint clean dependencies
+.PHONY: help run check test test-long build install bench bench-check fuzz format check-format lint clean dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -37,8 +37,11 @@ run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RU
 	@$(BUILD)/bin/privgrad run $(MANIFEST) $(RUN_ARGS)
 	@[ -e $(EVERYTHING) ] || echo 'So far only what this run needed is built; make build makes the rest.'
 
-test: build ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
-	@scripts/install-dependencies.sh --test
+# What the tests start comes before the build: the plugin mpi is built where MPI is found when the folder is configured,
+# which may have been before.
+test: test-dependencies $(BUILD)/.configured ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
+	@[ -e $(BUILD)/lib/privgrad/plugins/clusters/mpi.privgrad.so ] || cmake -S . -B $(BUILD) >/dev/null
+	@cmake --build $(BUILD) --parallel $(JOBS)
 	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS)
 
 check: $(BUILD)/.configured ## Format, the fast tests, and the tests of what changed: under a minute when warm
@@ -91,6 +94,9 @@ clean: ## Delete every build folder
 
 dependencies:
 	@scripts/install-dependencies.sh
+
+test-dependencies:
+	@scripts/install-dependencies.sh --test
 
 # The stamp makes a new preset file reconfigure; CMake itself notices everything else.
 $(BUILD)/.configured: CMakePresets.json | dependencies
