@@ -89,6 +89,8 @@ TEST_CASE("table: declared columns become features in the order of the manifest"
   const auto info = source->info();
   CHECK(info.shape.features == privgrad::Shape{7});
   CHECK(info.class_names == Names{"no", "yes"});
+  CHECK(info.feature_names ==
+        Names{"age", "age=(missing)", "sex=f", "sex=m", "sex=(other)", "sex=(missing)", "smokes"});
   CHECK(info.unaccounted.empty());
   const Dataset data = source->read(Split::train);
   // age, age missing, f, m, other, sex missing, smokes
@@ -372,6 +374,17 @@ TEST_CASE("table: the split is of what stands in a row, not of how it is written
     CHECK(test_rows("a,b,y\r\n\"" + n + "\",\"x\",1\r\n") == plain);
     CHECK(test_rows("y,b,a\n1,x," + n + "\n") == plain);
   }
+}
+
+TEST_CASE("table: remarks count all rows, of both sides", "[data_source]") {
+  const TableFile file("a,y\n1,0\nx,1\n3,0\ny,1\nz,0\n");
+  const auto remarks =
+      file.open({{"split", object({{"test", 0.5, {}}}), {}},
+                 {"columns", list({column("a", "number", {{"fill", 0, {}}})}), {}}})
+          ->info()
+          .remarks;
+  REQUIRE(remarks.size() == 1);
+  CHECK_THAT(remarks[0], ContainsSubstring("'a': 3 of 5 rows have no value that fits"));
 }
 
 TEST_CASE("table: where a split moves rows, a changed row is known to change sides",

@@ -20,6 +20,7 @@
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/suggests_params.hpp"
 #include "privgrad/transform.hpp"
 
 #include <utility>
@@ -63,6 +64,7 @@ RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
+SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 

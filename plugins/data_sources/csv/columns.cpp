@@ -16,11 +16,14 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kMostNumberBytes = 512;
 
+const std::vector<std::string> kTypes = {"number", "boolean", "category", "text", "drop"};
+
 ColumnType type_named(const std::string& name) {
-  if (name == "number") return ColumnType::number;
-  if (name == "boolean") return ColumnType::boolean;
-  return name == "category" ? ColumnType::category : ColumnType::dropped;
+  const auto found = std::find(kTypes.begin(), kTypes.end(), name);
+  return static_cast<ColumnType>(found - kTypes.begin() + 1);
 }
+
+std::string name_of(ColumnType type) { return kTypes[static_cast<std::size_t>(type) - 1]; }
 
 /// What each type may be told, beside its name.
 bool takes(ColumnType type, std::string_view key) {
@@ -28,7 +31,7 @@ bool takes(ColumnType type, std::string_view key) {
   if (key == "fill") return type == ColumnType::number || type == ColumnType::boolean;
   if (key == "values") return type == ColumnType::boolean || type == ColumnType::category;
   if (key == "other") return type == ColumnType::category;
-  return type != ColumnType::dropped;
+  return type != ColumnType::text && type != ColumnType::drop;
 }
 
 void check_values(const ColumnRule& rule, const std::string& who) {
@@ -42,6 +45,11 @@ void check_values(const ColumnRule& rule, const std::string& who) {
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end())
     throw ConfigError(who + "the value " + in_quotes(*twice) + " is there twice");
+  for (const std::string& value : rule.values) {
+    if (value.size() > kLongestName)
+      throw ConfigError(who + "the value " + in_quotes(value) + " is longer than " +
+                        std::to_string(kLongestName) + " bytes");
+  }
 }
 
 void check_range(const ColumnRule& rule, const std::string& who) {
@@ -154,7 +162,7 @@ std::vector<privgrad::ParamSpec> column_params() {
       param::text("type",
                   "number; boolean; category, which becomes a feature for each value, 1 for the "
                   "one that is there; text, which no model here reads, and drop: left out.")
-          .one_of({"number", "boolean", "category", "text", "drop"})
+          .one_of(kTypes)
           .example("number"),
       param::list("values",
                   "Of a category, all of them, declared: reading them off private rows would be a "
@@ -207,6 +215,24 @@ ColumnRule column_rule(const privgrad::Params& params) {
   check_values(rule, who);
   check_range(rule, who);
   return rule;
+}
+
+privgrad::Value to_value(const ColumnRule& rule) {
+  privgrad::Value value{privgrad::Value::Object{}};
+  value.set("name", rule.name);
+  value.set("type", name_of(rule.type));
+  if (!rule.values.empty()) {
+    privgrad::Value::List values;
+    for (const std::string& text : rule.values) values.emplace_back(text);
+    value.set("values", std::move(values));
+  }
+  if (rule.min) value.set("min", *rule.min);
+  if (rule.max) value.set("max", *rule.max);
+  if (rule.unit) value.set("unit", true);
+  if (rule.fill) value.set("fill", *rule.fill);
+  if (rule.other) value.set("other", true);
+  if (rule.indicator) value.set("indicator", true);
+  return value;
 }
 
 Column::Column(ColumnRule rule, std::string name, std::size_t field,
@@ -324,7 +350,7 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
 void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
                  std::size_t target) {
   const std::string who = "csv: columns: " + in_quotes(rule.name) + " is the name of ";
-  if (rule.name == names[target])
+  if (target < names.size() && rule.name == names[target])
     throw ConfigError(who + "the target, which labels, target_fill and task speak of");
   const std::string nearest = privgrad::nearest_name(rule.name, names);
   throw ConfigError(who + "no column that is left" +
@@ -344,8 +370,8 @@ std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (rule_of[i] == r) own.push_back(i);
     }
-    if (rules[r].type == ColumnType::dropped) continue;  // what is not there need not be dropped
-    if (own.empty()) refuse_idle(rules[r], names, target);
+    if (!rules[r].is_feature()) continue;  // what is not there need not be dropped
+    if (own.empty() && rules[r].name != "*") refuse_idle(rules[r], names, target);
     if (!by_place)
       std::sort(own.begin(), own.end(), [&](auto a, auto b) { return names[a] < names[b]; });
     for (const std::size_t i : own)

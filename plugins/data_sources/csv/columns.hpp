@@ -9,7 +9,10 @@
 
 #include "privgrad/params.hpp"
 
-enum class ColumnType { number = 1, boolean, category, dropped };
+enum class ColumnType { number = 1, boolean, category, text, drop };
+
+/// Names of columns and values are kept in model files, and in lists of features.
+inline constexpr std::size_t kLongestName = 1000;
 
 /// What a manifest declares of the columns whose names match: one entry of `columns`.
 ///
@@ -25,6 +28,7 @@ struct ColumnRule {
   bool indicator = false;          ///< One more feature: 1 where the value is missing or none.
   std::vector<std::string> values;
 
+  bool is_feature() const { return type != ColumnType::text && type != ColumnType::drop; }
   bool is_total() const { return type == ColumnType::category ? other : fill.has_value(); }
 };
 
@@ -34,6 +38,9 @@ std::vector<privgrad::ParamSpec> column_params();
 /// \param params  one entry.
 /// \throws ConfigError  its keys contradict each other.
 ColumnRule column_rule(const privgrad::Params& params);
+
+/// \returns an entry that reads back as the rule.
+privgrad::Value to_value(const ColumnRule& rule);
 
 /// \returns the whole text as a number in float32's range. A leading plus and, with
 ///   `decimal_comma`, a comma instead of a point are understood.
@@ -80,7 +87,7 @@ class Column {
 /// Which columns of a table become features, in which order: that of the rules, and by name where a
 /// rule has a pattern, so that it does not depend on the order in a file.
 /// \param names  of the table's columns, each once.
-/// \param target  index of the column that is predicted.
+/// \param target  index of the column that is predicted; names.size(): there is none.
 /// \param by_place  patterns keep the table's order instead: tables without names.
 /// \throws ConfigError  a column that no rule names, or a rule that names none.
 std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,

@@ -1,3 +1,5 @@
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <charconv>
 #include <memory>
@@ -10,6 +12,8 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/suggests_params.hpp"
+#include "suggest.hpp"
 #include "table.hpp"
 
 namespace {
@@ -30,11 +34,30 @@ std::optional<char> character(const privgrad::Params& params, const char* name) 
   return params.text(name).front();
 }
 
+/// The files that a pattern fits, by name, or the one that has this name.
+Paths files_of(const std::filesystem::path& pattern) {
+  const std::string name = pattern.filename().string();
+  std::error_code failure;
+  if (name.find_first_of("*?") == name.npos || std::filesystem::exists(pattern, failure))
+    return {pattern};
+  Paths found;
+  for (const auto& entry : std::filesystem::directory_iterator(pattern.parent_path(), failure)) {
+    std::error_code unknown;
+    if (entry.is_regular_file(unknown) &&
+        ::fnmatch(name.c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0)
+      found.push_back(entry.path());
+  }
+  if (found.empty()) throw IoError(pattern.string() + ": no file has a name that fits");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 TableForm form_of(const privgrad::Params& params) {
   TableForm form;
   form.dialect = {params.text("delimiter").front(), character(params, "quote"),
                   character(params, "comment"), params.boolean("trim")};
   form.header = params.boolean("header");
+  form.has_targets = !params.boolean("unlabelled");
   form.decimal_comma = params.text("decimal") == ",";
   form.missing = params.texts("missing");
   if (form.decimal_comma && form.dialect.delimiter == ',')
@@ -45,12 +68,15 @@ TableForm form_of(const privgrad::Params& params) {
   return form;
 }
 
-class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
+class Csv final : public privgrad::DataSource,
+                  public privgrad::DataFiles,
+                  public privgrad::SuggestsParams {
  public:
   explicit Csv(const privgrad::Params& params)
       : params_(params.value()),
         form_(form_of(params)),
         train_file_(params.path("train")),
+        has_classes_(params.text("task") == "classification"),
         target_(params, form_.decimal_comma) {
     if (params.has("test")) test_file_ = params.path("test");
     if (params.has("split")) split_.emplace(params.object("split"));
@@ -68,9 +94,11 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
 
   Paths files() override {
     Paths all = train_files();
-    for (auto& file : test_files()) all.push_back(std::move(file));
+    for (const auto& file : test_files()) all.push_back(file);
     return all;
   }
+
+  Value suggest() override { return suggest_params(train_files(), form_, target_.name()); }
 
   /// A CSV file does not say how many rows it has, so this reads the files.
   DataInfo info() override {
@@ -88,14 +116,22 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
   }
 
  private:
-  Paths train_files() const { return {train_file_}; }
-  Paths test_files() const { return test_file_ ? Paths{*test_file_} : Paths{}; }
+  /// Looked up once, so that a file that appears meanwhile is in no part of a run.
+  const Paths& train_files() {
+    if (train_files_.empty()) train_files_ = files_of(train_file_);
+    return train_files_;
+  }
+  const Paths& test_files() {
+    if (test_file_ && test_files_.empty()) test_files_ = files_of(*test_file_);
+    return test_files_;
+  }
   RowSplit* split() { return split_ ? &*split_ : nullptr; }
 
   void load() {
     if (is_loaded_) return;
     Table train = read_table(train_files(), form_, target_, split());
     learn(train);
+    info_.remarks = remarks(train);
     TableRows test = std::move(train.test);
     if (test_file_) {
       Table other = read_table(test_files(), form_, target_, nullptr);
@@ -113,12 +149,24 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
     // A row that is changed changes sides, and the number of training examples with it.
     info_.rows_chosen_by_value = split_.has_value();
     info_.class_names = target_.class_names();
+    info_.has_targets = form_.has_targets;
+    if (form_.header) {
+      info_.feature_names = train.columns.feature_names();
+      info_.reading = reading(train.columns);
+    }
     train_ = std::move(train.train);
     test_ = std::move(test);
     is_loaded_ = true;
   }
 
   void learn(const Table& table) {
+    if (!form_.has_targets) {
+      if (has_classes_ && target_.classes() == 0)
+        throw ConfigError(
+            "csv: unlabelled rows do not say how many classes there are: say labels "
+            "or classes");
+      return;
+    }
     std::vector<float> targets = table.train.targets;
     targets.insert(targets.end(), table.test.targets.begin(), table.test.targets.end());
     if (const std::string wrong = target_.learn(targets); !wrong.empty())
@@ -146,6 +194,61 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
     return facts;
   }
 
+  /// The columns by their names, in their order; what a file has beside them is left out.
+  Value reading(const TableColumns& columns) const {
+    Value value{Value::Object{}};
+    for (const Value::Member& member : std::get<Value::Object>(params_.data())) {
+      const std::string& key = member.key;
+      const bool is_of_these_rows = key == "train" || key == "test" || key == "split" ||
+                                    key == "columns" || key == "unlabelled";
+      if (!is_of_these_rows) value.set(key, member.value);
+    }
+    if (has_classes_ && target_.class_names().empty())
+      value.set("classes", static_cast<std::int64_t>(target_.classes()));
+    Value::List entries;
+    for (const Column& column : columns.features) {
+      ColumnRule rule = column.rule();
+      rule.name = column.name();
+      entries.push_back(to_value(rule));
+    }
+    ColumnRule others;
+    others.name = "*";
+    others.type = ColumnType::drop;
+    entries.push_back(to_value(others));
+    value.set("columns", std::move(entries));
+    return value;
+  }
+
+  std::vector<std::string> remarks(const Table& table) const {
+    const std::string file = train_file_.string() + ": ";
+    std::vector<std::string> all;
+    if (table.looks_like_index) {
+      const std::string name = in_quotes(*table.looks_like_index);
+      all.push_back(file + "the first column, " + name +
+                    ", numbers the rows, as an index does, and is a feature all the same; leave it "
+                    "out by columns: [{name: " +
+                    name + ", type: drop}, {name: '*', type: number}]");
+    }
+    for (const std::string& name : table.columns.texts)
+      all.push_back(file + in_quotes(name) + " is text, which no model here reads: left out");
+    const std::string rows =
+        " of " + std::to_string(table.train.targets.size() + table.test.targets.size()) + " rows ";
+    for (std::size_t i = 0; i < table.filled.size(); ++i) {
+      const Column& column = table.columns.features[i];
+      if (table.filled[i] == 0) continue;
+      std::string text = file;
+      text.append(in_quotes(column.name())).append(": ").append(std::to_string(table.filled[i]));
+      text.append(rows).append("have no value that fits, and count as ");
+      text.append(column.rule().fill ? privgrad::format_number(*column.rule().fill)
+                                     : "other or missing");
+      all.push_back(std::move(text));
+    }
+    if (table.filled_targets > 0)
+      all.push_back(file + "the target: " + std::to_string(table.filled_targets) + rows +
+                    "have none that fits, and count as the one that is declared for them");
+    return all;
+  }
+
   TableRows read_again(bool is_train) {
     Table table =
         read_table(is_train || split_ ? train_files() : test_files(), form_, target_, split());
@@ -162,6 +265,8 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
   TableForm form_;
   std::filesystem::path train_file_;
   std::optional<std::filesystem::path> test_file_;
+  Paths train_files_, test_files_;
+  bool has_classes_;
   TargetColumn target_;
   std::optional<RowSplit> split_;
   bool is_loaded_ = false;
@@ -172,6 +277,10 @@ class Csv final : public privgrad::DataSource, public privgrad::DataFiles {
 
 std::vector<privgrad::ParamSpec> form_params() {
   return {
+      param::boolean("unlabelled",
+                     "The rows have no target: for privgrad predict, which takes all else from the "
+                     "model.")
+          .defaults_to(false),
       param::boolean("header", "Whether the first line names the columns.").defaults_to(true),
       param::text("delimiter", "What separates fields.")
           .one_of({",", ";", "\t", "|", " "})
@@ -195,9 +304,13 @@ std::vector<privgrad::ParamSpec> form_params() {
 
 void register_components(privgrad::Registrar& registrar) {
   std::vector<privgrad::ParamSpec> params = {
-      param::path("train", "CSV file of the training examples, plain, .gz or .zst.")
+      param::path("train",
+                  "CSV file of the training examples, plain, .gz or .zst; with * and ? in its name "
+                  "all files that fit, each with a header of the same names.")
+          .or_pattern()
           .example("train.csv"),
-      param::path("test", "CSV file of the test examples; without it and split there are none.")
+      param::path("test", "The same of the test examples; without it and split there are none.")
+          .or_pattern()
           .optional(),
       param::object("split",
                     "Takes test rows out of train, by a hash of each row alone: rows that are "

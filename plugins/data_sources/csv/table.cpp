@@ -22,21 +22,19 @@ void refuse_double(const CsvReader& reader, const Names& names) {
                  "the name " + in_quotes(*twice) + " is here for the second time");
 }
 
-std::size_t target_index(const TargetColumn& target, const Names& names, bool header,
+/// \returns the number of columns, if none is needed.
+std::size_t target_index(const TargetColumn& target, const Names& names, const TableForm& form,
                          const std::filesystem::path& file) {
   const auto found = std::find(names.begin(), names.end(), target.name());
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  if (!header) {
+  if (found != names.end() || !form.has_targets)
+    return static_cast<std::size_t>(found - names.begin());
+  if (!form.header) {
     throw ConfigError("csv: target is column " + target.name() + ", but " + file.string() +
                       " has the columns 0.." + std::to_string(names.size() - 1));
   }
   const std::string nearest = privgrad::nearest_name(target.name(), names);
   throw ConfigError("csv: target is " + in_quotes(target.name()) + ", which the header lacks" +
                     (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
-}
-
-bool is_index_name(const std::string& name) {
-  return name.empty() || name == "index" || name == "Index" || name == "Unnamed: 0";
 }
 
 /// Reads one file after the other into one table.
@@ -47,18 +45,17 @@ class TableReader {
 
   void read(const std::filesystem::path& file) {
     CsvReader reader(file, form_.dialect);
-    if (!reader.next()) reader.fail("holds no rows");
-    if (reader.size() < 2) {
+    const Names names = read_names(reader, form_);
+    if (reader.size() < 2 && form_.has_targets) {
       reader.fail_at_row(
           "has 1 column, expected the target and at least one feature, separated by " +
           in_quotes(std::string_view(&form_.dialect.delimiter, 1)));
     }
-    const Names names = names_of(reader);
-    const std::size_t target = target_index(target_, names, form_.header, file);
+    const std::size_t target = target_index(target_, names, form_, file);
     std::vector<Column> columns = columns_of(names, target);
     take_columns(reader, names, target, std::move(columns));
     if (split_ != nullptr) split_->use(names);
-    if (form_.header && !reader.next()) reader.fail("has a header, but no rows");
+    begin_rows(reader, form_);
     reserve(reader);
     do {
       read_row(reader);
@@ -71,22 +68,6 @@ class TableReader {
   }
 
  private:
-  Names names_of(const CsvReader& reader) const {
-    Names names;
-    bool only_numbers = true;
-    for (std::size_t i = 0; i < reader.size(); ++i) {
-      names.emplace_back(form_.header ? std::string(reader.field(i)) : std::to_string(i));
-      only_numbers = only_numbers && number_in(reader.field(i), form_.decimal_comma).has_value();
-    }
-    if (!form_.header) return names;
-    if (only_numbers) {
-      reader.fail_at_row(
-          "the first line holds numbers only; say header: false if it names nothing");
-    }
-    refuse_double(reader, names);
-    return names;
-  }
-
   std::vector<Column> columns_of(const Names& names, std::size_t target) const {
     if (!form_.rules.empty()) {
       return choose_columns(form_.rules, names, target, form_.missing, form_.decimal_comma,
@@ -100,7 +81,14 @@ class TableReader {
   /// The first file says what the features are; others must have the same.
   void take_columns(const CsvReader& reader, const Names& names, std::size_t target,
                     std::vector<Column> columns) {
-    TableColumns found{names, target, std::move(columns), 0};
+    TableColumns found{names, target, std::move(columns), 0, {}};
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto rule =
+          std::find_if(form_.rules.begin(), form_.rules.end(),
+                       [&](const ColumnRule& r) { return matches(r.name, names[i]); });
+      if (i != target && rule != form_.rules.end() && rule->type == ColumnType::text)
+        found.texts.push_back(names[i]);
+    }
     for (const Column& column : found.features) found.width += column.width();
     if (found.width == 0) reader.fail("has no column that is a feature");
     if (is_first_) {
@@ -133,13 +121,7 @@ class TableReader {
   }
 
   void read_row(const CsvReader& reader) {
-    if (reader.size() != now_.names.size()) {
-      reader.fail_at_row(reader.is_blank()
-                             ? "the line is blank, expected " + std::to_string(now_.names.size()) +
-                                   " fields"
-                             : "the row has " + std::to_string(reader.size()) +
-                                   " field(s), expected " + std::to_string(now_.names.size()));
-    }
+    check_size(reader, now_.names.size());
     TableRows& rows = split_ != nullptr && split_->is_test(reader) ? table_.test : table_.train;
     if (table_.looks_like_index && counts_rows_) look_at_index(reader.field(0));
     std::size_t at = rows.features.size();
@@ -154,11 +136,15 @@ class TableReader {
       }
       at += column.width();
     }
+    rows.targets.push_back(form_.has_targets ? read_target(reader) : 0.0f);
+  }
+
+  float read_target(const CsvReader& reader) {
     bool filled = false;
     const auto target = target_.read(reader.field(now_.target), filled);
     if (!target) reader.fail_at(now_.target, "the target is not " + target_.expected());
     if (filled) ++table_.filled_targets;
-    rows.targets.push_back(*target);
+    return *target;
   }
 
   [[noreturn]] void refuse(const CsvReader& reader, const Column& column) const {
@@ -192,6 +178,40 @@ class TableReader {
 };
 
 }  // namespace
+
+bool is_index_name(const std::string& name) {
+  return name.empty() || name == "index" || name == "Index" || name == "Unnamed: 0";
+}
+
+std::vector<std::string> read_names(CsvReader& reader, const TableForm& form) {
+  if (!reader.next()) reader.fail("holds no rows");
+  Names names;
+  bool only_numbers = true;
+  for (std::size_t i = 0; i < reader.size(); ++i) {
+    names.emplace_back(form.header ? std::string(reader.field(i)) : std::to_string(i));
+    only_numbers = only_numbers && number_in(reader.field(i), form.decimal_comma).has_value();
+    if (names.back().size() > kLongestName)
+      reader.fail_at(i, "the name is longer than " + std::to_string(kLongestName) + " bytes");
+  }
+  if (!form.header) return names;
+  if (only_numbers) {
+    reader.fail_at_row("the first line holds numbers only; say header: false if it names nothing");
+  }
+  refuse_double(reader, names);
+  return names;
+}
+
+void begin_rows(CsvReader& reader, const TableForm& form) {
+  if (form.header && !reader.next()) reader.fail("has a header, but no rows");
+}
+
+void check_size(const CsvReader& row, std::size_t fields) {
+  if (row.size() == fields) return;
+  row.fail_at_row(row.is_blank()
+                      ? "the line is blank, expected " + std::to_string(fields) + " fields"
+                      : "the row has " + std::to_string(row.size()) + " field(s), expected " +
+                            std::to_string(fields));
+}
 
 std::vector<std::string> TableColumns::feature_names() const {
   std::vector<std::string> all;

@@ -39,6 +39,9 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
   if (params.has("labels")) {
     labels_ = params.texts("labels");
     for (const std::string& label : labels_) {
+      if (label.size() > kLongestName)
+        throw ConfigError("csv: labels: " + in_quotes(label) + " is longer than " +
+                          std::to_string(kLongestName) + " bytes");
       if (!places_.emplace(label, static_cast<float>(places_.size())).second)
         throw ConfigError("csv: labels: " + in_quotes(label) + " is there twice");
     }
