@@ -92,7 +92,7 @@ fs::path partner(const fs::path& file, const std::string& own, const std::string
       if (name.empty()) continue;
       const std::string plain = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
       for (const std::string& candidate : {plain, plain + ".gz"}) {
-        const fs::path path = file.parent_path() / candidate;
+        fs::path path = file.parent_path() / candidate;
         if (is_there(path)) return path;
       }
     }
