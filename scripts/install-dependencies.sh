@@ -30,6 +30,7 @@ ca-certificates               tells downloads which servers to believe
 libarchive-dev                unpacks them (BSD)
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets
+libzstd-dev                   reads zstd-compressed ones (BSD-3-Clause)
 libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)

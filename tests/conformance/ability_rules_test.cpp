@@ -11,6 +11,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/suggests_params.hpp"
 
 using namespace privgrad;
 using privgrad::testing::Verdict;
@@ -120,6 +121,27 @@ struct LostFiles final : Rows {
   std::vector<std::filesystem::path> files() override { return {"/nowhere/at/all"}; }
 };
 
+// ---- SuggestsParams
+
+struct Suggests : Rows, SuggestsParams {
+  using Rows::Rows;
+  Value suggest() override { return Value(Value::Object{}); }
+};
+struct SuggestsUnknown final : Suggests {
+  using Suggests::Suggests;
+  Value suggest() override { return Value(Value::Object{{"columns", 3, {}}}); }
+};
+struct SuggestsOtherRows final : Suggests {
+  explicit SuggestsOtherRows(const Params& params) : Suggests(params), place(++made) {}
+  DataInfo info() override {
+    DataInfo info = Suggests::info();
+    info.train_rows = place;
+    return info;
+  }
+  static inline std::size_t made = 0;
+  std::size_t place;
+};
+
 // ---- ComposesAdaptively
 
 struct Filter : Accountant, ComposesAdaptively {
@@ -189,6 +211,13 @@ TEST_CASE("the rule of named data files can fail") {
   check_passes<DataSource, Rows>(rule);
   check_noticed<DataSource, NoFiles>(rule, "names none");
   check_noticed<DataSource, LostFiles>(rule, "which is no file");
+}
+
+TEST_CASE("the rule of suggested parameters can fail") {
+  const std::string rule = "suggests_parameters_that_it_takes";
+  check_passes<DataSource, Suggests>(rule);
+  check_noticed<DataSource, SuggestsUnknown>(rule, "columns");
+  check_noticed<DataSource, SuggestsOtherRows>(rule, "it has other rows");
 }
 
 TEST_CASE("the rule of privacy filters can fail") {

@@ -122,6 +122,55 @@ TEST_CASE("a run with preprocessing verifies, and not with another date or anoth
   CHECK(found[1].find("'classes'") != std::string::npos);
 }
 
+TEST_CASE(
+    "a model of a table has the names of its features, and how other tables become the same") {
+  Experiment experiment(R"(privgrad: 1
+name: table
+seed: 1
+data:
+  kind: csv
+  train: t.csv
+  target: y
+  labels: [lost, won]
+  columns: [{name: "n*", type: number, fill: 0}, {name: k, type: category, values: [a, b], other: true}]
+model: {kind: linear}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 2
+)");
+  write_file(experiment.dir() / "t.csv", "n2,k,n1,y\n1,a,2,won\n3,b,4,lost\n5,c,6,won\n");
+  experiment.run();
+  const auto file = experiment.run_dir() / "model.safetensors";
+  const core::ModelFile model = core::read_model_file(file);
+  CHECK(model.features == std::vector<std::string>{"n1", "n2", "k=a", "k=b", "k=(other)"});
+  CHECK(model.classes == std::vector<std::string>{"lost", "won"});
+  REQUIRE(model.data);
+  CHECK(model.data->name == "privgrad.csv:csv");
+  CHECK(model.data->params.find("train") == nullptr);  // it is not about these rows
+  const auto problems = [&] {
+    return core::verify_run(core::RecordDirectory(experiment.run_dir()), house()).problems;
+  };
+  CHECK(problems().empty());
+  Parts parts(read_file(file));
+  parts.meta("features") = Json({"n2", "n1", "k=a", "k=b", "k=(other)"}).dump();
+  write_file(file, parts.bytes());
+  const auto found = problems();
+  REQUIRE(found.size() == 2);  // the hash, and what it says
+  CHECK(found[1].find("'features'") != std::string::npos);
+
+  const auto refused = [&](const char* key, const char* text, const std::string& expected) {
+    Parts changed(read_file(file));
+    changed.meta(key) = text;
+    check_refused(refusal(changed.bytes()), expected);
+  };
+  refused("features", R"(["n1"])", "does not name the features");
+  refused("features", R"([1, 2, 3, 4, 5])", "no short text");
+  refused("data", R"({"kind": 3, "params": {}})", "its metadata 'data' is no component");
+  refused("data", "{", "its metadata 'data' is no JSON");
+}
+
 TEST_CASE("a model file that is cut off anywhere is refused") {
   const std::string& whole = model_bytes();
   for (std::size_t size = 0; size < whole.size(); size += 7) {

@@ -351,6 +351,6 @@ privacy: {target_delta: 1e-5, accountant: zcdp, adjacency: )" +
   CHECK(unaccounted_of("limit: 2", "replace_one").empty());
   CHECK(unaccounted_of("limit: 2", "zero_out").empty());
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "replace_one") ==
-        Names{"number of examples of the kept classes"});
+        Names{"number of examples that are chosen by what they hold"});
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "zero_out").empty());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,15 @@ inline std::string gzip(const std::string& text) {
   out.resize(stream.total_out);
   deflateEnd(&stream);
   if (result != Z_STREAM_END) throw std::runtime_error("deflate failed");
+  return out;
+}
+
+/// \returns the text compressed as one frame of Zstandard.
+inline std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  const std::size_t size = ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3);
+  if (ZSTD_isError(size) != 0) throw std::runtime_error("ZSTD_compress failed");
+  out.resize(size);
   return out;
 }
 

@@ -107,12 +107,59 @@ TEST_CASE("npy: every type of element, and both versions", "[data_source]") {
     replace_file(files.features, bytes);
     CHECK(values(files.open()->read(Split::train)) == std::vector<float>{9, 2, 3, 4, 5, 6});
   };
-  const char version = GENERATE(char{1}, char{2});
+  const char version = GENERATE(char{1}, char{2}, char{3});
   check(npy("|u1", "(3, 2)", raw<std::uint8_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("|i1", "(3, 2)", raw<std::int8_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<i2", "(3, 2)", raw<std::int16_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<u2", "(3, 2)", raw<std::uint16_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<u4", "(3, 2)", raw<std::uint32_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("<u8", "(3, 2)", raw<std::uint64_t>({9, 2, 3, 4, 5, 6}), version));
+  check(npy("=i2", "(3, 2)", raw<std::int16_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<i4", "(3, 2)", raw<std::int32_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<i8", "(3, 2)", raw<std::int64_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<f4", "(3, 2)", raw<float>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<f8", "(3, 2)", raw<double>({9, 2, 3, 4, 5, 6}), version));
+}
+
+TEST_CASE("npy: halves, booleans, the other byte order, and signs", "[data_source]") {
+  const Files files;
+  const auto read = [&files](const std::string& bytes) {
+    replace_file(files.features, bytes);
+    return values(files.open()->read(Split::train));
+  };
+  using Floats = std::vector<float>;
+  // IEEE 754-2008, table 3.5: 1, -2, the largest, the least normal, the least above 0, -0.
+  const std::vector<std::uint16_t> halves = {0x3c00, 0xc000, 0x7bff, 0x0400, 0x0001, 0x8000};
+  CHECK(read(npy("<f2", "(3, 2)", raw(halves))) == Floats{1, -2, 65504, 0x1p-14f, 0x1p-24f, -0.0f});
+  CHECK(read(npy("|b1", "(3, 2)", raw<std::uint8_t>({0, 1, 1, 0, 255, 0}))) ==
+        Floats{0, 1, 1, 0, 1, 0});
+  CHECK(read(npy(">i2", "(3, 2)", from_hex("0001ffff7fff80000000ff00"))) ==
+        Floats{1, -1, 32767, -32768, 0, -256});
+  CHECK(read(npy(">f4", "(3, 2)", from_hex("3f800000c00000000000000040490fdb7f7fffff00000001"))) ==
+        Floats{1, -2, 0, 3.14159274f, 0x1.fffffep127f, 0x1p-149f});
+  CHECK(read(npy("<u8", "(3, 2)", raw<std::uint64_t>({0, 1, 2, 3, 4, ~std::uint64_t{0}}))) ==
+        Floats{0, 1, 2, 3, 4, 0x1p64f});
+  CHECK_THAT(files.refusal(files.features,
+                           npy("<f2", "(3, 2)", raw<std::uint16_t>({0, 0, 0x7c00, 0, 0, 0}))),
+             ContainsSubstring("element 2 is inf"));
+}
+
+TEST_CASE("npy: Fortran order is another way to write the same", "[data_source]") {
+  const Files files;
+  const auto fortran = [](const std::string& descr, const std::string& shape,
+                          const std::string& data) {
+    return npy_with("{'descr': '" + descr + "', 'fortran_order': True, 'shape': " + shape + ", }",
+                    data);
+  };
+  replace_file(files.features, fortran("<i4", "(3, 2)", raw<std::int32_t>({1, 3, 5, 2, 4, 6})));
+  CHECK(values(files.open()->read(Split::train)) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  // [3, 1, 2, 2], element (i, 0, k, l) is 100 i + 10 k + l.
+  replace_file(files.features,
+               fortran("|u1", "(3, 1, 2, 2)",
+                       raw<std::uint8_t>({0, 100, 200, 10, 110, 210, 1, 101, 201, 11, 111, 211})));
+  replace_file(files.test_features, npy("|u1", "(1, 1, 2, 2)", raw<std::uint8_t>({1, 2, 3, 4})));
+  CHECK(values(files.open()->read(Split::train)) ==
+        std::vector<float>{0, 1, 10, 11, 100, 101, 110, 111, 200, 201, 210, 211});
 }
 
 TEST_CASE("npy: reads what NumPy wrote", "[data_source]") {
@@ -167,22 +214,20 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
 
   SECTION("not the format") {
     says("", "is empty");
-    says("PK\x03\x04 a .npz file", "is no NumPy file");
+    says("PK\x03\x04 a .npz file", "is truncated: it has no list of members");
     says("\x93NUMP", "is no NumPy file");
-    says(npy("<f4", "(3, 2)", data, 3), "has format version 3.0, expected 1.0 or 2.0");
+    says(npy("<f4", "(3, 2)", data, 4), "has format version 4.0, expected 1.0, 2.0 or 3.0");
     says(gzip(good), "is compressed with gzip");
   }
   SECTION("types") {
     says(npy("|O", "(3, 2)", data), "Python objects, which could run code");
-    for (const std::string type : {">f4", "<f2", "<c8", "|b1", "<U3", "|i1", "f4", ""}) {
-      says(npy(type, "(3, 2)", data), "has elements of type '" + type + "', expected |u1, <i4");
+    for (const std::string type : {"<c8", "<U3", "<f1", "<i3", "|f4", "?b1", "f4", "<m8", ""}) {
+      says(npy(type, "(3, 2)", data), "has elements of type '" + type + "', expected booleans");
     }
     header("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3, 2), }",
            "has elements of type [('a', '<f4')]");
   }
   SECTION("order") {
-    header("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }",
-           "is in Fortran order, where an example's features lie apart");
     header("{'descr': '<f4', 'fortran_order': 1, 'shape': (3, 2), }", "says fortran_order 1");
   }
   SECTION("malformed headers") {
@@ -275,4 +320,128 @@ TEST_CASE("npy: mutated files are read or refused, nothing else", "[data_source]
   fuzz(features, 21, 3000, attempt(files.features));
   write_file(files.features, features);
   fuzz(read_file(files.targets), 22, 3000, attempt(files.targets));
+}
+
+namespace {
+
+// numpy.savez_compressed of x = array([[1.5, -2], [3, 4], [0, 7]], dtype='f2') and y =
+// array([True, False, True]), NumPy 2.4.
+std::string numpy_archive() {
+  return from_hex(
+      "504b03042d0000000800000021008c0a44e1ffffffffffffffff05001400782e6e7079010010008c"
+      "0000000000000052000000000000009bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a4"
+      "aea3a09e965f54529498179f5f94920a12774bcc294e058a17672416a402f91ac63a0a469a3a0ab5"
+      "0a64032e063b86030c4e0c2e0c0c0cee00504b03042d00000008000000210016938cbbffffffffff"
+      "ffffff05001400792e6e707901001000830000000000000047000000000000009bec17ea1b10c9c8"
+      "50c650ad9e925a9c5ca46ea5a05e9364a8aea3a09e965f54529498179f5f94920a12774bcc294e05"
+      "8a17672416a402f91ac63a9a3a0ab50a14002e46064600504b01022d032d0000000800000021008c"
+      "0a44e1520000008c000000050000000000000000000000800100000000782e6e7079504b01022d03"
+      "2d00000008000000210016938cbb4700000083000000050000000000000000000000800189000000"
+      "792e6e7079504b0506000000000200020066000000070100000000");
+}
+
+/// A ZIP archive of stored members.
+std::string archive(const std::vector<std::pair<std::string, std::string>>& members) {
+  const auto little = [](std::uint64_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> 8 * i & 0xff);
+    return text;
+  };
+  std::string body, list;
+  for (const auto& [name, data] : members) {
+    const auto checksum =
+        crc32(0, reinterpret_cast<const Bytef*>(data.data()), static_cast<uInt>(data.size()));
+    const std::string same = little(0, 4) + little(0, 4) + little(checksum, 4) +
+                             little(data.size(), 4) + little(data.size(), 4) +
+                             little(name.size(), 2) + little(0, 2);
+    list += "PK\x01\x02" + little(20, 2) + little(20, 2) + same + little(0, 2) + little(0, 2) +
+            little(0, 2) + little(0, 4) + little(body.size(), 4) + name;
+    body += "PK\x03\x04" + little(20, 2) + same + name + data;
+  }
+  return body + list + "PK\x05\x06" + little(0, 4) + little(members.size(), 2) +
+         little(members.size(), 2) + little(list.size(), 4) + little(body.size(), 4) + little(0, 2);
+}
+
+struct ArchiveFile {
+  TempDir dir;
+  std::filesystem::path path = dir.path() / "data.npz";
+
+  privgrad::ComponentPtr<DataSource> open(const std::string& features,
+                                          const std::string& targets) const {
+    Value train(Value::Object{{"features", path.string(), {}}, {"targets", path.string(), {}}});
+    if (!features.empty()) train.set("features_array", features);
+    if (!targets.empty()) train.set("targets_array", targets);
+    return house().create<DataSource>("npy", Value(Value::Object{{"train", train, {}}}));
+  }
+  std::string refusal(const std::string& bytes, const std::string& features = "x") const {
+    replace_file(path, bytes);
+    return io_error(path, [&] { open(features, "y")->read(Split::train); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("npz: reads what NumPy wrote", "[data_source]") {
+  const ArchiveFile file;
+  replace_file(file.path, numpy_archive());
+  const auto source = file.open("x", "y.npy");
+  CHECK(source->info().train_rows == 3);
+  const Dataset train = source->read(Split::train);
+  CHECK(values(train) == std::vector<float>{1.5f, -2, 3, 4, 0, 7});
+  CHECK(train.targets()[0] == 1.0f);
+  CHECK(train.targets()[1] == 0.0f);
+}
+
+TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_source]") {
+  const ArchiveFile file;
+  const std::string x = npy("<f4", "(2, 1)", raw<float>({1, 2}));
+  const std::string y = npy("|b1", "(2,)", raw<std::uint8_t>({0, 1}));
+  const std::string good = archive({{"x.npy", x}, {"note.txt", "text"}, {"y.npy", y}});
+  replace_file(file.path, good);
+  CHECK(values(file.open("x", "y")->read(Split::train)) == std::vector<float>{1, 2});
+
+  const auto says = [&](const std::string& bytes, const std::string& what,
+                        const std::string& features = "x") {
+    CHECK_THAT(file.refusal(bytes, features), ContainsSubstring(what));
+  };
+  says(good, "has no array 'z'; there are x, y", "z");
+  says(good, "has 2 arrays (x, y), expected one", "");
+  says(archive({{"x.npy", x}, {"x.npy", x}, {"y.npy", y}}), "has two members 'x'");
+  says(good.substr(0, good.size() - 1), "is truncated: it has no list");
+  std::string bytes = good;
+  bytes[good.find("PK\x01\x02") + 1] = 'x';
+  says(bytes, "has a broken list of members");
+  bytes = good;
+  bytes[good.find("PK\x05\x06") + 17] = '\x7f';  // where the list begins
+  says(bytes, "has a broken list of members");
+  bytes = good;
+  bytes[good.find(raw<float>({1, 2}))] = 1;
+  says(bytes, "has another checksum than the archive says");
+  bytes = good;
+  bytes[good.find("PK\x01\x02") + 10] = 12;  // bzip2
+  says(bytes, "'x.npy' is packed by method 12");
+  bytes = good;
+  bytes[good.find("PK\x01\x02") + 8] = 1;
+  says(bytes, "'x.npy' is encrypted");
+  bytes = good;
+  bytes[good.find("PK\x01\x02") + 24] = 127;
+  says(bytes, "'x.npy' is stored, but has two lengths");
+  for (int i = 42; i < 46; ++i) bytes[good.find("PK\x01\x02") + static_cast<std::size_t>(i)] = -1;
+  bytes[good.find("PK\x01\x02") + 24] = good[good.find("PK\x01\x02") + 24];
+  says(bytes, "4 GiB");
+  bytes = numpy_archive();
+  bytes[60] = static_cast<char>(bytes[60] + 1);  // inside the deflated x
+  CHECK_THROWS_AS((replace_file(file.path, bytes), file.open("x", "y")->read(Split::train)),
+                  privgrad::IoError);
+  // A file that is no archive has no arrays by name.
+  says(x, "is no .npz archive");
+}
+
+TEST_CASE("npz: mutated archives are read or refused, nothing else", "[data_source]") {
+  const ArchiveFile file;
+  const auto attempt = [&file](const std::string& bytes) {
+    replace_file(file.path, bytes);
+    file.open("x", "y")->read(Split::train);
+  };
+  fuzz(numpy_archive(), 21, 2000, attempt);
 }

@@ -10,7 +10,11 @@
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/suggests_params.hpp"
 #include "privgrad/trust/files.hpp"
 #include "table.hpp"
 
@@ -47,7 +51,7 @@ std::string first_bytes(const fs::path& file) {
 }
 
 bool is_table_name(const std::string& name) {
-  const auto endings = {".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt"};
+  const auto endings = {".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst", ".txt"};
   return std::any_of(endings.begin(), endings.end(),
                      [&](const char* ending) { return name.ends_with(ending); });
 }
@@ -88,7 +92,7 @@ fs::path partner(const fs::path& file, const std::string& own, const std::string
       if (name.empty()) continue;
       const std::string plain = name.ends_with(".gz") ? name.substr(0, name.size() - 3) : name;
       for (const std::string& candidate : {plain, plain + ".gz"}) {
-        const fs::path path = file.parent_path() / candidate;
+        fs::path path = file.parent_path() / candidate;
         if (is_there(path)) return path;
       }
     }
@@ -209,7 +213,9 @@ std::string class_table(const Description& d) {
   table.add(has_test ? std::vector<std::string>{"class", "train", "test"}
                      : std::vector<std::string>{"class", "train"});
   for (std::size_t c = 0; c < d.info.shape.classes; ++c) {
-    std::vector<std::string> cells{std::to_string(c), std::to_string(d.train.class_counts[c])};
+    std::vector<std::string> cells{
+        d.info.class_names.empty() ? std::to_string(c) : core::shown_line(d.info.class_names[c]),
+        std::to_string(d.train.class_counts[c])};
     if (has_test) cells.push_back(std::to_string(d.test.class_counts[c]));
     table.add(std::move(cells));
   }
@@ -268,12 +274,41 @@ nlohmann::json to_json(const std::string& what, const Description& d) {
                       {"classes", d.info.shape.classes},
                       {"train", split_json(d.train)},
                       {"test", nullptr},
+                      {"class_names", d.info.class_names},
+                      {"feature_names", d.info.feature_names},
                       {"read_off_the_examples", d.info.unaccounted},
                       {"files", nlohmann::json::array()},
                       {"note", kPrivate}};
   if (d.test.rows > 0) json["test"] = split_json(d.test);
   for (const fs::path& file : d.files) json["files"].push_back(file.string());
   return json;
+}
+
+constexpr const char* kLooked =
+    "# Made by looking at all rows: types, ranges, values and classes are facts about them, which "
+    "a\n"
+    "# model made with them gives away. Of rows that are private, declare what you know without "
+    "them.\n";
+
+/// The section `data` with what the source suggests to declare.
+int suggest(const Catalog& catalog, const Wanted& wanted, bool as_json) {
+  const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
+  auto* looks = dynamic_cast<SuggestsParams*>(opened.source.get());
+  if (looks == nullptr) {
+    throw ConfigError("data source " + wanted.kind +
+                      " has nothing to declare; --suggest is for tables (csv)");
+  }
+  Value section = object("kind", Value(wanted.kind));
+  for (const Value& params : {wanted.params, looks->suggest()}) {
+    for (const Value::Member& member : std::get<Value::Object>(params.data()))
+      section.set(member.key, member.value);
+  }
+  if (as_json) {
+    print_json({{"data", core::value_to_json(section)}, {"note", kPrivate}});
+  } else {
+    print(kLooked + core::to_yaml(object("data", section)));
+  }
+  return 0;
 }
 
 int do_data_describe(const Arguments& arguments) {
@@ -284,6 +319,7 @@ int do_data_describe(const Arguments& arguments) {
   for (const auto& member : std::get<Value::Object>(given.data())) {
     if (member.key != "kind") wanted.params.set(member.key, member.value);
   }
+  if (arguments.has("suggest")) return suggest(host.catalog(), wanted, arguments.has("json"));
   const Description description = describe(host.catalog(), wanted);
   if (arguments.has("json")) {
     print_json(to_json(what, description));
@@ -306,6 +342,10 @@ Command data_describe_command() {
                              .doc = "A parameter of the data source, e.g. target=label for a "
                                     "table; the value is YAML.",
                              .repeatable = true},
+                            {.name = "suggest",
+                             .value = "",
+                             .doc = "Instead print a section data that declares the columns of a "
+                                    "table, made by looking at all its rows."},
                             {.name = "json", .value = "", .doc = "As JSON."},
                             plugin_dir_option()},
                 .details =
@@ -316,6 +356,7 @@ Command data_describe_command() {
                     "private, and no budget was charged for them.",
                 .examples = {"privgrad data describe mnist",
                              "privgrad data describe patients.csv --set target=outcome",
+                             "privgrad data describe patients.csv --set target=outcome --suggest",
                              "privgrad data describe x.npy --set 'train={features: x.npy, targets: "
                              "y.npy}' --json"}},
       .run = do_data_describe};

@@ -1,5 +1,6 @@
 #include "model_call.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -24,11 +25,15 @@ using core::DataSection;
 
 constexpr int kMostModelThreads = 4096;
 
-DataSection given_section(const std::string& text, const Catalog& catalog) {
+/// \param file  the model, which says how its source reads files.
+DataSection given_section(const std::string& text, const Catalog& catalog,
+                          const core::ModelFile& file) {
   const fs::path here = fs::current_path();
+  const core::KnownReading reading =
+      file.data ? core::KnownReading{file.data->name, file.data->params} : core::KnownReading{};
   if (text.find_first_not_of(" \t\n") != text.npos &&
       text[text.find_first_not_of(" \t\n")] == '{') {
-    return core::parse_data_section(text, "--data", here, catalog);
+    return core::parse_data_section(text, "--data", here, catalog, &reading);
   }
   std::error_code absent;
   if (!fs::exists(text, absent)) {
@@ -37,7 +42,7 @@ DataSection given_section(const std::string& text, const Catalog& catalog) {
                   "'{kind: csv, ...}'");
   }
   return core::parse_data_section(core::read_yaml_file(text), text,
-                                  fs::absolute(text).parent_path(), catalog);
+                                  fs::absolute(text).parent_path(), catalog, &reading);
 }
 
 DataSection section_of_run(const fs::path& model, const Catalog& catalog) {
@@ -77,6 +82,17 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
     throw ConfigError("class " + std::to_string(i) + " of the examples is '" + name +
                       "', that of the model '" +
                       (i < file.classes.size() ? file.classes[i] : std::string()) + "'");
+  }
+}
+
+/// Features of the same number that mean something else would be predicted without a word.
+void check_features(const DataInfo& info, const core::ModelFile& file) {
+  const std::size_t count = std::min(info.feature_names.size(), file.features.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = core::shown_line(info.feature_names[i]);
+    if (name == file.features[i]) continue;
+    throw ConfigError("feature " + std::to_string(i) + " of the examples is '" + name +
+                      "', that of the model '" + file.features[i] + "'");
   }
 }
 
@@ -125,14 +141,18 @@ ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog) {
   call.executor = core::make_executor(threads);
   call.model = std::make_unique<core::TrainedModel>(std::move(file), call.file.string(), catalog,
                                                     *call.executor);
-  const DataSection section = arguments.has("data") ? given_section(arguments.text("data"), catalog)
-                                                    : section_of_run(call.file, catalog);
+  const DataSection section =
+      arguments.has("data") ? given_section(arguments.text("data"), catalog, call.model->file())
+                            : section_of_run(call.file, catalog);
   check_transforms(section, call.model->file());
   const auto source = section.data.make<DataSource>();
   section.data.with_position([&] {
     const DataInfo info = source->info();
     call.model->check_examples(info.shape);
     check_classes(info, call.model->file());
+    check_features(info, call.model->file());
+    call.has_targets = info.has_targets;
+    for (const std::string& remark : info.remarks) complain("note", core::shown_line(remark));
     const Split split = split_of(arguments, info);
     call.split = split == Split::test ? "test" : "train";
     call.is_private = split == Split::train || !section.test_is_public;

@@ -20,8 +20,9 @@ struct ModelCall {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<core::TrainedModel> model;
   Dataset rows;
-  std::string split;       ///< "test", "train".
-  bool is_private = true;  ///< Whether nobody has said that the rows are public.
+  std::string split;        ///< "test", "train".
+  bool is_private = true;   ///< Whether nobody has said that the rows are public.
+  bool has_targets = true;  ///< Whether the rows can be compared with.
 };
 
 /// --data, --split, --threads, --json, --plugin-dir and --quiet.

@@ -48,6 +48,9 @@ std::string reproducible_text(const core::Manifest& manifest) {
 void warn_of(const core::Plan& plan) {
   for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
     complain("warning", remark);
+  // They were read off private rows.
+  if (plan.manifest->mode == core::Mode::release) return;
+  for (const std::string& remark : plan.setting->info.remarks) complain("note", remark);
 }
 
 std::string unaccounted_text(const core::Plan& plan) {

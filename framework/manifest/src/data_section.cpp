@@ -4,6 +4,8 @@
 #include <variant>
 
 #include "manifest_reader.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
 
@@ -19,16 +21,38 @@ Value as_root(Value given) {
   return root;
 }
 
+/// Adds the parameters that the section leaves to what is known.
+void complete(Value& root, const Catalog& catalog, const KnownReading& known) {
+  Value* section = root.find("data");
+  const Value* kind = section == nullptr ? nullptr : section->find("kind");
+  const auto* name = kind == nullptr ? nullptr : std::get_if<std::string>(&kind->data());
+  const auto* params = std::get_if<Value::Object>(&known.params.data());
+  if (name == nullptr || params == nullptr) return;
+  try {
+    if (catalog.find<DataSource>(*name).full_name() != known.source) return;
+  } catch (const Error&) {
+    return;  // who reads the section says what is wrong with its kind
+  }
+  for (const Value::Member& member : *params) {
+    if (section->find(member.key) != nullptr) continue;
+    Value value = member.value;
+    value.mark = section->mark;
+    section->set(member.key, std::move(value));
+  }
+}
+
 }  // namespace
 
 DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,
-                               const std::filesystem::path& folder, const Catalog& catalog) {
+                               const std::filesystem::path& folder, const Catalog& catalog,
+                               const KnownReading* known) {
   ManifestProblems problems(one_line(name.string(), 4096));
   std::vector<Problem> found;
   std::optional<Value> given = parse_yaml(text, found);
   problems.add_yaml(found);
   if (!given) problems.throw_if_any();
-  const Value root = as_root(std::move(*given));
+  Value root = as_root(std::move(*given));
+  if (known != nullptr) complete(root, catalog, *known);
   const std::filesystem::path beside = folder / "section";
   Manifest manifest =
       ManifestReader(root, beside, catalog, problems, DataFiles::are_there).load_data();

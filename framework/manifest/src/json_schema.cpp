@@ -217,6 +217,34 @@ Json value_to_json(const Value& value) {
   return std::visit(Converter{}, value.data());
 }
 
+Value value_from_json(const Json& json) {
+  switch (json.type()) {
+    case Json::value_t::boolean:
+      return json.get<bool>();
+    case Json::value_t::number_integer:
+    case Json::value_t::number_unsigned:
+      if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
+        throw IoError("holds a number beyond 64 bits");
+      return json.get<std::int64_t>();
+    case Json::value_t::number_float:
+      return json.get<double>();
+    case Json::value_t::string:
+      return json.get<std::string>();
+    case Json::value_t::array: {
+      Value::List list;
+      for (const Json& one : json) list.push_back(value_from_json(one));
+      return list;
+    }
+    case Json::value_t::object: {
+      Value object{Value::Object{}};
+      for (const auto& [key, one] : json.items()) object.set(key, value_from_json(one));
+      return object;
+    }
+    default:
+      return {};
+  }
+}
+
 Json param_schema(const ParamSpec& spec) {
   Json schema;
   switch (spec.type) {

@@ -1,5 +1,7 @@
 #include "manifest_paths.hpp"
 
+#include <fnmatch.h>
+
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
@@ -33,7 +35,7 @@ class Resolver {
       }
     } else if (auto* text = std::get_if<std::string>(&value.data());
                text != nullptr && !text->empty() && spec.type == ParamType::path) {
-      *text = find(*text, value.mark, where);
+      *text = find(*text, value.mark, where, spec.takes_pattern);
     }
   }
 
@@ -43,7 +45,22 @@ class Resolver {
     return failure ? fs::path(".") : folder;
   }
 
-  std::string find(const std::string& given, Mark mark, const std::string& where) {
+  /// Whether a file of the folder has a name that fits the pattern's last part.
+  static bool fits_some(const fs::path& pattern) {
+    std::error_code failure;
+    for (const auto& entry : fs::directory_iterator(pattern.parent_path(), failure)) {
+      std::error_code unknown;
+      if (entry.is_regular_file(unknown) &&
+          ::fnmatch(pattern.filename().c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0)
+        return true;
+    }
+    return false;
+  }
+
+  std::string find(const std::string& given, Mark mark, const std::string& where,
+                   bool takes_pattern) {
+    const bool is_pattern =
+        takes_pattern && fs::path(given).filename().string().find_first_of("*?") != given.npos;
     std::string tried;
     std::vector<fs::path> folders = folders_;
     // Whoever types a path means it from where they are, as with every other word of the call.
@@ -56,7 +73,7 @@ class Resolver {
         return refuse(given, mark, where, candidate.string() + " is a directory");
       if (fs::exists(status) && !fs::is_regular_file(status))
         return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
-      if (fs::exists(status)) {
+      if (fs::exists(status) || (is_pattern && fits_some(candidate))) {
         // Absolute paths go into the resolved manifest, which is UTF-8 text.
         if (!find_bad_character(candidate.string())) return candidate.string();
         return refuse(given, mark, where, "its folder has a name that is not plain UTF-8 text");
@@ -72,7 +89,9 @@ class Resolver {
           "; the environment variable PRIVGRAD_DATA_DIR, which may name a second folder to look "
           "in, is not set";
     }
-    return refuse(given, mark, where, "there is no such file: looked for " + tried + hint);
+    return refuse(given, mark, where,
+                  std::string(is_pattern ? "no file fits" : "there is no such file") +
+                      ": looked for " + tried + hint);
   }
 
   std::string refuse(const std::string& given, Mark mark, const std::string& where,

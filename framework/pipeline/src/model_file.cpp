@@ -57,34 +57,6 @@ std::optional<std::size_t> transform_of(std::string_view name) {
   return digits == std::to_string(number) ? std::optional(number) : std::nullopt;
 }
 
-Value value_from(const Json& json) {
-  switch (json.type()) {
-    case Json::value_t::boolean:
-      return json.get<bool>();
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-      if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
-        throw IoError("holds a number beyond 64 bits");
-      return json.get<std::int64_t>();
-    case Json::value_t::number_float:
-      return json.get<double>();
-    case Json::value_t::string:
-      return json.get<std::string>();
-    case Json::value_t::array: {
-      Value::List list;
-      for (const Json& one : json) list.push_back(value_from(one));
-      return list;
-    }
-    case Json::value_t::object: {
-      Value object{Value::Object{}};
-      for (const auto& [key, one] : json.items()) object.set(key, value_from(one));
-      return object;
-    }
-    default:
-      return {};
-  }
-}
-
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -98,6 +70,8 @@ class Reader {
     if (file.network.input.classes != file.input.classes)
       throw IoError("its network has other classes than its examples");
     file.classes = classes(file.input.classes);
+    if (has("features")) file.features = names("features", element_count(file.input.features));
+    if (has("data")) file.data = component(json("data"), "data", 2);
     file.model = component(json("model"), "model", 2);
     file.backend = component(json("backend"), "backend", 2);
     file.preprocessing = preprocessing();
@@ -162,24 +136,33 @@ class Reader {
     }
   }
 
+  bool has(const std::string& key) const { return header_.metadata.count(key) != 0; }
+
   std::vector<std::string> classes(std::size_t count) const {
-    const Json list = json("classes");
-    if (!list.is_array() || list.size() != count || count > kMostClasses)
+    if (count > kMostClasses)
       throw IoError("its metadata 'classes' does not name the classes that it has");
-    std::vector<std::string> names;
+    return names("classes", count);
+  }
+
+  std::vector<std::string> names(const std::string& key, std::size_t count) const {
+    const Json list = json(key);
+    if (!list.is_array() || list.size() != count)
+      throw IoError("its metadata '" + key + "' does not name the " + key + " that it has");
+    std::vector<std::string> all;
+    constexpr std::size_t kLongest = 4096;
     for (const Json& one : list) {
-      if (!one.is_string() || one.get_ref<const std::string&>().size() > 256)
-        throw IoError("its metadata 'classes' has a name that is no short text");
-      names.push_back(shown_line(one.get<std::string>()));
+      if (!one.is_string() || one.get_ref<const std::string&>().size() > kLongest)
+        throw IoError("its metadata '" + key + "' has a name that is no short text");
+      all.push_back(shown_line(one.get<std::string>()));
     }
-    return names;
+    return all;
   }
 
   static SavedComponent component(const Json& json, const std::string& where, std::size_t members) {
     if (!json.is_object() || json.size() != members || !json.contains("kind") ||
         !json["kind"].is_string() || !json.contains("params") || !json["params"].is_object())
       throw IoError("its metadata '" + where + "' is no component");
-    return {shown_line(json["kind"].get<std::string>()), value_from(json["params"])};
+    return {shown_line(json["kind"].get<std::string>()), value_from_json(json["params"])};
   }
 
   std::vector<SavedTransform> preprocessing() const {
@@ -249,13 +232,21 @@ std::map<std::string, std::string> model_description(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   const DataInfo& info = plan.setting->info;
   const Json input{{"features", info.shape.features}, {"classes", info.shape.classes}};
-  return {{"model_format", std::string(kModelFormat)},
-          {"input", input.dump()},
-          {"classes", Json(class_names(info.shape, info.class_names)).dump()},
-          {"preprocessing", preprocessing_json(plan).dump()},
-          {"network", to_json(plan.setting->whole).dump()},
-          {"model", component_json(manifest.model).dump()},
-          {"backend", component_json(manifest.backend).dump()}};
+  std::map<std::string, std::string> description{
+      {"model_format", std::string(kModelFormat)},
+      {"input", input.dump()},
+      {"classes", Json(class_names(info.shape, info.class_names)).dump()},
+      {"preprocessing", preprocessing_json(plan).dump()},
+      {"network", to_json(plan.setting->whole).dump()},
+      {"model", component_json(manifest.model).dump()},
+      {"backend", component_json(manifest.backend).dump()}};
+  if (!info.feature_names.empty()) description["features"] = Json(info.feature_names).dump();
+  if (!info.reading.is_null()) {
+    const Json data{{"kind", manifest.data.component->full_name()},
+                    {"params", value_to_json(info.reading)}};
+    description["data"] = data.dump();
+  }
+  return description;
 }
 
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms) {

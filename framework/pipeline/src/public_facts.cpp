@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/trust/json_depth.hpp"
@@ -32,6 +33,8 @@ PublicFacts facts_of(const Plan& plan) {
                     .first_rows_only = setting.info.first_rows_only,
                     .rows_chosen_by_value = setting.info.rows_chosen_by_value,
                     .class_names = setting.info.class_names,
+                    .feature_names = setting.info.feature_names,
+                    .reading = setting.info.reading,
                     .shard_sizes = {},
                     .order_key = plan.order_key,
                     .account = plan.account,
@@ -64,6 +67,8 @@ Json to_json(const PublicFacts& facts) {
             {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
             {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
   if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
+  if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
+  if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
   if (facts.weights) json["weights"] = to_json(*facts.weights);
   return json;
 }
@@ -87,6 +92,12 @@ PublicFacts facts_from_json(std::string_view text) {
       facts.class_names = json.at("class_names").get<std::vector<std::string>>();
     if (!facts.class_names.empty() && facts.class_names.size() != facts.shape.classes)
       throw ConfigError("has not as many class names as classes");
+    if (json.contains("feature_names"))
+      facts.feature_names = json.at("feature_names").get<std::vector<std::string>>();
+    if (!facts.feature_names.empty() &&
+        facts.feature_names.size() != element_count(facts.shape.features))
+      throw ConfigError("has not as many names of features as features");
+    if (json.contains("reading")) facts.reading = value_from_json(json.at("reading"));
     facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     if (const Json& account = json.at("account"); !account.is_null()) {

@@ -65,11 +65,16 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 
 namespace {
 
-void check_class_names(const Manifest& manifest, const DataInfo& info) {
-  if (info.class_names.empty() || info.class_names.size() == info.shape.classes) return;
-  throw PluginError(manifest.data.component->full_name() + ": names " +
-                    std::to_string(info.class_names.size()) + " classes, and has " +
-                    std::to_string(info.shape.classes));
+void check_names(const Manifest& manifest, const DataInfo& info) {
+  const auto check = [&](const std::vector<std::string>& names, std::size_t count,
+                         const std::string& what) {
+    if (names.empty() || names.size() == count) return;
+    throw PluginError(manifest.data.component->full_name() + ": names " +
+                      std::to_string(names.size()) + " " + what + ", and has " +
+                      std::to_string(count));
+  };
+  check(info.class_names, info.shape.classes, "classes");
+  check(info.feature_names, element_count(info.shape.features), "features");
 }
 
 /// What the model begins from, and which of its layers are frozen.
@@ -149,7 +154,14 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   // These go into statements, pages and terminals; a source may have taken them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
   for (std::string& name : setting->info.class_names) name = shown_line(name);
-  check_class_names(manifest, setting->info);
+  for (std::string& name : setting->info.feature_names) name = shown_line(name);
+  for (std::string& remark : setting->info.remarks) remark = shown_line(remark);
+  check_names(manifest, setting->info);
+  if (!setting->info.has_targets) {
+    throw ConfigError(error_text(manifest, "data",
+                                 "its rows have no targets: they can be predicted, and not trained "
+                                 "on"));
+  }
   setting->plan_key = run_key(manifest);
   complete(manifest, *setting);
   return setting;
@@ -164,7 +176,9 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
                    .unaccounted = recorded.unaccounted,
                    .first_rows_only = recorded.first_rows_only,
                    .rows_chosen_by_value = recorded.rows_chosen_by_value,
-                   .class_names = recorded.class_names};
+                   .class_names = recorded.class_names,
+                   .feature_names = recorded.feature_names,
+                   .reading = recorded.reading};
   setting->recorded = recorded;
   setting->plan_key = run_key(manifest);
   complete(manifest, *setting);

@@ -144,9 +144,9 @@ class Lister {
       add("choice of the first examples", manifest_.data.position);
     }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
-      // An example that is replaced by one of another class changes the size, which is taken for
-      // public.
-      add("number of examples of the kept classes", manifest_.data.position);
+      // An example that is replaced by one of another class, or of another side of a split, changes
+      // the size, which is taken for public.
+      add("number of examples that are chosen by what they hold", manifest_.data.position);
     }
   }
 

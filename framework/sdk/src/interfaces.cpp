@@ -21,6 +21,7 @@
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/suggests_params.hpp"
 #include "privgrad/transform.hpp"
 
 #include <utility>
@@ -65,6 +66,7 @@ RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
+SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 

@@ -256,6 +256,10 @@ ParamSpec&& ParamSpec::or_auto() && {
   takes_auto = true;
   return std::move(*this);
 }
+ParamSpec&& ParamSpec::or_pattern() && {
+  takes_pattern = true;
+  return std::move(*this);
+}
 ParamSpec&& ParamSpec::one_of(std::vector<std::string> values) && {
   choices = std::move(values);
   return std::move(*this);

@@ -1,16 +1,20 @@
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "../files/target_task.hpp"
-#include "csv_reader.hpp"
+#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/suggests_params.hpp"
+#include "suggest.hpp"
+#include "table.hpp"
 
 namespace {
 
@@ -19,194 +23,315 @@ using privgrad::DataInfo;
 using privgrad::Dataset;
 using privgrad::IoError;
 using privgrad::Split;
+using privgrad::Value;
+using Paths = std::vector<std::filesystem::path>;
 namespace param = privgrad::param;
 
-/// \returns the number that is all of `text`, or nothing.
-std::optional<double> number(std::string_view text) {
-  double value = 0.0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
-  return value;
+const Value::List kMissing = {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"};
+
+std::optional<char> character(const privgrad::Params& params, const char* name) {
+  if (!params.has(name) || params.text(name) == "none") return std::nullopt;
+  return params.text(name).front();
 }
 
-struct Table {
-  std::vector<std::string> header;  ///< Empty if the file has none.
-  std::size_t columns = 0;
-  std::vector<float> features;  ///< [rows, columns - 1].
-  std::vector<float> targets;   ///< [rows].
-};
+/// The files that a pattern fits, by name, or the one that has this name.
+Paths files_of(const std::filesystem::path& pattern) {
+  const std::string name = pattern.filename().string();
+  std::error_code failure;
+  if (name.find_first_of("*?") == name.npos || std::filesystem::exists(pattern, failure))
+    return {pattern};
+  Paths found;
+  for (const auto& entry : std::filesystem::directory_iterator(pattern.parent_path(), failure)) {
+    std::error_code unknown;
+    if (entry.is_regular_file(unknown) &&
+        ::fnmatch(name.c_str(), entry.path().filename().c_str(), FNM_PERIOD) == 0)
+      found.push_back(entry.path());
+  }
+  if (found.empty()) throw IoError(pattern.string() + ": no file has a name that fits");
+  std::sort(found.begin(), found.end());
+  return found;
+}
 
-class Csv final : public privgrad::DataSource {
+TableForm form_of(const privgrad::Params& params) {
+  TableForm form;
+  form.dialect = {params.text("delimiter").front(), character(params, "quote"),
+                  character(params, "comment"), params.boolean("trim")};
+  form.header = params.boolean("header");
+  form.has_targets = !params.boolean("unlabelled");
+  form.decimal_comma = params.text("decimal") == ",";
+  form.missing = params.texts("missing");
+  if (form.decimal_comma && form.dialect.delimiter == ',')
+    throw ConfigError("csv: decimal is ',', and so is delimiter; numbers would be cut in two");
+  if (!params.has("columns")) return form;
+  for (const privgrad::Params& rule : params.objects("columns"))
+    form.rules.push_back(column_rule(rule));
+  return form;
+}
+
+class Csv final : public privgrad::DataSource,
+                  public privgrad::DataFiles,
+                  public privgrad::SuggestsParams {
  public:
   explicit Csv(const privgrad::Params& params)
-      : train_path_(params.path("train")),
-        target_(params.text("target")),
-        header_(params.boolean("header")),
-        delimiter_(params.text("delimiter").front()),
-        task_("csv", params) {
-    if (params.has("test")) test_path_ = params.path("test");
-    if (header_) return;
-    const auto [end, error] =
-        std::from_chars(target_.data(), target_.data() + target_.size(), target_column_);
-    if (error != std::errc{} || end != target_.data() + target_.size()) {
-      throw ConfigError("csv: target is " + in_quotes(target_) +
+      : params_(params.value()),
+        form_(form_of(params)),
+        train_file_(params.path("train")),
+        has_classes_(params.text("task") == "classification"),
+        target_(params, form_.decimal_comma) {
+    if (params.has("test")) test_file_ = params.path("test");
+    if (params.has("split")) split_.emplace(params.object("split"));
+    if (test_file_ && split_)
+      throw ConfigError("csv: split is given, but the test rows are in a file of their own (test)");
+    if (form_.header) return;
+    std::size_t column = 0;
+    const std::string& name = target_.name();
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), column);
+    if (error != std::errc{} || end != name.data() + name.size()) {
+      throw ConfigError("csv: target is " + in_quotes(name) +
                         ", but without a header it is the number of a column, counted from 0");
     }
   }
 
+  Paths files() override {
+    Paths all = train_files();
+    for (const auto& file : test_files()) all.push_back(file);
+    return all;
+  }
+
+  Value suggest() override { return suggest_params(train_files(), form_, target_.name()); }
+
   /// A CSV file does not say how many rows it has, so this reads the files.
   DataInfo info() override {
     load();
-    return {{{columns_ - 1}, task_.classes()}, train_rows_, test_rows_, task_.unaccounted()};
+    return info_;
   }
 
   Dataset read(Split split) override {
     load();
     const bool is_train = split == Split::train;
-    if (!is_train && !test_path_) return Dataset(info().shape, std::vector<float>{}, {});
-    std::optional<Table>& kept = is_train ? train_ : test_;
-    Table table = kept ? *std::exchange(kept, std::nullopt)
-                       : read_table(is_train ? train_path_ : *test_path_);
-    const std::size_t promised = is_train ? train_rows_ : test_rows_;
-    if (table.columns != columns_ || table.targets.size() != promised) {
-      throw IoError((is_train ? train_path_ : *test_path_).string() +
-                    ": has changed since it was first read");
-    }
-    return Dataset(info().shape, std::move(table.features), std::move(table.targets));
+    if (!is_train && info_.test_rows == 0) return Dataset(info_.shape, std::vector<float>{}, {});
+    std::optional<TableRows>& kept = is_train ? train_ : test_;
+    TableRows rows = kept ? *std::exchange(kept, std::nullopt) : read_again(is_train);
+    return Dataset(info_.shape, std::move(rows.features), std::move(rows.targets));
   }
 
  private:
+  /// Looked up once, so that a file that appears meanwhile is in no part of a run.
+  const Paths& train_files() {
+    if (train_files_.empty()) train_files_ = files_of(train_file_);
+    return train_files_;
+  }
+  const Paths& test_files() {
+    if (test_file_ && test_files_.empty()) test_files_ = files_of(*test_file_);
+    return test_files_;
+  }
+  RowSplit* split() { return split_ ? &*split_ : nullptr; }
+
   void load() {
-    if (columns_ != 0) return;
-    Table train = read_table(train_path_);
-    if (const std::string wrong = task_.learn(train.targets); !wrong.empty()) {
-      throw IoError(train_path_.string() + ": " + wrong);
-    }
-    if (test_path_) {
-      test_ = read_table(*test_path_);
-      if (test_->columns != train.columns || test_->header != train.header) {
-        throw IoError(test_path_->string() + ": has other columns than " + train_path_.string() +
-                      ", expected the same " + std::to_string(train.columns) +
-                      (header_ ? " names in the same order" : " columns"));
+    if (is_loaded_) return;
+    Table train = read_table(train_files(), form_, target_, split());
+    learn(train);
+    info_.remarks = remarks(train);
+    TableRows test = std::move(train.test);
+    if (test_file_) {
+      Table other = read_table(test_files(), form_, target_, nullptr);
+      if (other.columns.feature_names() != train.columns.feature_names()) {
+        throw IoError(test_file_->string() + ": has other columns than " + train_file_.string() +
+                      ", expected the same " + std::to_string(train.columns.names.size()) +
+                      (form_.header ? " names in the same order" : " columns"));
       }
-      test_rows_ = test_->targets.size();
+      test = std::move(other.train);
     }
-    train_rows_ = train.targets.size();
-    columns_ = train.columns;
-    train_ = std::move(train);
+    info_.shape = {{train.columns.width}, target_.classes()};
+    info_.train_rows = train.train.targets.size();
+    info_.test_rows = test.targets.size();
+    info_.unaccounted = unaccounted(train.columns);
+    // A row that is changed changes sides, and the number of training examples with it.
+    info_.rows_chosen_by_value = split_.has_value();
+    info_.class_names = target_.class_names();
+    info_.has_targets = form_.has_targets;
+    if (form_.header) {
+      info_.feature_names = train.columns.feature_names();
+      info_.reading = reading(train.columns);
+    }
+    train_ = std::move(train.train);
+    test_ = std::move(test);
+    is_loaded_ = true;
   }
 
-  Table read_table(const std::filesystem::path& path) const {
-    CsvReader reader(path, delimiter_);
-    Table table;
-    if (!reader.next()) reader.fail("holds no rows");
-    table.columns = reader.size();
-    if (table.columns < 2) {
-      reader.fail_at_row(
-          "has 1 column, expected the target and at least one feature, separated by " +
-          in_quotes(std::string_view(&delimiter_, 1)));
+  void learn(const Table& table) {
+    if (!form_.has_targets) {
+      if (has_classes_ && target_.classes() == 0)
+        throw ConfigError(
+            "csv: unlabelled rows do not say how many classes there are: say labels "
+            "or classes");
+      return;
     }
-    const std::size_t target = header_ ? read_header(reader, table) : target_column_;
-    if (target >= table.columns) {
-      throw ConfigError("csv: target is column " + target_ + ", but " + path.string() +
-                        " has the columns 0.." + std::to_string(table.columns - 1));
-    }
-    if (header_ && !reader.next()) reader.fail("has a header, but no rows");
-    do {
-      read_row(reader, target, table);
-    } while (reader.next());
-    return table;
+    std::vector<float> targets = table.train.targets;
+    targets.insert(targets.end(), table.test.targets.begin(), table.test.targets.end());
+    if (const std::string wrong = target_.learn(targets); !wrong.empty())
+      throw IoError(train_file_.string() + ": " + wrong);
   }
 
-  /// \returns the target's column.
-  std::size_t read_header(const CsvReader& reader, Table& table) const {
-    bool only_numbers = true;
-    for (std::size_t i = 0; i < reader.size(); ++i) {
-      table.header.emplace_back(reader.field(i));
-      only_numbers = only_numbers && number(reader.field(i)).has_value();
+  /// A row that does not fit ends the run unless the manifest says what becomes of it; then that a
+  /// run took place says of every row that it fits.
+  std::vector<std::string> unaccounted(const TableColumns& columns) const {
+    std::vector<std::string> facts = target_.unaccounted();
+    if (form_.rules.empty()) {
+      facts.emplace_back("that every value is a number");
+      return facts;
     }
-    if (only_numbers) {
-      reader.fail_at_row(
-          "the first line holds numbers only; say header: false if it names nothing");
+    std::string strict;
+    std::size_t count = target_.is_total() ? 0 : 1;
+    if (count > 0) strict = target_.name();
+    for (const Column& column : columns.features) {
+      if (column.rule().is_total()) continue;
+      constexpr std::size_t kShown = 3;
+      if (++count <= kShown) strict += (strict.empty() ? "" : ", ") + column.name();
+      if (count == kShown + 1) strict += ", ...";
     }
-    const auto found = std::find(table.header.begin(), table.header.end(), target_);
-    if (found == table.header.end()) {
-      const std::string nearest = privgrad::nearest_name(target_, table.header);
-      throw ConfigError("csv: target is " + in_quotes(target_) + ", which the header lacks" +
-                        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
-    }
-    const auto again = std::find(found + 1, table.header.end(), target_);
-    if (again != table.header.end()) {
-      reader.fail_at(static_cast<std::size_t>(again - table.header.begin()),
-                     "the target's name " + in_quotes(target_) + " is here for the second time");
-    }
-    return static_cast<std::size_t>(found - table.header.begin());
+    if (count > 0) facts.push_back("that every value fits its column: " + strict);
+    return facts;
   }
 
-  void read_row(const CsvReader& reader, std::size_t target, Table& table) const {
-    if (reader.size() != table.columns) {
-      reader.fail_at_row(reader.size() == 1 && reader.field(0).empty()
-                             ? "the line is blank, expected " + std::to_string(table.columns) +
-                                   " fields"
-                             : "the row has " + std::to_string(reader.size()) +
-                                   " field(s), expected " + std::to_string(table.columns));
+  /// The columns by their names, in their order; what a file has beside them is left out.
+  Value reading(const TableColumns& columns) const {
+    Value value{Value::Object{}};
+    for (const Value::Member& member : std::get<Value::Object>(params_.data())) {
+      const std::string& key = member.key;
+      const bool is_of_these_rows = key == "train" || key == "test" || key == "split" ||
+                                    key == "columns" || key == "unlabelled";
+      if (!is_of_these_rows) value.set(key, member.value);
     }
-    for (std::size_t i = 0; i < table.columns; ++i) {
-      const std::optional<double> value = number(reader.field(i));
-      // float32 is what is kept, so what overflows it is no more finite than inf.
-      if (!value || !std::isfinite(static_cast<float>(*value))) {
-        reader.fail_at(
-            i, column_name(table, i) +
-                   (reader.field(i).empty() ? " is empty" : " is " + in_quotes(reader.field(i))) +
-                   ", expected a finite number");
-      }
-      if (i != target) {
-        table.features.push_back(static_cast<float>(*value));
-        continue;
-      }
-      if (const std::string wrong = task_.problem(*value); !wrong.empty()) {
-        reader.fail_at(i, "the target " + wrong);
-      }
-      table.targets.push_back(static_cast<float>(*value));
+    if (has_classes_ && target_.class_names().empty())
+      value.set("classes", static_cast<std::int64_t>(target_.classes()));
+    Value::List entries;
+    for (const Column& column : columns.features) {
+      ColumnRule rule = column.rule();
+      rule.name = column.name();
+      entries.push_back(to_value(rule));
     }
+    ColumnRule others;
+    others.name = "*";
+    others.type = ColumnType::drop;
+    entries.push_back(to_value(others));
+    value.set("columns", std::move(entries));
+    return value;
   }
 
-  static std::string column_name(const Table& table, std::size_t i) {
-    return table.header.empty() ? "column " + std::to_string(i) : in_quotes(table.header[i]);
+  std::vector<std::string> remarks(const Table& table) const {
+    const std::string file = train_file_.string() + ": ";
+    std::vector<std::string> all;
+    if (table.looks_like_index) {
+      const std::string name = in_quotes(*table.looks_like_index);
+      all.push_back(file + "the first column, " + name +
+                    ", numbers the rows, as an index does, and is a feature all the same; leave it "
+                    "out by columns: [{name: " +
+                    name + ", type: drop}, {name: '*', type: number}]");
+    }
+    for (const std::string& name : table.columns.texts)
+      all.push_back(file + in_quotes(name) + " is text, which no model here reads: left out");
+    const std::string rows =
+        " of " + std::to_string(table.train.targets.size() + table.test.targets.size()) + " rows ";
+    for (std::size_t i = 0; i < table.filled.size(); ++i) {
+      const Column& column = table.columns.features[i];
+      if (table.filled[i] == 0) continue;
+      std::string text = file;
+      text.append(in_quotes(column.name())).append(": ").append(std::to_string(table.filled[i]));
+      text.append(rows).append("have no value that fits, and count as ");
+      text.append(column.rule().fill ? privgrad::format_number(*column.rule().fill)
+                                     : "other or missing");
+      all.push_back(std::move(text));
+    }
+    if (table.filled_targets > 0)
+      all.push_back(file + "the target: " + std::to_string(table.filled_targets) + rows +
+                    "have none that fits, and count as the one that is declared for them");
+    return all;
   }
 
-  std::filesystem::path train_path_;
-  std::optional<std::filesystem::path> test_path_;
-  std::string target_;
-  bool header_;
-  char delimiter_;
-  TargetTask task_;
-  std::size_t target_column_ = 0;  ///< Without a header.
-  std::size_t columns_ = 0;        ///< 0: the files have not been read.
-  std::size_t train_rows_ = 0;
-  std::size_t test_rows_ = 0;
-  std::optional<Table> train_;  ///< Until it is first asked for.
-  std::optional<Table> test_;
+  TableRows read_again(bool is_train) {
+    Table table =
+        read_table(is_train || split_ ? train_files() : test_files(), form_, target_, split());
+    TableRows& rows = !is_train && split_ ? table.test : table.train;
+    const std::size_t promised = is_train ? info_.train_rows : info_.test_rows;
+    if (table.columns.width != info_.shape.features.front() || rows.targets.size() != promised) {
+      throw IoError((is_train || split_ ? train_file_ : *test_file_).string() +
+                    ": has changed since it was first read");
+    }
+    return std::move(rows);
+  }
+
+  Value params_;
+  TableForm form_;
+  std::filesystem::path train_file_;
+  std::optional<std::filesystem::path> test_file_;
+  Paths train_files_, test_files_;
+  bool has_classes_;
+  TargetColumn target_;
+  std::optional<RowSplit> split_;
+  bool is_loaded_ = false;
+  DataInfo info_;
+  std::optional<TableRows> train_;  ///< Until it is first asked for.
+  std::optional<TableRows> test_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  std::vector<privgrad::ParamSpec> params = {
-      param::path("train", "CSV file of the training examples.").example("train.csv"),
-      param::path("test", "CSV file of the test examples; without it there is no test split.")
-          .optional(),
-      param::text("target",
-                  "The column to predict: its name or, without a header, its number counted from 0 "
-                  "(as a text: \"0\"). All other columns are features.")
-          .example("label"),
+std::vector<privgrad::ParamSpec> form_params() {
+  return {
+      param::boolean("unlabelled",
+                     "The rows have no target: for privgrad predict, which takes all else from the "
+                     "model.")
+          .defaults_to(false),
       param::boolean("header", "Whether the first line names the columns.").defaults_to(true),
       param::text("delimiter", "What separates fields.")
           .one_of({",", ";", "\t", "|", " "})
           .defaults_to(","),
+      param::text("quote", "What fields may stand in, doubled inside them.")
+          .one_of({"\"", "'", "none"})
+          .defaults_to("\""),
+      param::text("comment", "Lines that begin with it are passed over.")
+          .one_of({"#", "%", "none"})
+          .defaults_to("none"),
+      param::text("decimal", "What stands before the decimals of a number.")
+          .one_of({".", ","})
+          .defaults_to("."),
+      param::boolean("trim", "Whether blanks around a field are not part of it.")
+          .defaults_to(false),
+      param::list("missing", "Texts that mean that a value is missing.",
+                  param::text("text", "One text."))
+          .defaults_to(Value(kMissing)),
   };
-  for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+}
+
+void register_components(privgrad::Registrar& registrar) {
+  std::vector<privgrad::ParamSpec> params = {
+      param::path("train",
+                  "CSV file of the training examples, plain, .gz or .zst; with * and ? in its name "
+                  "all files that fit, each with a header of the same names.")
+          .or_pattern()
+          .example("train.csv"),
+      param::path("test", "The same of the test examples; without it and split there are none.")
+          .or_pattern()
+          .optional(),
+      param::object("split",
+                    "Takes test rows out of train, by a hash of each row alone: rows that are "
+                    "added move no others.",
+                    RowSplit::params())
+          .optional(),
+      param::list(
+          "columns",
+          "What the columns are, all but the target. Declared, no row can end a run, and "
+          "nothing is read off private rows. Without it every column is a number, a row "
+          "that has none is an error, and that is listed as unaccounted.",
+          param::object("column", "One column, or all that a pattern fits.", column_params()))
+          .at_least_items(1)
+          .optional(),
+  };
+  for (auto& spec : TargetColumn::params()) params.push_back(std::move(spec));
+  for (auto& spec : form_params()) params.push_back(std::move(spec));
   registrar.add<privgrad::DataSource, Csv>({
       .name = "csv",
-      .summary = "Tables of numbers as text, one column of which is the target.",
+      .summary = "Tables as text: numbers, booleans and categories, one column of which is the "
+                 "target.",
       .reference = "RFC 4180",
       .params = std::move(params),
   });

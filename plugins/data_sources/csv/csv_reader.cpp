@@ -1,130 +1,202 @@
 #include "csv_reader.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 #include "privgrad/error.hpp"
 
-CsvReader::CsvReader(const std::filesystem::path& path, char delimiter)
-    : path_(path), file_(path), delimiter_(delimiter) {
-  if (file_.compressed()) fail("is compressed with gzip, expected plain text; gunzip it first");
-  if (file_.bytes_on_disk() > kMostFileBytes) {
-    fail("is oversized: it has " + std::to_string(file_.bytes_on_disk()) + " bytes, at most " +
-         std::to_string(kMostFileBytes) + " are read");
-  }
-  peek();
-  const std::string_view start(reinterpret_cast<const char*>(buffer_.data()), buffer_.size());
+namespace {
+
+constexpr std::size_t kReadAhead = std::size_t{1} << 20;
+
+bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
+
+}  // namespace
+
+CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect)
+    : path_(path), file_(path), dialect_(dialect), text_(1, '\n') {
+  const auto stop = [&](char c) { stops_[static_cast<unsigned char>(c)] = true; };
+  stop(dialect.delimiter);
+  stop('\n');
+  stop('\r');
+  if (dialect.quote) stop(*dialect.quote);
+  read_more();
+  const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
     fail("is UTF-16 text, expected UTF-8");
   }
-  if (start.starts_with("\xef\xbb\xbf")) buffer_at_ = 3;
+  if (start.starts_with("\xef\xbb\xbf")) next_row_ = 3;
 }
 
-int CsvReader::peek() {
-  if (buffer_at_ == buffer_.size()) {
-    constexpr std::size_t kChunk = std::size_t{1} << 16;
-    buffer_.clear();
-    buffer_at_ = 0;
-    file_.append(buffer_, kChunk);
+/// Moves the row to the front and reads on behind it. \returns false at the end of the file.
+bool CsvReader::read_more() {
+  if (file_ended_) return false;
+  const std::size_t kept = end_ - row_;
+  if (kept > kMostRowBytes)
+    fail_at_row("the row is longer than " + std::to_string(kMostRowBytes) + " bytes");
+  std::memmove(text_.data(), text_.data() + row_, kept);
+  next_row_ -= row_;
+  row_ = 0;
+  text_.resize(std::max(text_.size(), kept + kReadAhead + 1));
+  const std::size_t room = text_.size() - kept - 1;
+  const std::size_t got = file_.read({reinterpret_cast<std::uint8_t*>(text_.data()) + kept, room});
+  end_ = kept + got;
+  text_[end_] = '\n';
+  file_ended_ = got < room;
+  bytes_ += got;
+  const std::uint64_t most =
+      file_.compressed()
+          ? std::min(kMostFileBytes, std::max(kPlainBytes, kMostPerByte * file_.bytes_on_disk()))
+          : kMostFileBytes;
+  if (bytes_ > most) {
+    fail("is oversized: it has more than " + std::to_string(most) + " bytes" +
+         (file_.compressed()
+              ? " once decompressed, too many for its " + std::to_string(file_.bytes_on_disk()) +
+                    "; decompress it yourself if it is what you mean"
+              : ", which are read at most"));
   }
-  return buffer_.empty() ? kEnd : buffer_[buffer_at_];
-}
-
-int CsvReader::take() {
-  const int byte = peek();
-  if (byte == kEnd) return byte;
-  ++buffer_at_;
-  if (byte == '\n') {
-    ++here_.line;
-    here_.column = 1;
-  } else {
-    ++here_.column;
-  }
-  return byte;
+  return got > 0;
 }
 
 bool CsvReader::next() {
-  text_.clear();
+  row_ = next_row_;
+  line_ = next_line_;
+  if (!skip_comments()) return false;
+  while (!parse_row()) {
+    // Only a quote can keep a row from ending with the file.
+    if (file_ended_)
+      fail_at_place(fields_.back().place, "the quote that opens here is never closed");
+    read_more();
+  }
+  next_line_ = line_ + lines_inside_ + 1;
+  return true;
+}
+
+/// \returns false at the end of the file.
+bool CsvReader::skip_comments() {
+  for (;;) {
+    if (row_ == end_ && !read_more()) return false;
+    if (!dialect_.comment || text_[row_] != *dialect_.comment) return true;
+    const char* const line_end =
+        static_cast<const char*>(std::memchr(text_.data() + row_, '\n', end_ - row_));
+    if (line_end != nullptr) {
+      row_ = static_cast<std::size_t>(line_end - text_.data()) + 1;
+      ++line_;
+    } else if (!read_more()) {
+      row_ = next_row_ = end_;
+      return false;
+    }
+    next_row_ = row_;
+  }
+}
+
+/// Cuts the row at row_ into fields. \returns false if it goes on behind what was read; then the
+/// field that does so is the last.
+bool CsvReader::parse_row() {
   fields_.clear();
-  if (peek() == kEnd) return false;
+  unescaped_.clear();
+  lines_inside_ = 0;
+  std::size_t at = row_;
   for (;;) {
-    if (fields_.size() == kMostFields) {
-      fail_at(here_, "the row has more than " + std::to_string(kMostFields) + " fields");
+    if (fields_.size() == kMostFields)
+      fail_at_place(at, "the row has more than " + std::to_string(kMostFields) + " fields");
+    const std::size_t place = at;
+    if (dialect_.trim) at = skip_blanks(at);
+    if (dialect_.quote && at < end_ && text_[at] == *dialect_.quote) {
+      if (!parse_quoted(at)) return false;
+      if (dialect_.trim) at = skip_blanks(at);
+    } else {
+      const std::size_t begin = at;
+      while (!stops_[static_cast<unsigned char>(text_[at])]) ++at;
+      std::size_t last = at;
+      while (dialect_.trim && last > begin && is_blank_character(text_[last - 1])) --last;
+      add(begin, last, place);
     }
-    read_field();
-    const Position end = here_;
-    const int byte = take();
-    if (byte == kEnd || byte == '\n') return true;
-    if (byte == '\r') {
-      if (peek() == '\n') {
-        take();
-        return true;
-      }
-      fail_at(end, "a carriage return without a line feed");
+    if (at == end_ && !file_ended_) return false;
+    const char stop = text_[at];
+    if (stop == dialect_.delimiter && at < end_) {
+      ++at;
+      continue;
     }
-    if (byte != delimiter_) {
-      fail_at(end, "text after a closing quote; a quote inside a quoted field is doubled");
+    if (is_line_end(at)) {
+      at_end_of_row_ = at;
+      at += text_[at] == '\r' ? 1 : 0;
+      next_row_ = std::min(at + 1, end_);
+      return true;
     }
+    if (stop == '\r') {
+      if (at + 1 == end_ && !file_ended_) return false;
+      fail_at_place(at, "a carriage return without a line feed");
+    }
+    if (dialect_.quote && text_[fields_.back().place] == *dialect_.quote) {
+      fail_at_place(at, "text after a closing quote; a quote inside a quoted field is doubled");
+    }
+    fail_at_place(at, "a quote inside a field that does not begin with one");
   }
 }
 
-void CsvReader::read_field() {
-  const Position start = here_;
-  if (peek() == '"') {
-    read_quoted_field(start);
+/// Whether a row ends here: with a line end, or with the file.
+bool CsvReader::is_line_end(std::size_t at) const noexcept {
+  if (text_[at] == '\n') return true;  // text_[end_] is one
+  return text_[at] == '\r' && at + 1 < end_ && text_[at + 1] == '\n';
+}
+
+std::size_t CsvReader::skip_blanks(std::size_t at) const noexcept {
+  while (is_blank_character(text_[at]) && text_[at] != dialect_.delimiter) ++at;
+  return at;
+}
+
+/// Takes a field from its opening quote to behind its closing one. \returns false if that is not
+/// there yet.
+bool CsvReader::parse_quoted(std::size_t& at) {
+  const std::size_t place = at;
+  const char quote = *dialect_.quote;
+  std::size_t piece = ++at;
+  const std::size_t unescaped_begin = unescaped_.size();
+  bool has_doubled = false;
+  for (;;) {
+    while (text_[at] != quote && text_[at] != '\n') ++at;
+    if (at == end_ || (text_[at] == quote && at + 1 == end_ && !file_ended_)) {
+      add(place, place, place);
+      return false;
+    }
+    if (text_[at] == '\n') {
+      ++lines_inside_;
+      ++at;
+      continue;
+    }
+    if (at + 1 == end_ || text_[at + 1] != quote) break;
+    has_doubled = true;
+    unescaped_.append(text_.data() + piece, at + 1 - piece);
+    at += 2;
+    piece = at;
+  }
+  if (has_doubled) {
+    unescaped_.append(text_.data() + piece, at - piece);
+    fields_.push_back({unescaped_begin, unescaped_.size() - unescaped_begin, place, true});
   } else {
-    read_plain_field();
+    add(piece, at, place);
   }
-  fields_.push_back({text_.size(), start});
+  ++at;
+  return true;
 }
 
-void CsvReader::read_quoted_field(Position start) {
-  take();
-  for (;;) {
-    const int byte = take();
-    if (byte == kEnd) fail_at(start, "the quote that opens here is never closed");
-    if (byte == '"') {
-      if (peek() != '"') return;
-      take();
-    }
-    append(static_cast<char>(byte), start);
-  }
+void CsvReader::add(std::size_t begin, std::size_t end, std::size_t place) {
+  fields_.push_back({begin, end - begin, place, false});
 }
 
-void CsvReader::read_plain_field() {
-  const Position start = here_;
-  for (;;) {
-    const int byte = peek();
-    if (byte == kEnd || byte == '\n' || byte == '\r' || byte == delimiter_) return;
-    if (byte == '"') fail_at(here_, "a quote inside a field that does not begin with one");
-    append(static_cast<char>(take()), start);
-  }
-}
-
-void CsvReader::append(char byte, Position start) {
-  const std::size_t begin = fields_.empty() ? 0 : fields_.back().end;
-  if (text_.size() - begin == kMostFieldBytes) {
-    fail_at(start, "the field is longer than " + std::to_string(kMostFieldBytes) + " bytes");
-  }
-  text_ += byte;
-}
-
-std::string_view CsvReader::field(std::size_t i) const {
-  const std::size_t begin = i == 0 ? 0 : fields_[i - 1].end;
-  return std::string_view(text_).substr(begin, fields_[i].end - begin);
-}
-
-void CsvReader::fail_at(Position position, const std::string& what) const {
-  throw privgrad::IoError(path_.string() + ":" + std::to_string(position.line) + ":" +
-                          std::to_string(position.column) + ": " + what);
+void CsvReader::fail_at_place(std::size_t place, const std::string& what) const {
+  const char* const begin = text_.data();
+  const auto lines = std::count(begin + row_, begin + place, '\n');
+  std::size_t line_begin = place;
+  while (line_begin > row_ && begin[line_begin - 1] != '\n') --line_begin;
+  throw privgrad::IoError(path_.string() + ":" +
+                          std::to_string(line_ + static_cast<std::uint64_t>(lines)) + ":" +
+                          std::to_string(place - line_begin + 1) + ": " + what);
 }
 
 void CsvReader::fail_at(std::size_t field, const std::string& what) const {
-  fail_at(fields_[field].position, what);
+  fail_at_place(fields_[field].place, what);
 }
 
-void CsvReader::fail_at_row(const std::string& what) const { fail_at(std::size_t{0}, what); }
-
-std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kShown = 40;
-  std::string out = "'";
-  for (const char byte : text.substr(0, kShown)) out += byte >= ' ' && byte != '\x7f' ? byte : '?';
-  return out + (text.size() > kShown ? "...'" : "'");
-}
+void CsvReader::fail_at_row(const std::string& what) const { fail_at_place(row_, what); }

@@ -3,34 +3,60 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "../files/input_file.hpp"
 
-/// Rows of fields from a text file after RFC 4180: fields may stand in double quotes, a quote
-/// inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is passed over.
-/// Spaces belong to their field. Nothing is repaired: whatever else there is, is an IoError
-/// "FILE:LINE:COLUMN: ...", columns counted in bytes from 1.
+/// How a table is written down. The characters differ from each other and from line ends.
+struct CsvDialect {
+  char delimiter = ',';
+  std::optional<char> quote = '"';   ///< None: quotes are characters like others.
+  std::optional<char> comment = {};  ///< Lines that begin with it are passed over.
+  bool trim = false;                 ///< Blanks and tabs around a field are not part of it.
+};
+
+/// Rows of fields from a text file after RFC 4180, plain or compressed: fields may stand in quotes,
+/// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is passed
+/// over. Nothing is repaired: whatever else there is, is an IoError "FILE:LINE:COLUMN: ...",
+/// columns counted in bytes from 1. No message shows what stands in a field.
 ///
-/// Memory: one row.
+/// Memory: one row, and what is read ahead (1 MiB).
 class CsvReader {
  public:
-  static constexpr std::size_t kMostFieldBytes = std::size_t{1} << 16;
+  static constexpr std::size_t kMostRowBytes = std::size_t{1} << 24;
   static constexpr std::size_t kMostFields = std::size_t{1} << 20;
+  /// A compressed file may become this many times as large, or kPlainBytes.
+  static constexpr std::uint64_t kMostPerByte = 200;
+  static constexpr std::uint64_t kPlainBytes = std::uint64_t{1} << 24;
 
-  /// \throws IoError  as InputFile, and for compressed files, UTF-16 and files above
-  ///   kMostFileBytes.
-  CsvReader(const std::filesystem::path& path, char delimiter);
+  /// \throws IoError  as InputFile, and for UTF-16.
+  CsvReader(const std::filesystem::path& path, CsvDialect dialect);
 
   /// Reads the next row.
   /// \returns false at the end of the file.
+  /// \throws IoError  the form is broken, a row exceeds kMostRowBytes or kMostFields, or the file
+  ///   kMostFileBytes once decompressed, or what its compressed size allows.
   bool next();
 
   /// Of the row that next() read; valid until it is called again.
   std::size_t size() const noexcept { return fields_.size(); }
-  std::string_view field(std::size_t i) const;
+  std::string_view field(std::size_t i) const noexcept {
+    const Field& found = fields_[i];
+    return {(found.unescaped ? unescaped_.data() : text_.data()) + found.begin, found.size};
+  }
+  /// Whether the row is a line without a character.
+  bool is_blank() const noexcept { return size() == 1 && at_end_of_row_ == fields_[0].place; }
+
+  /// \returns the number of rows in the whole file, if all were as long as this one; 0 for
+  ///   compressed files.
+  std::size_t rows_like_this() const noexcept {
+    return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
+  }
+
+  const std::filesystem::path& path() const noexcept { return path_; }
 
   /// \throws IoError that points at a field of this row.
   [[noreturn]] void fail_at(std::size_t field, const std::string& what) const;
@@ -40,33 +66,37 @@ class CsvReader {
   [[noreturn]] void fail(const std::string& what) const { file_.fail(what); }
 
  private:
-  struct Position {
-    std::uint64_t line = 1;
-    std::uint64_t column = 1;
-  };
   struct Field {
-    std::size_t end = 0;  ///< In text_; a field begins where the one before ends.
-    Position position;
+    std::size_t begin;  ///< In text_ or unescaped_.
+    std::size_t size;
+    std::size_t place;  ///< In text_, with its quote.
+    bool unescaped;
   };
-  static constexpr int kEnd = -1;
 
-  int peek();
-  int take();
-  void read_field();
-  void read_quoted_field(Position start);
-  void read_plain_field();
-  void append(char byte, Position start);
-  [[noreturn]] void fail_at(Position position, const std::string& what) const;
+  bool parse_row();
+  bool parse_quoted(std::size_t& at);
+  bool read_more();
+  bool skip_comments();
+  bool is_line_end(std::size_t at) const noexcept;
+  std::size_t skip_blanks(std::size_t at) const noexcept;
+  void add(std::size_t begin, std::size_t end, std::size_t place);
+  [[noreturn]] void fail_at_place(std::size_t place, const std::string& what) const;
 
   std::filesystem::path path_;
   InputFile file_;
-  char delimiter_;
-  std::vector<std::uint8_t> buffer_;
-  std::size_t buffer_at_ = 0;
-  Position here_;
-  std::string text_;
+  CsvDialect dialect_;
+  bool stops_[256] = {};  ///< Characters at which a plain field may end.
+
+  std::vector<char> text_;    ///< What was read, and a line end that was not.
+  std::size_t end_ = 0;       ///< Of what was read; text_[end_] is the line end.
+  std::size_t row_ = 0;       ///< Where this row begins.
+  std::size_t next_row_ = 0;  ///< Where the next one does.
+  std::size_t at_end_of_row_ = 0;
+  bool file_ended_ = false;
+  std::uint64_t bytes_ = 0;  ///< Read so far, decompressed.
+  std::uint64_t line_ = 0;   ///< Of this row, from 1.
+  std::uint64_t next_line_ = 1;
+  std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
+  std::string unescaped_;           ///< Fields of this row in which quotes were doubled.
   std::vector<Field> fields_;
 };
-
-/// \returns the text in quotes, shortened and with unprintable bytes replaced, fit for a message.
-std::string in_quotes(std::string_view text);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -31,23 +32,42 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
 
     buffer_.resize(kChunk);
     buffer_.resize(read_raw(buffer_));
-    compressed_ = buffer_.size() >= 2 && buffer_[0] == 0x1f && buffer_[1] == 0x8b;
-    constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (compressed_ && inflateInit2(&stream_, kGzipOnly) != Z_OK) fail("cannot be decompressed");
+    begin_unpacking();
   } catch (...) {
     ::close(descriptor_);
     throw;
   }
 }
 
+void InputFile::begin_unpacking() {
+  const auto begins_with = [&](std::initializer_list<std::uint8_t> magic) {
+    return buffer_.size() >= magic.size() &&
+           std::equal(magic.begin(), magic.end(), buffer_.begin());
+  };
+  if (begins_with({0x1f, 0x8b})) {
+    constexpr int kGzipOnly = 16 + MAX_WBITS;
+    if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail("cannot be decompressed");
+    packing_ = Packing::gzip;
+  } else if (begins_with({0x28, 0xb5, 0x2f, 0xfd})) {
+    constexpr int kLargestWindowLog = 27;  // 128 MiB: what its command takes, too
+    zstd_.reset(ZSTD_createDCtx());
+    if (zstd_ == nullptr || ZSTD_isError(ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax,
+                                                                kLargestWindowLog)) != 0) {
+      fail("cannot be decompressed");
+    }
+    packing_ = Packing::zstd;
+  }
+}
+
 InputFile::~InputFile() {
-  if (compressed_) inflateEnd(&stream_);
+  if (packing_ == Packing::gzip) inflateEnd(&stream_);
   ::close(descriptor_);
 }
 
 std::uint64_t InputFile::most_bytes() const noexcept {
   constexpr std::uint64_t kMostPerByte = 1032;  // deflate: 258 bytes from 2 bits
-  if (!compressed_) return bytes_on_disk_;
+  if (packing_ == Packing::none) return bytes_on_disk_;
+  if (packing_ == Packing::zstd) return std::numeric_limits<std::uint64_t>::max();
   return bytes_on_disk_ > std::numeric_limits<std::uint64_t>::max() / kMostPerByte
              ? std::numeric_limits<std::uint64_t>::max()
              : bytes_on_disk_ * kMostPerByte;
@@ -58,7 +78,8 @@ void InputFile::fail(const std::string& what) const {
 }
 
 std::size_t InputFile::read(std::span<std::uint8_t> to) {
-  return compressed_ ? read_gzip(to) : read_plain(to);
+  if (packing_ == Packing::gzip) return read_gzip(to);
+  return packing_ == Packing::zstd ? read_zstd(to) : read_plain(to);
 }
 
 std::uint64_t InputFile::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
@@ -102,26 +123,27 @@ std::size_t InputFile::read_raw(std::span<std::uint8_t> to) {
   return done;
 }
 
+void InputFile::refill() {
+  if (buffer_at_ < buffer_.size()) return;
+  buffer_.resize(kChunk);
+  buffer_.resize(read_raw(buffer_));
+  buffer_at_ = 0;
+}
+
 std::size_t InputFile::read_plain(std::span<std::uint8_t> to) {
   const std::size_t ready = std::min(to.size(), buffer_.size() - buffer_at_);
   if (ready > 0) std::memcpy(to.data(), buffer_.data() + buffer_at_, ready);
   buffer_at_ += ready;
   if (ready == to.size()) return ready;
   if (to.size() - ready >= kChunk) return ready + read_raw(to.subspan(ready));
-  buffer_.resize(kChunk);
-  buffer_.resize(read_raw(buffer_));
-  buffer_at_ = 0;
+  refill();
   return buffer_.empty() ? ready : ready + read_plain(to.subspan(ready));
 }
 
 std::size_t InputFile::read_gzip(std::span<std::uint8_t> to) {
   std::size_t done = 0;
   while (done < to.size()) {
-    if (buffer_at_ == buffer_.size()) {
-      buffer_.resize(kChunk);
-      buffer_.resize(read_raw(buffer_));
-      buffer_at_ = 0;
-    }
+    refill();
     if (member_done_) {
       if (buffer_.empty()) break;
       if (buffer_[buffer_at_] != 0x1f) fail("has other bytes after its gzip data");
@@ -147,4 +169,23 @@ std::size_t InputFile::read_gzip(std::span<std::uint8_t> to) {
     }
   }
   return done;
+}
+
+std::size_t InputFile::read_zstd(std::span<std::uint8_t> to) {
+  ZSTD_outBuffer out{to.data(), to.size(), 0};
+  while (out.pos < out.size) {
+    refill();
+    if (buffer_.empty() && member_done_) break;
+    ZSTD_inBuffer in{buffer_.data(), buffer_.size(), buffer_at_};
+    const std::size_t before = out.pos;
+    const std::size_t result = ZSTD_decompressStream(zstd_.get(), &out, &in);
+    if (ZSTD_isError(result) != 0)
+      fail(std::string("has corrupt zstd data: ") + ZSTD_getErrorName(result));
+    buffer_at_ = in.pos;
+    member_done_ = result == 0;
+    // What the library still held is out, and the file has no more.
+    if (buffer_.empty() && out.pos == before && !member_done_)
+      fail("is truncated: its zstd data has no end");
+  }
+  return out.pos;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <array>
 #include <cstddef>
@@ -15,8 +16,9 @@
 /// terabytes cannot fill the machine.
 inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 
-/// The bytes of a regular file in order, decompressed if its first two bytes say gzip (its name
-/// says nothing). Memory never grows ahead of the bytes that really arrived.
+/// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard (its
+/// name says nothing). Memory never grows ahead of the bytes that really arrived, but for the window
+/// of Zstandard, which is at most 128 MiB.
 ///
 /// Every failure is an IoError of one line that begins with the path.
 class InputFile {
@@ -28,7 +30,7 @@ class InputFile {
   ~InputFile();
 
   /// \returns the bytes read; fewer than to.size() only at the end.
-  /// \throws IoError  the disk fails, or the gzip data is truncated or corrupt.
+  /// \throws IoError  the disk fails, or the compressed data is truncated or corrupt.
   std::size_t read(std::span<std::uint8_t> to);
 
   /// Appends up to `count` bytes.
@@ -39,10 +41,12 @@ class InputFile {
   /// \returns how many; fewer only at the end.
   std::uint64_t skip(std::uint64_t count);
 
-  /// \returns whether nothing is left; checks the checksum of gzip data on the way.
+  /// \returns whether nothing is left; checks the checksum of compressed data on the way.
   bool at_end();
 
-  bool compressed() const noexcept { return compressed_; }
+  bool compressed() const noexcept { return packing_ != Packing::none; }
+  /// \returns "gzip" or "zstd"; of a file that is compressed.
+  const char* packing_name() const noexcept { return packing_ == Packing::zstd ? "zstd" : "gzip"; }
   std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
 
   /// \returns no less than the bytes that the file can hold once decompressed.
@@ -55,7 +59,15 @@ class InputFile {
   std::size_t read_raw(std::span<std::uint8_t> to);
   std::size_t read_plain(std::span<std::uint8_t> to);
   std::size_t read_gzip(std::span<std::uint8_t> to);
+  std::size_t read_zstd(std::span<std::uint8_t> to);
+  void begin_unpacking();
+  /// Reads ahead anew if all that was read ahead is used up; then buffer_ is empty at the end.
+  void refill();
 
+  enum class Packing { none, gzip, zstd };
+  struct FreeZstd {
+    void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
+  };
   static constexpr std::size_t kChunk = std::size_t{1} << 16;
 
   std::filesystem::path path_;
@@ -63,7 +75,8 @@ class InputFile {
   std::uint64_t bytes_on_disk_ = 0;
   std::vector<std::uint8_t> buffer_;  ///< Raw bytes that were read ahead.
   std::size_t buffer_at_ = 0;
-  bool compressed_ = false;
-  bool member_done_ = false;  ///< A gzip file may hold several members, one after the other.
+  Packing packing_ = Packing::none;
+  bool member_done_ = false;  ///< A file may hold several members (frames), one after the other.
   z_stream stream_{};
+  std::unique_ptr<ZSTD_DCtx, FreeZstd> zstd_;
 };

@@ -41,16 +41,32 @@ class TargetTask {
     stated_ = true;
   }
 
-  /// \returns what is wrong with a target, e.g. "is 2.5, expected a class below 10"; "" if nothing.
+  /// Declares the number of classes, as the parameter does.
+  /// \returns what is wrong with it, beside the parameters; "" if nothing.
+  std::string state_classes(std::size_t classes) {
+    if (regression_) return "the task is regression";
+    if (stated_ && *classes_ != classes) return "classes is " + std::to_string(*classes_);
+    classes_ = classes;
+    stated_ = true;
+    return "";
+  }
+
+  bool accepts(double target) const {
+    return regression_ ? std::isfinite(static_cast<float>(target))
+                       : target >= 0.0 && target < static_cast<double>(limit()) &&
+                             target == std::floor(target);
+  }
+
+  /// \returns "a finite number", or "a class index: a whole number in 0..9".
+  std::string expected() const {
+    return regression_ ? "a finite number"
+                       : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
+  }
+
+  /// \returns what is wrong with a target, e.g. "is 2.5, expected a class index ..."; "" if nothing.
   std::string problem(double target) const {
-    const bool fine = regression_ ? std::isfinite(static_cast<float>(target))
-                                  : target >= 0.0 && target < static_cast<double>(limit()) &&
-                                        target == std::floor(target);
-    if (fine) return "";
-    return "is " + privgrad::format_number(target) +
-           (regression_
-                ? ", expected a finite number"
-                : ", expected a class index: a whole number in 0.." + std::to_string(limit() - 1));
+    return accepts(target) ? ""
+                           : "is " + privgrad::format_number(target) + ", expected " + expected();
   }
 
   /// Reads the number of classes off accepted training targets, unless it was stated. Afterwards

@@ -22,10 +22,15 @@ namespace param = privgrad::param;
 struct Files {
   std::filesystem::path features;
   std::filesystem::path targets;
+  std::optional<std::string> features_array, targets_array;  ///< Of .npz archives.
 };
 
 Files files_of(const privgrad::Params& params) {
-  return {params.path("features"), params.path("targets")};
+  const auto name = [&](const char* key) {
+    return params.has(key) ? std::optional(params.text(key)) : std::nullopt;
+  };
+  return {params.path("features"), params.path("targets"), name("features_array"),
+          name("targets_array")};
 }
 
 /// One split, as far as info() needs it.
@@ -77,9 +82,9 @@ class Npy final : public privgrad::DataSource {
   }
 
   Outline outline_of(const Files& files) const {
-    const NpyFile features(files.features);
+    const NpyFile features(files.features, files.features_array);
     check_features(features);
-    NpyFile targets(files.targets);
+    NpyFile targets(files.targets, files.targets_array);
     if (targets.shape().size() != 1) {
       targets.fail("has the shape (" + shape_text(targets) + "), expected targets of shape (rows)");
     }
@@ -99,7 +104,7 @@ class Npy final : public privgrad::DataSource {
   }
 
   Dataset read(const Files& files, const Outline& outline) {
-    NpyFile features(files.features);
+    NpyFile features(files.features, files.features_array);
     check_features(features);
     const Shape& shape = features.shape();
     if (shape.front() != outline.targets.size() ||
@@ -108,7 +113,7 @@ class Npy final : public privgrad::DataSource {
       features.fail("has changed since its header was read");
     }
     const privgrad::ExampleShape example{outline.features, task_.classes()};
-    if (features.type() == NpyFile::Type::u1) {
+    if (features.is_bytes()) {
       return Dataset(example, features.bytes(), 1.0f, outline.targets);
     }
     return Dataset(example, features.reals(), outline.targets);
@@ -135,10 +140,15 @@ class Npy final : public privgrad::DataSource {
 std::vector<privgrad::ParamSpec> file_params() {
   return {
       param::path("features",
-                  "Array file [rows, extents...] of |u1, <i4, <i8, <f4 or <f8 in C order; kept "
-                  "as float32, without scaling.")
+                  "Array file [rows, extents...] of booleans, integers or reals, of any width, "
+                  "byte order and order of axes; kept as float32, without scaling.")
           .example("train-features.npy"),
-      param::path("targets", "Array file [rows] of the same types.").example("train-targets.npy")};
+      param::path("targets", "Array file [rows] of the same types.").example("train-targets.npy"),
+      param::text("features_array",
+                  "Which array it is, where features is a .npz archive of more than one.")
+          .optional(),
+      param::text("targets_array", "The same of targets, which may be the same archive.")
+          .optional()};
 }
 
 void register_components(privgrad::Registrar& registrar) {
@@ -150,8 +160,8 @@ void register_components(privgrad::Registrar& registrar) {
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
   registrar.add<privgrad::DataSource, Npy>({
       .name = "npy",
-      .summary = "Features and targets from NumPy array files (.npy).",
-      .reference = "NEP 1, a simple file format for NumPy arrays; versions 1.0 and 2.0",
+      .summary = "Features and targets from NumPy array files (.npy, .npz).",
+      .reference = "NEP 1, a simple file format for NumPy arrays; versions 1.0 to 3.0",
       .params = std::move(params),
   });
 }

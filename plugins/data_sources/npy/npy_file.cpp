@@ -6,9 +6,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
+#include "../files/input_file.hpp"
 #include "privgrad/value.hpp"
 
 namespace {
@@ -113,16 +117,28 @@ class HeaderParser {
   std::string_view rest_;
 };
 
-struct KnownType {
-  std::string_view descr;
-  NpyFile::Type type;
-  std::uint64_t bytes;
+struct KnownKind {
+  char letter;
+  NpyFile::Kind kind;
+  std::string_view widths;  ///< In bytes, a digit each.
 };
-constexpr std::array<KnownType, 5> kTypes = {{{"'|u1'", NpyFile::Type::u1, 1},
-                                              {"'<i4'", NpyFile::Type::i4, 4},
-                                              {"'<i8'", NpyFile::Type::i8, 8},
-                                              {"'<f4'", NpyFile::Type::f4, 4},
-                                              {"'<f8'", NpyFile::Type::f8, 8}}};
+constexpr std::array<KnownKind, 4> kKinds = {{{'b', NpyFile::Kind::boolean, "1"},
+                                              {'i', NpyFile::Kind::integer, "1248"},
+                                              {'u', NpyFile::Kind::unsigned_integer, "1248"},
+                                              {'f', NpyFile::Kind::real, "248"}}};
+
+/// IEEE 754 binary16: every one of its numbers is one of float32.
+float half(std::uint16_t bits) {
+  constexpr int kMantissa = 10;
+  constexpr int kBias = 15;
+  const float sign = (bits & 0x8000u) != 0 ? -1.0f : 1.0f;
+  const int exponent = (bits >> kMantissa) & 0x1f;
+  const auto mantissa = static_cast<float>(bits & 0x3ffu);
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - kBias - kMantissa);
+  if (exponent == 0x1f)
+    return mantissa == 0.0f ? sign * HUGE_VALF : std::numeric_limits<float>::quiet_NaN();
+  return sign * std::ldexp(mantissa + 1024.0f, exponent - kBias - kMantissa);
+}
 
 std::string printable(std::string_view text) {
   std::string out;
@@ -132,46 +148,51 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-NpyFile::NpyFile(const std::filesystem::path& path) : file_(path) {
-  if (file_.compressed())
-    fail("is compressed with gzip, expected a plain .npy file; gunzip it first");
+NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array)
+    : file_(open_npy(path, array)) {
   const std::string text = read_header();
   const Header header = HeaderParser(*this, text).parse();
 
-  const auto known = std::find_if(kTypes.begin(), kTypes.end(),
-                                  [&](const KnownType& x) { return x.descr == *header.descr; });
-  if (known == kTypes.end()) {
-    const bool objects = header.descr->find('O') != std::string_view::npos;
-    fail("has elements of type " + printable(*header.descr) +
-         (objects ? " (Python objects, which could run code when read)" : "") +
-         ", expected |u1, <i4, <i8, <f4 or <f8");
-  }
-  type_ = known->type;
-  element_bytes_ = known->bytes;
-  if (*header.fortran_order == "True") {
-    fail(
-        "is in Fortran order, where an example's features lie apart; expected C order: save "
-        "numpy.ascontiguousarray(x)");
-  }
-  if (*header.fortran_order != "False") {
+  read_type(*header.descr);
+  if (*header.fortran_order != "True" && *header.fortran_order != "False")
     fail("says fortran_order " + printable(*header.fortran_order) + ", expected True or False");
-  }
+  is_fortran_ = *header.fortran_order == "True";
   shape_ = HeaderParser(*this, *header.shape).parse_shape();
   check_size();
 }
 
+void NpyFile::read_type(std::string_view descr) {
+  // Quote, byte order, kind, width, quote.
+  const bool has_form = descr.size() == 5 && descr.front() == '\'' && descr.back() == '\'';
+  const auto known = std::find_if(kKinds.begin(), kKinds.end(), [&](const KnownKind& kind) {
+    return has_form && kind.letter == descr[2] && kind.widths.find(descr[3]) != kind.widths.npos;
+  });
+  const char order = has_form ? descr[1] : '?';
+  const bool is_byte = has_form && descr[3] == '1';
+  const bool has_order = order == '<' || order == '>' || order == '=' || (order == '|' && is_byte);
+  if (known == kKinds.end() || !has_order) {
+    const bool objects = descr.find('O') != descr.npos;
+    fail("has elements of type " + printable(descr) +
+         (objects ? " (Python objects, which could run code when read)" : "") +
+         ", expected booleans, integers or reals of 1 to 8 bytes, such as '|b1', '<i8' or '<f4'");
+  }
+  kind_ = known->kind;
+  element_bytes_ = static_cast<std::uint64_t>(descr[3] - '0');
+  is_swapped_ = order == '>' && !is_byte;
+}
+
 std::string NpyFile::read_header() {
   std::array<std::uint8_t, 8> start{};
-  if (file_.read(start) < start.size() || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) {
+  if (file_->read(start) < start.size() || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) {
     fail("is no NumPy file: it does not begin with \\x93NUMPY");
   }
-  if ((start[6] != 1 && start[6] != 2) || start[7] != 0) {
+  if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
     fail("has format version " + std::to_string(start[6]) + "." + std::to_string(start[7]) +
-         ", expected 1.0 or 2.0");
+         ", expected 1.0, 2.0 or 3.0");
   }
   std::array<std::uint8_t, 4> bytes{};
   const std::size_t width = start[6] == 1 ? 2 : 4;
-  if (file_.read(std::span(bytes).first(width)) < width) fail("is truncated inside its header");
+  if (file_->read(std::span(bytes).first(width)) < width) fail("is truncated inside its header");
   const std::uint64_t length = std::uint64_t{bytes[0]} | std::uint64_t{bytes[1]} << 8 |
                                std::uint64_t{bytes[2]} << 16 | std::uint64_t{bytes[3]} << 24;
   if (length > kMostHeaderBytes) {
@@ -179,7 +200,7 @@ std::string NpyFile::read_header() {
          std::to_string(kMostHeaderBytes) + " are read");
   }
   std::vector<std::uint8_t> text;
-  if (file_.append(text, length) < length) fail("is truncated inside its header");
+  if (file_->append(text, length) < length) fail("is truncated inside its header");
   data_begins_ = start.size() + width + length;
   return {text.begin(), text.end()};
 }
@@ -199,56 +220,95 @@ void NpyFile::check_size() {
   }
   elements_ = promised / element_bytes_;
   const std::uint64_t total = data_begins_ + promised;
-  if (total != file_.bytes_on_disk()) {
-    fail((total > file_.bytes_on_disk() ? "is truncated" : "has trailing bytes") +
+  if (total != file_->size()) {
+    fail((total > file_->size() ? "is truncated" : "has trailing bytes") +
          std::string(": its header promises ") + privgrad::to_text(shape_) + " elements, " +
          std::to_string(total) + " bytes in all, but the file has " +
-         std::to_string(file_.bytes_on_disk()));
+         std::to_string(file_->size()));
   }
 }
 
-template <class T>
-std::vector<float> NpyFile::read_as() {
+void NpyFile::check(float value, double shown, std::size_t place) const {
+  if (std::isfinite(value)) return;
+  fail("element " + std::to_string(place) + " is " + privgrad::format_number(shown) +
+       ", expected a finite number" + (std::isfinite(shown) ? " within float32" : ""));
+}
+
+/// \param convert  from T to float.
+template <class T, class Convert>
+std::vector<float> NpyFile::read_as(Convert convert) {
   constexpr std::size_t kChunk = 4096;
   std::vector<float> result;
   std::array<std::uint8_t, kChunk * sizeof(T)> chunk;
   while (result.size() < elements_) {
     const std::size_t count = std::min<std::uint64_t>(kChunk, elements_ - result.size());
     const std::size_t wanted = count * sizeof(T);
-    if (file_.read(std::span(chunk).first(wanted)) < wanted) fail("has become shorter");
+    if (file_->read(std::span(chunk).first(wanted)) < wanted) fail("has become shorter");
     for (std::size_t i = 0; i < count; ++i) {
+      std::uint8_t* const bytes = chunk.data() + i * sizeof(T);
+      if (is_swapped_) std::reverse(bytes, bytes + sizeof(T));
       T element;
-      std::memcpy(&element, chunk.data() + i * sizeof(T), sizeof(T));
-      const auto value = static_cast<float>(element);
-      if (!std::isfinite(value)) {
-        fail("element " + std::to_string(result.size()) + " is " +
-             privgrad::format_number(static_cast<double>(element)) + ", expected a finite number" +
-             (std::isfinite(static_cast<double>(element)) ? " within float32" : ""));
-      }
+      std::memcpy(&element, bytes, sizeof(T));
+      const float value = convert(element);
+      const double shown = sizeof(T) == 8 ? static_cast<double>(element) : double{value};
+      check(value, shown, result.size());
       result.push_back(value);
     }
   }
-  return result;
+  return in_c_order(std::move(result));
+}
+
+template <class T>
+std::vector<float> NpyFile::read_as() {
+  return read_as<T>([](T element) { return static_cast<float>(element); });
+}
+
+/// The first index is the fastest in Fortran order, and the last in C order.
+template <class T>
+std::vector<T> NpyFile::in_c_order(std::vector<T> elements) const {
+  if (!is_fortran_ || shape_.size() < 2) return elements;
+  std::vector<T> turned(elements.size());
+  std::vector<std::size_t> index(shape_.size(), 0);
+  for (const T& element : elements) {
+    std::size_t place = 0;
+    for (std::size_t axis = 0; axis < shape_.size(); ++axis)
+      place = place * shape_[axis] + index[axis];
+    turned[place] = element;
+    for (std::size_t axis = 0; axis < shape_.size() && ++index[axis] == shape_[axis]; ++axis)
+      index[axis] = 0;
+  }
+  return turned;
 }
 
 std::vector<float> NpyFile::reals() {
-  switch (type_) {
-    case Type::u1:
-      return read_as<std::uint8_t>();
-    case Type::i4:
-      return read_as<std::int32_t>();
-    case Type::i8:
-      return read_as<std::int64_t>();
-    case Type::f4:
-      return read_as<float>();
-    case Type::f8:
-      return read_as<double>();
+  const auto by_width = [&](auto one, auto two, auto four, auto eight) {
+    switch (element_bytes_) {
+      case 1:
+        return read_as<decltype(one)>();
+      case 2:
+        return read_as<decltype(two)>();
+      case 4:
+        return read_as<decltype(four)>();
+      default:
+        return read_as<decltype(eight)>();
+    }
+  };
+  switch (kind_) {
+    case Kind::boolean:
+      return read_as<std::uint8_t>([](std::uint8_t x) { return x != 0 ? 1.0f : 0.0f; });
+    case Kind::integer:
+      return by_width(std::int8_t{}, std::int16_t{}, std::int32_t{}, std::int64_t{});
+    case Kind::unsigned_integer:
+      return by_width(std::uint8_t{}, std::uint16_t{}, std::uint32_t{}, std::uint64_t{});
+    case Kind::real:
+      if (element_bytes_ == 2) return read_as<std::uint16_t>(half);
+      return element_bytes_ == 4 ? read_as<float>() : read_as<double>();
   }
   return {};
 }
 
 std::vector<std::uint8_t> NpyFile::bytes() {
   std::vector<std::uint8_t> result;
-  if (file_.append(result, elements_) < elements_) fail("has become shorter");
-  return result;
+  if (file_->append(result, elements_) < elements_) fail("has become shorter");
+  return in_c_order(std::move(result));
 }

@@ -3,45 +3,61 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "../files/input_file.hpp"
+#include "npy_bytes.hpp"
 #include "privgrad/dataset.hpp"
 
-/// A NumPy array file (.npy, version 1.0 or 2.0), open behind its header, whose promise has been
+/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), open behind its header, whose promise has been
 /// held against the size of the file.
 ///
-/// Reads arrays in C order of the types below, nothing else: no pickled objects, so that no code in
-/// a file ever runs. Source: NEP 1, and the documentation of numpy.lib.format.
+/// Reads arrays of booleans, whole and real numbers of every width, in either byte order and in C or
+/// Fortran order, nothing else: no pickled objects, so that no code in a file ever runs. Source:
+/// NEP 1, and the documentation of numpy.lib.format.
 class NpyFile {
  public:
-  enum class Type { u1 = 1, i4, i8, f4, f8 };
+  /// What an element is; its width is apart.
+  enum class Kind { boolean = 1, integer, unsigned_integer, real };
 
   /// \throws IoError  what is wrong with the file, as for InputFile.
-  explicit NpyFile(const std::filesystem::path& path);
+  /// \param array  of a .npz archive; see open_npy().
+  NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
-  Type type() const noexcept { return type_; }
+  /// Whether every element is a byte, as in images.
+  bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
-  /// \returns all elements, rounded to float32. Call one of the two, once.
+  /// \returns all elements in C order, rounded to float32. Call one of the two, once.
   /// \throws IoError  an element is NaN, infinite, or too large for float32.
   std::vector<float> reals();
-  /// Of a u1 array.
+  /// Of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
 
-  [[noreturn]] void fail(const std::string& what) const { file_.fail(what); }
+  [[noreturn]] void fail(const std::string& what) const { file_->fail(what); }
 
  private:
   std::string read_header();
   void check_size();
+  void read_type(std::string_view descr);
+  template <class T, class Convert>
+  std::vector<float> read_as(Convert convert);
   template <class T>
   std::vector<float> read_as();
+  /// \throws IoError naming the element.
+  void check(float value, double shown, std::size_t place) const;
+  template <class T>
+  std::vector<T> in_c_order(std::vector<T> elements) const;
 
-  InputFile file_;
+  std::unique_ptr<NpyBytes> file_;
   privgrad::Shape shape_;
   std::uint64_t data_begins_ = 0;
-  Type type_ = Type::u1;
+  Kind kind_ = Kind::boolean;
   std::uint64_t element_bytes_ = 1;
+  bool is_swapped_ = false;  ///< The other byte order than this machine's.
+  bool is_fortran_ = false;
   std::uint64_t elements_ = 1;
 };

@@ -7,6 +7,7 @@
 
 #include "privgrad/dataset.hpp"
 #include "privgrad/export.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad {
 
@@ -27,6 +28,19 @@ struct DataInfo {
   /// What the classes are called, one name for each; none: they have no names but their numbers.
   /// Names that were read off private rows are a fact of `unaccounted`.
   std::vector<std::string> class_names = {};
+  /// What the numbers of an example are called, one name for each in row-major order; none: they
+  /// have no names. Public: names of columns and what a manifest declares, nothing off rows.
+  std::vector<std::string> feature_names = {};
+  /// Parameters of this source with which rows of other files become the same features and classes:
+  /// all but those that name files or choose rows. A model file keeps them, and `privgrad predict`
+  /// completes a section with them. Public, as above; null: none are needed.
+  Value reading = {};
+  /// What somebody who may look at the rows should know of them, a sentence each. Read off private
+  /// rows: in research mode they are shown on standard error, and nowhere else ever.
+  std::vector<std::string> remarks = {};
+  /// False: the rows have no targets, what stands there means nothing. They can be predicted, and
+  /// neither trained on nor compared with.
+  bool has_targets = true;
 };
 
 /// Brings examples in.

@@ -30,7 +30,10 @@ struct PRIVGRAD_API ParamSpec {
       example_value;               ///< A legal value; the conformance suite and the docs use it.
   std::optional<double> min, max;  ///< For numbers. A list gives its range to its elements.
   bool min_exclusive = false, max_exclusive = false;
-  bool takes_auto = false;           ///< For numbers: the text `auto` may stand in their place.
+  bool takes_auto = false;  ///< For numbers: the text `auto` may stand in their place.
+  /// For paths: the file's name may have `*` and `?`, which stand for any characters and for one.
+  /// The component then receives the absolute pattern, which fitted at least one file.
+  bool takes_pattern = false;
   std::size_t min_items = 0;         ///< For lists.
   std::vector<std::string> choices;  ///< For texts: the allowed values; empty: any.
   std::vector<ParamSpec> fields;     ///< For objects.
@@ -42,6 +45,7 @@ struct PRIVGRAD_API ParamSpec {
   ParamSpec&& below(double value) &&;
   /// What the number then becomes, the doc should say. See Params::is_auto and AutoValues.
   ParamSpec&& or_auto() &&;
+  ParamSpec&& or_pattern() &&;
   ParamSpec&& one_of(std::vector<std::string> values) &&;
   ParamSpec&& in_unit(std::string value) &&;
   ParamSpec&& at_least_items(std::size_t count) &&;

@@ -10,6 +10,7 @@
 #include "privgrad/federated.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/run_facts.hpp"
+#include "privgrad/suggests_params.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -168,6 +169,18 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
 }
 
 void check_abilities(Checker& checker, DataSource& source) {
+  if (auto* looks = dynamic_cast<SuggestsParams*>(&source)) {
+    checker.rule("suggests_parameters_that_it_takes", [&] {
+      Value params = checker.params().value();
+      const Value suggested = looks->suggest();
+      for (const Value::Member& member : std::get<Value::Object>(suggested.data()))
+        params.set(member.key, member.value);
+      const auto with = checker.make<DataSource>(
+          Params::make(checker.component().factory.info.name, checker.specs(), params));
+      require(with->info().train_rows == source.info().train_rows,
+              "with what it suggests it has other rows");
+    });
+  }
   auto* named = dynamic_cast<DataFiles*>(&source);
   if (named == nullptr) return;
   checker.rule("names_files_that_exist", [&] {

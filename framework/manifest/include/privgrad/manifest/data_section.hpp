@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,11 +20,19 @@ struct DataSection {
   bool test_is_public = false;
 };
 
+/// How a source reads its files, as a model file keeps it: see DataInfo::reading.
+struct KnownReading {
+  std::string source;  ///< Its full name.
+  Value params;        ///< An object.
+};
+
 /// Reads what stands under `data:` in a manifest: a name, or an object in YAML.
 /// \param name  of the text in errors: a file, or what the user calls it.
 /// \param folder  where relative paths are looked up, before the folder of PRIVGRAD_DATA_DIR.
+/// \param known  nullptr, or parameters that a section with the same source need not repeat.
 /// \throws ManifestError, with one line for each problem; IoError if files that it names are missing.
 DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,
-                               const std::filesystem::path& folder, const Catalog& catalog);
+                               const std::filesystem::path& folder, const Catalog& catalog,
+                               const KnownReading* known = nullptr);
 
 }  // namespace privgrad::core

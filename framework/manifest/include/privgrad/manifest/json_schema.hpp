@@ -21,4 +21,8 @@ nlohmann::json param_schema(const ParamSpec& spec);
 /// \throws ConfigError for NaN and infinities, which JSON lacks.
 nlohmann::json value_to_json(const Value& value);
 
+/// The value that value_to_json() made it from; integers stay integers.
+/// \throws IoError for numbers beyond 64 bits.
+Value value_from_json(const nlohmann::json& json);
+
 }  // namespace privgrad::core

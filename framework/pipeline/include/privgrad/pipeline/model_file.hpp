@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,11 @@ struct ModelFile {
   ExampleShape input;                           ///< Of raw examples.
   /// The names of the classes, each one line that is only shown; none where targets are reals.
   std::vector<std::string> classes;
+  /// The names of the features of raw examples, likewise; none: they have no names.
+  std::vector<std::string> features;
+  /// The data source, with the parameters that make the same features and classes of other files
+  /// (DataInfo::reading).
+  std::optional<SavedComponent> data;
   std::vector<SavedTransform> preprocessing;
   SavedComponent model, backend;
   Network network;
@@ -46,8 +52,8 @@ struct ModelFile {
 };
 
 /// The members of a model file's metadata that say how it is applied: "model_format", "input",
-/// "classes", "preprocessing", "network", "model", "backend", all but the first as JSON. They follow
-/// from the plan, and are public: what was learnt from rows stands in the tensors.
+/// "classes", "preprocessing", "network", "model", "backend", all but the first as JSON, and of data
+/// that has them "features" and "data". They follow from the plan, and are public: what was learnt from rows stands in the tensors.
 std::map<std::string, std::string> model_description(const Plan& plan);
 
 /// The names of a plan's classes: the source's, or "0", "1", ...; none for real targets.

@@ -9,6 +9,7 @@
 
 #include "privgrad/dataset.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad::core {
 
@@ -34,8 +35,10 @@ struct PublicFacts {
   /// As in DataInfo.
   std::vector<std::string> unaccounted;
   bool first_rows_only = false, rows_chosen_by_value = false;
-  std::vector<std::string> class_names = {};  ///< As in DataInfo.
-  std::vector<std::uint64_t> shard_sizes;     ///< Of federated runs: one per client; else none.
+  std::vector<std::string> class_names = {};    ///< As in DataInfo.
+  std::vector<std::string> feature_names = {};  ///< As in DataInfo.
+  Value reading = {};                           ///< As in DataInfo.
+  std::vector<std::uint64_t> shard_sizes;       ///< Of federated runs: one per client; else none.
   /// The key that a public order of examples was drawn with, in hex, where no seed says it: the
   /// cost is that of the order, which nothing keeps secret, and the key draws nothing else.
   std::optional<std::string> order_key;

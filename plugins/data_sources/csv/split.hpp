@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "csv_reader.hpp"
+#include "privgrad/params.hpp"
+
+/// Sends each row of a table to one of two sides, by a hash of what stands in it and of nothing
+/// else: not of its place, nor of other rows. So a row that is added or taken away moves no other,
+/// and data sets that differ in one row have sides of which one differs, in that row.
+///
+/// Equal rows (with `by`: rows that are equal in that column) are on one side.
+///
+/// Source of the hash: SipHash-2-4 (Aumasson and Bernstein 2012), keyed by BLAKE2b of the seed.
+class RowSplit {
+ public:
+  static std::vector<privgrad::ParamSpec> params();
+
+  /// \param params  the object `split`.
+  explicit RowSplit(const privgrad::Params& params);
+
+  /// Chooses what is hashed: the column `by`, or all columns in the order of their names, so that
+  /// their order in a file does not matter.
+  /// \throws ConfigError  there is no such column.
+  void use(const std::vector<std::string>& names);
+
+  bool is_test(const CsvReader& row);
+
+ private:
+  std::uint64_t most_;  ///< Hashes below it are of test rows.
+  std::optional<std::string> by_;
+  std::array<unsigned char, 16> key_;
+  std::vector<std::size_t> fields_;
+  std::string text_;  ///< What is hashed.
+};

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "columns.hpp"
+#include "csv_reader.hpp"
+#include "split.hpp"
+#include "target_column.hpp"
+
+/// How files become examples: what the manifest says of them.
+struct TableForm {
+  CsvDialect dialect;
+  bool header = true;
+  bool has_targets = true;  ///< If not, every target is 0, whatever stands in a column of its name.
+  bool decimal_comma = false;
+  std::vector<std::string> missing;
+  std::vector<ColumnRule> rules;  ///< None: every column is a number, in the order of the file.
+};
+
+/// Examples of one side.
+struct TableRows {
+  std::vector<float> features;  ///< [rows, width].
+  std::vector<float> targets;   ///< [rows].
+};
+
+/// What was read off the names alone.
+struct TableColumns {
+  std::vector<std::string> names;  ///< Of all columns, in the order of the first file.
+  std::size_t target = 0;          ///< The number of columns, if there is none.
+  std::vector<Column> features;
+  std::size_t width = 0;
+  std::vector<std::string> texts;  ///< Columns of type text, which are left out.
+
+  std::vector<std::string> feature_names() const;
+};
+
+struct Table {
+  TableColumns columns;
+  TableRows train, test;              ///< Without a split, all are in `train`.
+  std::vector<std::uint64_t> filled;  ///< For each of columns.features: rows without a value.
+  std::uint64_t filled_targets = 0;
+  /// The first column, if it counts the rows from 0 or 1 as an index does, and is called nothing,
+  /// "index" or "Unnamed: 0".
+  std::optional<std::string> looks_like_index;
+};
+
+/// Whether programs call the index of a table's rows so.
+bool is_index_name(const std::string& name);
+
+/// Reads the names of a file's columns: the header, or "0", "1", ...
+/// \param reader  at its first row, which without a header is one of values.
+/// \throws IoError  there is no row, or a name is there twice or too long.
+std::vector<std::string> read_names(CsvReader& reader, const TableForm& form);
+
+/// Goes from the names to the first row of values.
+/// \throws IoError  there is none.
+void begin_rows(CsvReader& reader, const TableForm& form);
+
+/// \throws IoError  the row has not that many fields.
+void check_size(const CsvReader& row, std::size_t fields);
+
+/// Reads files as one table, one after the other. Columns are found by their names: files may have
+/// them in different orders.
+/// \param target  not changed; its learn() is for whoever has all rows.
+/// \param split  nullptr: there is none.
+/// \throws ConfigError  the columns are not those of the manifest.
+/// \throws IoError  a file's form is broken; or a field does not fit its column, where the manifest
+///   does not say what it then becomes. It says where, and not what stands there.
+Table read_table(const std::vector<std::filesystem::path>& files, const TableForm& form,
+                 const TargetColumn& target, RowSplit* split);

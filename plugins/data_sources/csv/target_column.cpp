@@ -1,0 +1,92 @@
+#include "target_column.hpp"
+
+#include <algorithm>
+
+#include "columns.hpp"
+#include "privgrad/error.hpp"
+
+using privgrad::ConfigError;
+namespace param = privgrad::param;
+
+std::vector<privgrad::ParamSpec> TargetColumn::params() {
+  std::vector<privgrad::ParamSpec> specs = {
+      param::text("target",
+                  "The column to predict: its name or, without a header, its number counted from 0 "
+                  "(as a text: \"0\").")
+          .example("label"),
+      param::list("labels",
+                  "Classification: the texts that the target may be, one for each class, in this "
+                  "order; they become the names of the classes. Without it targets are class "
+                  "indices.",
+                  param::text("label", "One label."))
+          .at_least_items(2)
+          .optional(),
+      param::text("other_label",
+                  "The one of labels that any other text counts as, and a missing one. Without it "
+                  "such a row is an error, and listed as unaccounted.")
+          .optional(),
+      param::real("target_fill",
+                  "The same where targets are numbers: the class index, or the real, that what is "
+                  "none counts as.")
+          .optional(),
+  };
+  for (auto& spec : TargetTask::params()) specs.push_back(std::move(spec));
+  return specs;
+}
+
+TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
+    : name_(params.text("target")), task_("csv", params), decimal_comma_(decimal_comma) {
+  if (params.has("labels")) {
+    labels_ = params.texts("labels");
+    for (const std::string& label : labels_) {
+      if (label.size() > kLongestName)
+        throw ConfigError("csv: labels: " + in_quotes(label) + " is longer than " +
+                          std::to_string(kLongestName) + " bytes");
+      if (!places_.emplace(label, static_cast<float>(places_.size())).second)
+        throw ConfigError("csv: labels: " + in_quotes(label) + " is there twice");
+    }
+    if (const std::string wrong = task_.state_classes(labels_.size()); !wrong.empty())
+      throw ConfigError("csv: labels: there are " + std::to_string(labels_.size()) + ", but " +
+                        wrong);
+  }
+  if (params.has("other_label")) {
+    const std::string& other = params.text("other_label");
+    const auto found = places_.find(other);
+    if (found == places_.end()) {
+      const std::string nearest = privgrad::nearest_name(other, labels_);
+      throw ConfigError("csv: other_label is " + in_quotes(other) + ", which labels lacks" +
+                        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
+    }
+    fill_ = found->second;
+  }
+  if (!params.has("target_fill")) return;
+  if (!labels_.empty())
+    throw ConfigError("csv: target_fill is given, but with labels it is other_label");
+  const double fill = params.real("target_fill");
+  if (const std::string wrong = task_.problem(fill); !wrong.empty())
+    throw ConfigError("csv: target_fill " + wrong);
+  fill_ = static_cast<float>(fill);
+}
+
+std::optional<float> TargetColumn::value_of(std::string_view text) const {
+  if (!labels_.empty()) {
+    const auto found = places_.find(text);
+    return found == places_.end() ? std::nullopt : std::optional(found->second);
+  }
+  const std::optional<double> value = number_in(text, decimal_comma_);
+  if (!value || !task_.accepts(*value)) return std::nullopt;
+  return static_cast<float>(*value);
+}
+
+std::optional<float> TargetColumn::read(std::string_view text, bool& filled) const {
+  const std::optional<float> value = value_of(text);
+  filled = !value && fill_.has_value();
+  return value ? value : fill_;
+}
+
+std::string TargetColumn::expected() const {
+  return labels_.empty() ? task_.expected()
+                         : "one of the " + std::to_string(labels_.size()) + " labels";
+}
+
+std::vector<std::string> TargetColumn::unaccounted() const { return task_.unaccounted(); }

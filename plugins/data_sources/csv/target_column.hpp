@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../files/target_task.hpp"
+#include "privgrad/params.hpp"
+
+/// What is predicted: a class by its declared name, a class by its number, or a real.
+class TargetColumn {
+ public:
+  static std::vector<privgrad::ParamSpec> params();
+
+  /// \throws ConfigError  keys contradict each other.
+  TargetColumn(const privgrad::Params& params, bool decimal_comma);
+
+  const std::string& name() const noexcept { return name_; }
+  const std::vector<std::string>& class_names() const noexcept { return labels_; }
+  std::size_t classes() const { return task_.classes(); }
+
+  /// Whether every text has a target, so that no row can end a run.
+  bool is_total() const { return fill_.has_value(); }
+
+  /// \returns the target, or nothing if the text is none and there is nothing to put in its place.
+  /// \param filled  whether something was put in its place.
+  std::optional<float> read(std::string_view text, bool& filled) const;
+
+  /// "a class index: a whole number in 0..9".
+  std::string expected() const;
+
+  /// Reads the number of classes off the training targets, unless it was declared.
+  /// \returns what is wrong with them; "" if nothing.
+  std::string learn(std::span<const float> train_targets) { return task_.learn(train_targets); }
+  std::vector<std::string> unaccounted() const;
+
+ private:
+  std::optional<float> value_of(std::string_view text) const;
+
+  std::string name_;
+  TargetTask task_;
+  bool decimal_comma_;
+  std::vector<std::string> labels_;
+  std::map<std::string, float, std::less<>> places_;  ///< Of the labels.
+  std::optional<float> fill_;
+};

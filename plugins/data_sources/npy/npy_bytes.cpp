@@ -1,0 +1,63 @@
+#include "npy_bytes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "../files/input_file.hpp"
+#include "privgrad/error.hpp"
+
+namespace {
+
+class PlainBytes final : public NpyBytes {
+ public:
+  explicit PlainBytes(const std::filesystem::path& path) : path_(path), file_(path) {
+    if (!file_.compressed()) return;
+    file_.fail(std::string("is compressed with ") + file_.packing_name() +
+               ", expected a plain .npy file; decompress it first");
+  }
+  std::size_t read(std::span<std::uint8_t> to) override { return file_.read(to); }
+  std::uint64_t size() const override { return file_.bytes_on_disk(); }
+  std::string who() const override { return path_.string() + ": "; }
+
+ private:
+  std::filesystem::path path_;
+  InputFile file_;
+};
+
+}  // namespace
+
+void NpyBytes::fail(const std::string& what) const { throw privgrad::IoError(who() + what); }
+
+std::uint64_t NpyBytes::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
+  constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;
+  std::uint64_t done = 0;
+  while (done < count) {
+    const auto wanted = static_cast<std::size_t>(std::min(count - done, kChunk));
+    const std::size_t before = to.size();
+    to.resize(before + wanted);
+    const std::size_t got = read(std::span(to).subspan(before));
+    to.resize(before + got);
+    done += got;
+    if (got < wanted) break;
+  }
+  return done;
+}
+
+std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
+                                   const std::optional<std::string>& array) {
+  InputFile file(path);
+  std::array<std::uint8_t, 4> start{};
+  const bool is_archive = !file.compressed() && file.read(start) == start.size() &&
+                          std::memcmp(start.data(), "PK\x03\x04", start.size()) == 0;
+  if (!is_archive) {
+    if (array) file.fail("is no .npz archive, which alone has arrays by name");
+    return std::make_unique<PlainBytes>(path);
+  }
+  if (file.bytes_on_disk() > kMostFileBytes)
+    file.fail("is oversized: it has " + std::to_string(file.bytes_on_disk()) + " bytes");
+  std::vector<std::uint8_t> archive(start.begin(), start.end());
+  file.append(archive, file.bytes_on_disk());
+  return open_npz(path, std::move(archive), array);
+}

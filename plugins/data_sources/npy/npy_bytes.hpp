@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+/// The bytes of one array in NumPy's format, wherever they lie.
+class NpyBytes {
+ public:
+  virtual ~NpyBytes() = default;
+
+  /// \returns the bytes read; fewer than to.size() only at the end.
+  /// \throws IoError  the disk fails, or compressed data is corrupt.
+  virtual std::size_t read(std::span<std::uint8_t> to) = 0;
+
+  /// \returns how many there are in all.
+  virtual std::uint64_t size() const = 0;
+
+  /// \returns what its errors begin with: "FILE: ", "FILE: its array 'x' ".
+  virtual std::string who() const = 0;
+
+  /// \throws IoError that says who, and what is wrong.
+  [[noreturn]] void fail(const std::string& what) const;
+
+  /// Appends up to `count` bytes; memory never grows ahead of the bytes that really arrived.
+  /// \returns how many; fewer only at the end.
+  std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
+};
+
+/// Opens a .npy file, or one array of a .npz file (its first bytes tell).
+/// \param array  its name in the archive, with or without ".npy"; nothing: the only one there is.
+/// \throws IoError  as InputFile; the archive is broken, or has no such array.
+std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
+                                   const std::optional<std::string>& array);
+
+/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote: a ZIP file whose
+/// members are stored or deflated. Nothing else of ZIP is read: no encryption, no other packings, no
+/// archives above 4 GiB. A member's length and checksum are compared with what the archive says.
+/// Memory: the archive.
+std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
+                                   std::vector<std::uint8_t> archive,
+                                   const std::optional<std::string>& array);

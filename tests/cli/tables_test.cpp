@@ -1,0 +1,250 @@
+// Tables as people have them: from a CSV with texts to a model, and to predictions by name.
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kColumns =
+    "columns: [{name: age, type: number, min: 0, max: 100, unit: true, fill: 50, indicator: true}, "
+    "{name: sex, type: category, values: [f, m], other: true}, {name: smoker, type: boolean, fill: "
+    "0.5}, {name: notes, type: text}, {name: id, type: drop}]";
+const std::string kDeclared =
+    "kind: csv, target: outcome, labels: ['no', 'yes'], other_label: 'no', "
+    "size: 40, " +
+    kColumns;
+
+/// 60 rows whose outcome follows from age; each tenth age is missing.
+std::string table() {
+  std::string text = "id,age,sex,smoker,notes,outcome\n";
+  for (int i = 0; i < 60; ++i) {
+    const int age = i * 37 % 100;
+    text += std::to_string(i) + "," + (i % 10 == 9 ? "" : std::to_string(age)) + "," +
+            (i % 3 == 0 ? "f" : "m") + "," + (i % 2 == 0 ? "yes" : "no") + ",\"fell, twice\"," +
+            (age > 50 ? "yes" : "no") + "\n";
+  }
+  return text;
+}
+
+std::string section_of(const std::string& section) {
+  return "data={train: t.csv, " + section + "}";
+}
+
+Outcome run_on(const Cli& cli, const std::string& section, Words more = {}) {
+  more.insert(more.end(), {"--set", section_of(section), "--set", "steps=40", "--set",
+                           "privacy.adjacency=add_or_remove_one", "--set",
+                           "privacy.target_epsilon=8", "--out", "out"});
+  fs::remove_all(cli.out("out"));
+  return cli.on_manifest("run", more);
+}
+
+Json printed(const Cli& cli, Words words) {
+  words.emplace_back("--json");
+  const Outcome outcome = cli(words);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "tables: a model applies to other files as to its own, and answers by the labels' names") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  const Outcome run = run_on(cli, kDeclared, {"--set", "seed=1"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  write_file(cli.out("same.csv"),
+             "id,age,sex,smoker,notes,outcome\n0,90,f,yes,x,no\n1,5,m,no,x,no\n2,,x,,x,no\n");
+  const Json same = printed(cli, {"predict", "out", "--data", "{kind: csv, train: same.csv}"});
+  CHECK(same.at("classes") == Json({"no", "yes"}));
+  CHECK(same.at("rows") == 3);
+  // Columns in another order, one that is new, none for the target or what was left out; what has
+  // never been seen counts as it was declared.
+  write_file(cli.out("new.csv"),
+             "smoker,new,sex,age\nyes,?,f,90\nno,?,m,5\nwho knows,?,unheard of,NaN\n");
+  const Json other =
+      printed(cli, {"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}"});
+  CHECK(other.at("probabilities") == same.at("probabilities"));
+  CHECK(other.at("predictions") == same.at("predictions"));
+  CHECK(other.at("predictions")[0] !=
+        other.at("predictions")[1]);  // the model has learnt something
+  REQUIRE(cli({"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}", "--out",
+               "p.csv"})
+              .exit_code == 0);
+  CHECK_THAT(read_file(cli.out("p.csv")),
+             ContainsSubstring("row,prediction,class,probability_no,probability_yes\n0,1,yes,"));
+  CHECK(cli({"verify", "out"}).exit_code == 0);
+}
+
+TEST_CASE("tables: rows whose features mean something else are not predicted") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  REQUIRE(run_on(cli, kDeclared).exit_code == 0);
+  const auto refused = [&](const std::string& section, const std::string& what) {
+    const Outcome outcome = cli({"predict", "out", "--data", section});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out == "");
+    CHECK_THAT(outcome.err, ContainsSubstring(what));
+  };
+  std::string swapped = kColumns;
+  swapped.replace(swapped.find("[f, m]"), 6, "[m, f]");
+  refused("{kind: csv, train: t.csv, " + swapped + "}",
+          "feature 2 of the examples is 'sex=m', that of the model 'sex=f'");
+  refused("{kind: csv, train: t.csv, labels: ['yes', 'no']}", "class 0 of the examples is 'yes'");
+  write_file(cli.out("less.csv"), "age,smoker\n1,yes\n");
+  refused("{kind: csv, train: less.csv, unlabelled: true}", "'sex' is the name of no column");
+  const Outcome evaluate =
+      cli({"evaluate", "out", "--data", "{kind: csv, train: t.csv, unlabelled: true}"});
+  CHECK(evaluate.exit_code == 2);
+  CHECK_THAT(evaluate.err, ContainsSubstring("no targets"));
+  const Outcome run = run_on(cli, kDeclared + ", unlabelled: true");
+  CHECK(run.exit_code == 2);
+  CHECK_THAT(run.err, ContainsSubstring("no targets"));
+}
+
+TEST_CASE("tables: a table of numbers that was not declared is read by its names, too") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
+  REQUIRE(run_on(cli, "kind: csv, target: y", {"--set", "seed=1"}).exit_code == 0);
+  write_file(cli.out("new.csv"), "b,a\n0,1\n1,0\n");
+  write_file(cli.out("old.csv"), "a,b,y\n1,0,0\n0,1,1\n");
+  const auto probabilities = [&](const std::string& section) {
+    return printed(cli, {"predict", "out", "--data", section}).at("probabilities");
+  };
+  CHECK(probabilities("{kind: csv, train: new.csv, unlabelled: true}") ==
+        probabilities("{kind: csv, train: old.csv}"));
+}
+
+TEST_CASE("tables: release mode takes what is declared, whatever stands in the rows") {
+  const Cli cli;
+  const Words release{"--set", "mode=release"};
+  write_file(cli.out("t.csv"), table());
+  CHECK(run_on(cli, kDeclared, release).exit_code == 0);
+  // A row that fits nowhere ends nothing, and is not spoken of.
+  write_file(cli.out("t.csv"), table() + "secret,secret,secret,secret,secret,secret\n");
+  const Outcome odd = run_on(cli, kDeclared, release);
+  CHECK(odd.exit_code == 0);
+  CHECK(odd.err.find("secret") == odd.err.npos);
+  CHECK(odd.err.find("fit") == odd.err.npos);
+  // Research mode tells how many there are, on standard error alone.
+  const Outcome research = run_on(cli, kDeclared);
+  CHECK_THAT(research.err, ContainsSubstring("'smoker': 1 of 61 rows have no value that fits"));
+  CHECK_THAT(research.err, ContainsSubstring("'notes' is text"));
+  for (const char* file : {"summary.json", "statement.json", "facts.json"})
+    CHECK(read_file(cli.out("out") / file).find("of 61 rows") == std::string::npos);
+
+  const auto refused = [&](const std::string& section, const std::string& what) {
+    const Outcome outcome = run_on(cli, section, release);
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 3);
+    CHECK_THAT(outcome.err, ContainsSubstring(what));
+  };
+  write_file(cli.out("t.csv"), "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
+  refused("kind: csv, target: y, classes: 2, size: 4", "'that every value is a number'");
+  refused("kind: csv, target: y, classes: 2, size: 4, columns: [{name: '*', type: number}]",
+          "'that every value fits its column: y, a, b'");
+  CHECK(run_on(cli,
+               "kind: csv, target: y, classes: 2, target_fill: 0, size: 4, columns: [{name: '*', "
+               "type: number, fill: 0}]",
+               release)
+            .exit_code == 0);
+}
+
+TEST_CASE("tables: a split under replace_one is listed, and refused in release mode") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  const std::string split = kDeclared + ", split: {test: 0.3}";
+  const std::string fact = "number of examples that are chosen by what they hold";
+  const auto plan = [&](const std::string& adjacency, Words more = {}) {
+    std::string section = split;
+    if (adjacency == "replace_one") section.erase(section.find("size: 40, "), 10);
+    more.insert(more.end(),
+                {"--set", section_of(section), "--set", "privacy.adjacency=" + adjacency, "--set",
+                 "privacy.target_epsilon=8"});
+    return cli.on_manifest("plan", more);
+  };
+  CHECK_THAT(plan("replace_one").out, ContainsSubstring(fact));
+  CHECK(plan("add_or_remove_one").out.find(fact) == std::string::npos);
+  const Outcome refused = plan("replace_one", {"--set", "mode=release"});
+  CHECK(refused.exit_code == 3);
+  CHECK_THAT(refused.err, ContainsSubstring(fact));
+  CHECK(plan("add_or_remove_one", {"--set", "mode=release"}).exit_code == 0);
+  // Test rows are private until somebody says that they are not.
+  CHECK_THAT(plan("add_or_remove_one").out, ContainsSubstring("test metrics"));
+}
+
+TEST_CASE("tables: an index that nobody named is remarked on, in research mode") {
+  const Cli cli;
+  const std::string note = "the first column, 'Unnamed: 0', numbers the rows";
+  const auto notes = [&](const std::string& text, const std::string& section = "target: y") {
+    write_file(cli.out("t.csv"), text);
+    return cli.on_manifest("plan", {"--set", section_of("kind: csv, " + section)}).err;
+  };
+  CHECK_THAT(notes("Unnamed: 0,a,y\n0,5,0\n1,6,1\n2,7,0\n"), ContainsSubstring(note));
+  CHECK_THAT(notes(",a,y\n1,5,0\n2,6,1\n"), ContainsSubstring("the first column, ''"));
+  CHECK(notes("Unnamed: 0,a,y\n0,5,0\n2,6,1\n").find("numbers the rows") == std::string::npos);
+  CHECK(notes("a,b,y\n0,5,0\n1,6,1\n").find("numbers the rows") == std::string::npos);
+  CHECK(notes("Unnamed: 0,a,y\n0,5,0\n1,6,1\n",
+              "target: y, columns: [{name: 'Unnamed: 0', type: number}, {name: a, type: number}]")
+            .find("numbers the rows") == std::string::npos);
+}
+
+TEST_CASE("tables: many files are one table, found by a pattern") {
+  const Cli cli;
+  fs::create_directory(cli.out("parts"));
+  write_file(cli.out("parts/part-2.csv"), "b,a,y\n30,3,0\n");
+  write_file(cli.out("parts/part-1.csv"), "a,b,y\n1,10,0\n2,20,1\n");
+  write_file(cli.out("parts/other.csv"), "nothing");
+  const auto plan = [&](const std::string& file) {
+    return cli.on_manifest("plan",
+                           {"--set",
+                            "data={kind: csv, train: '" + file +
+                                "', target: y, classes: 2, target_fill: 0, columns: [{name: '*', "
+                                "type: number, fill: 0}]}",
+                            "--json"});
+  };
+  const Outcome outcome = plan("parts/part-*.csv");
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Outcome none = plan("parts/piece-*.csv");
+  CHECK(none.exit_code == 4);
+  CHECK_THAT(none.err, ContainsSubstring("no file fits"));
+  write_file(cli.out("parts/part-3.csv"), "b,c,y\n30,3,0\n");
+  const Outcome odd = plan("parts/part-*.csv");
+  CHECK(odd.exit_code == 4);
+  CHECK_THAT(odd.err, ContainsSubstring("part-3.csv: has other columns than"));
+}
+
+TEST_CASE("tables: what describe suggests is a section that a run takes") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  const Outcome suggested =
+      cli({"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"});
+  INFO(suggested.out << suggested.err);
+  REQUIRE(suggested.exit_code == 0);
+  CHECK_THAT(suggested.out, ContainsSubstring("# Made by looking at all rows"));
+  const Json section =
+      printed(cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"})
+          .at("data");
+  const Json expected = Json::parse(R"([
+    {"name": "id", "type": "drop"},
+    {"name": "age", "type": "number", "min": 0.0, "max": 99.0, "unit": true, "fill": 50.8, "indicator": true},
+    {"name": "sex", "type": "category", "values": ["f", "m"], "other": true},
+    {"name": "smoker", "type": "boolean", "fill": 0.5},
+    {"name": "notes", "type": "drop"}])");
+  CHECK(section.at("columns") == expected);
+  CHECK(section.at("labels") == Json({"no", "yes"}));
+  CHECK(section.at("other_label") == "no");
+  // The manifest with this section instead of its own.
+  std::string manifest = Cli::kManifest;
+  const std::size_t at = manifest.find("data:");
+  manifest.replace(at, manifest.find('\n', at) - at + 1, suggested.out);
+  write_file(cli.manifest(), manifest);
+  const Outcome plan = cli.on_manifest("plan", {"--json"});
+  INFO(plan.err);
+  REQUIRE(plan.exit_code == 0);
+  CHECK(Json::parse(plan.out).at("parameters") == (2 + 3 + 1 + 1) * 2);
+}

@@ -1,0 +1,398 @@
+// Tables as other programs write them: what their columns are is declared, and then no row can end
+// a run.
+#include <cmath>
+#include <map>
+
+#include "data_sources_files.hpp"
+#include "privgrad/data_source.hpp"
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::DataSource;
+using privgrad::Split;
+using privgrad::Value;
+
+namespace {
+
+using Floats = std::vector<float>;
+using Names = std::vector<std::string>;
+
+Value object(Value::Object members) { return Value(std::move(members)); }
+
+Value list(std::initializer_list<Value> items) { return Value(Value::List(items)); }
+
+Value column(const std::string& name, const std::string& type, Value::Object more = {}) {
+  Value value(std::move(more));
+  value.set("name", name);
+  value.set("type", type);
+  return value;
+}
+
+struct TableFile {
+  TempDir dir;
+  std::filesystem::path path = dir.path() / "table.csv";
+
+  explicit TableFile(const std::string& text) { write_file(path, text); }
+
+  privgrad::ComponentPtr<DataSource> open(Value::Object extra = {}) const {
+    Value params(std::move(extra));
+    params.set("train", path.string());
+    if (params.find("target") == nullptr) params.set("target", "y");
+    return house().create<DataSource>("csv", params);
+  }
+  Dataset read(Value::Object extra = {}) const {
+    return open(std::move(extra))->read(Split::train);
+  }
+  void replace(const std::string& text) const { replace_file(path, text); }
+};
+
+Floats features(Dataset data) { return {data.features().begin(), data.features().end()}; }
+Floats targets(const Dataset& data) { return {data.targets().begin(), data.targets().end()}; }
+
+/// What `action` throws.
+template <class Error, class Action>
+std::string message(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  FAIL("nothing was thrown");
+  return "";
+}
+
+/// Columns that say what every text becomes.
+Value declared_columns() {
+  return list(
+      {column("age", "number",
+              {{"min", 0, {}}, {"max", 120, {}}, {"fill", 40, {}}, {"indicator", true, {}}}),
+       column("sex", "category",
+              {{"values", list({"f", "m"}), {}}, {"other", true, {}}, {"indicator", true, {}}}),
+       column("smokes", "boolean", {{"fill", 0.5, {}}}), column("notes", "text"),
+       column("*", "drop")});
+}
+
+Value::Object declared() {
+  return {{"columns", declared_columns(), {}},
+          {"labels", list({"no", "yes"}), {}},
+          {"other_label", "no", {}}};
+}
+
+}  // namespace
+
+TEST_CASE("table: declared columns become features in the order of the manifest", "[data_source]") {
+  const TableFile file(
+      "Unnamed: 0,notes,smokes,y,sex,age\n"
+      "0,\"fell, twice\",yes,yes,m,31\n"
+      "1,,n,no,f,7.5\n");
+  const auto source = file.open(declared());
+  const auto info = source->info();
+  CHECK(info.shape.features == privgrad::Shape{7});
+  CHECK(info.class_names == Names{"no", "yes"});
+  CHECK(info.feature_names ==
+        Names{"age", "age=(missing)", "sex=f", "sex=m", "sex=(other)", "sex=(missing)", "smokes"});
+  CHECK(info.unaccounted.empty());
+  const Dataset data = source->read(Split::train);
+  // age, age missing, f, m, other, sex missing, smokes
+  CHECK(features(data) == Floats{31, 0, 0, 1, 0, 0, 1, 7.5f, 0, 1, 0, 0, 0, 0});
+  CHECK(targets(data) == Floats{1, 0});
+}
+
+TEST_CASE("table: whatever stands in a declared row, it has features and ends nothing",
+          "[data_source]") {
+  const std::string head = "age,sex,smokes,notes,y\n";
+  const auto row = [&](const std::string& text) {
+    const Dataset data = TableFile(head + text + "\n").read(declared());
+    Floats all = features(data);
+    all.push_back(targets(data)[0]);
+    return all;
+  };
+  CHECK(row("31,f,1,,yes") == Floats{31, 0, 1, 0, 0, 0, 1, 1});
+  CHECK(row(",,,,") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});  // all missing
+  CHECK(row("NA,?,NA,,NA") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});
+  CHECK(row("old,x,maybe,,perhaps") == Floats{40, 1, 0, 0, 1, 0, 0.5f, 0});
+  CHECK(row("-1e300,F,TRUE,,no") == Floats{40, 1, 0, 0, 1, 0, 1, 0});  // beyond float32: no number
+  CHECK(row("999,m,f,,yes") == Floats{120, 0, 0, 1, 0, 0, 0, 1});      // brought to the end
+  CHECK(row("-3,m,f,,YES") == Floats{0, 0, 0, 1, 0, 0, 0, 0});
+  CHECK(row("inf,m,f,,yes") == Floats{40, 1, 0, 1, 0, 0, 0, 1});
+}
+
+TEST_CASE("table: neither rows nor their order change what another row becomes", "[data_source]") {
+  const std::string head = "age,sex,smokes,y\n", row = "31,m,1,yes\n";
+  const Floats alone = features(TableFile(head + row).read(declared()));
+  for (const std::string other : {"NA,,,\n", "1e9,q,q,q\n", "0,f,no,no\n"}) {
+    Floats before = features(TableFile(head + other + row).read(declared()));
+    Floats after = features(TableFile(head + row + other).read(declared()));
+    CHECK(Floats(before.begin() + 7, before.end()) == alone);
+    CHECK(Floats(after.begin(), after.begin() + 7) == alone);
+  }
+}
+
+TEST_CASE(
+    "table: without something to put in its place, a value that does not fit is named by its "
+    "place, and the check is listed",
+    "[data_source]") {
+  const Value::Object strict{{"columns",
+                              list({column("sex", "category", {{"values", list({"f", "m"}), {}}}),
+                                    column("on", "boolean"), column("age", "number")}),
+                              {}},
+                             {"labels", list({"no", "yes"}), {}}};
+  const TableFile file("sex,on,age,y\nf,1,2,no\nm,0,3,yes\n");
+  CHECK(file.open(strict)->info().unaccounted ==
+        Names{"that every value fits its column: y, sex, on, ..."});
+  const auto says = [&](const std::string& rows) {
+    file.replace("sex,on,age,y\n" + rows);
+    const std::string text = message<privgrad::IoError>([&] { file.read(strict); });
+    CHECK(text.find("secret") == text.npos);  // no message shows what stands in a private row
+    return text;
+  };
+  CHECK_THAT(says("secret,1,2,no\n"),
+             ContainsSubstring("table.csv:2:1: 'sex' is not one of its 2"));
+  CHECK_THAT(says("f,secret,2,no\n"), ContainsSubstring("table.csv:2:3: 'on' is not a boolean"));
+  CHECK_THAT(says("f,1,secret,no\n"), ContainsSubstring("table.csv:2:5: 'age' is not a finite"));
+  CHECK_THAT(says("f,1,2,secret\n"),
+             ContainsSubstring("table.csv:2:7: the target is not one of the 2 labels"));
+  CHECK_THAT(says("f,1,2,secret,secret\n"), ContainsSubstring("has 5 field(s), expected 4"));
+  CHECK_THAT(says("\"secret\"secret,1,2,no\n"), ContainsSubstring("after a closing quote"));
+}
+
+TEST_CASE("table: columns are chosen by patterns, the first that fits, and by name within one",
+          "[data_source]") {
+  const TableFile file("b_2,id,x,a_1,b_1,y\n1,2,3,4,5,0\n");
+  const Value columns = list({column("b_1", "drop"), column("*_*", "number", {{"fill", 0, {}}}),
+                              column("x", "number", {{"fill", 0, {}}}), column("i*", "drop")});
+  const Value::Object params{{"columns", columns, {}}, {"classes", 2, {}}};
+  CHECK(features(file.read(params)) == Floats{4, 1, 3});
+  // In a file with another order, and with one column less that is left out, they are the same.
+  file.replace("x,y,a_1,b_2,id\n3,0,4,1,2\n");
+  CHECK(features(file.read(params)) == Floats{4, 1, 3});
+}
+
+TEST_CASE("table: columns that nobody names, and names that nothing has", "[data_source]") {
+  const TableFile file("age,weight,y\n1,2,0\n");
+  const auto says = [&](Value columns) {
+    return message<ConfigError>([&] { file.read({{"columns", std::move(columns), {}}}); });
+  };
+  CHECK_THAT(says(list({column("age", "number")})),
+             ContainsSubstring("no entry names the column 'weight'"));
+  CHECK_THAT(says(list({column("age", "number"), column("weihgt", "number"), column("*", "drop")})),
+             ContainsSubstring("did you mean 'weight'?"));
+  CHECK_THAT(says(list({column("y", "number"), column("*", "number")})),
+             ContainsSubstring("'y' is the name of the target"));
+  CHECK_THROWS_WITH(file.read({{"columns", list({column("*", "drop")}), {}}}),
+                    ContainsSubstring("no column that is a feature"));
+}
+
+TEST_CASE("table: declarations that contradict themselves", "[data_source]") {
+  const TableFile file("a,y\n1,0\n");
+  const auto says = [&](const std::string& type, Value::Object keys, const std::string& what) {
+    const Value columns = list({column("a", type, std::move(keys))});
+    CHECK_THAT(message<ConfigError>([&] {
+                 file.open({{"columns", columns, {}}});
+               }),
+               ContainsSubstring(what));
+  };
+  says("number", {{"min", 1, {}}, {"max", 1, {}}}, "min is not below max");
+  says("number", {{"min", 1, {}}, {"fill", 0, {}}}, "fill is 0, which is outside");
+  says("number", {{"fill", 1e39, {}}}, "beyond float32");
+  says("number", {{"unit", true, {}}}, "needs both");
+  says("number", {{"indicator", true, {}}}, "indicator needs fill");
+  says("number", {{"values", list({"a"}), {}}}, "values says nothing of a column of type number");
+  says("category", {}, "a category needs its values");
+  says("category", {{"values", list({"a", "a"}), {}}}, "'a' is there twice");
+  says("category", {{"values", list({"a"}), {}}, {"fill", 1, {}}}, "fill says nothing");
+  says("category", {{"values", list({"a"}), {}}, {"indicator", true, {}}}, "indicator needs other");
+  says("boolean", {{"values", list({"a"}), {}}}, "are two");
+  says("boolean", {{"fill", 2, {}}}, "expected 0 (false) to 1 (true)");
+  says("drop", {{"fill", 0, {}}}, "fill says nothing of a column of type drop");
+  says("nmuber", {}, "did you mean 'number'?");
+  const auto target = [&](Value::Object keys, const std::string& what) {
+    CHECK_THAT(message<ConfigError>([&] { file.open(keys); }), ContainsSubstring(what));
+  };
+  target({{"labels", list({"a", "a"}), {}}}, "'a' is there twice");
+  target({{"labels", list({"a", "b"}), {}}, {"classes", 3, {}}}, "classes is 3");
+  target({{"labels", list({"a", "b"}), {}}, {"task", "regression", {}}}, "task is regression");
+  target({{"labels", list({"yes", "no"}), {}}, {"other_label", "yess", {}}}, "did you mean 'yes'?");
+  target({{"labels", list({"a", "b"}), {}}, {"target_fill", 0, {}}}, "it is other_label");
+  target({{"target_fill", 0.5, {}}}, "target_fill is 0.5, expected a class index");
+  target({{"decimal", ",", {}}}, "cut in two");
+}
+
+TEST_CASE("table: targets that are no number become the declared one", "[data_source]") {
+  const TableFile file("a,y\n1,2.5\n1,\n1,inf\n");
+  const auto source =
+      file.open({{"task", "regression", {}},
+                 {"target_fill", -1, {}},
+                 {"columns", list({column("a", "number", {{"fill", 0, {}}})}), {}}});
+  CHECK(source->info().unaccounted.empty());
+  CHECK(targets(source->read(Split::train)) == Floats{2.5f, -1, -1});
+  file.replace("a,y\n1,2\n1,3\n1,-1\n1,x\n");
+  CHECK(targets(file.read({{"classes", 3, {}}, {"target_fill", 1, {}}})) == Floats{2, 1, 1, 1});
+}
+
+TEST_CASE("table: numbers with commas, blanks, other quotes, comments, missing by number",
+          "[data_source]") {
+  const auto numbers = [](const std::string& text, Value::Object extra) {
+    extra.push_back({"target", "0", {}});
+    extra.push_back({"header", false, {}});
+    extra.push_back({"task", "regression", {}});
+    return features(TableFile(text).read(std::move(extra)));
+  };
+  CHECK(numbers("0;1,5;-2,25e1\n", {{"delimiter", ";", {}}, {"decimal", ",", {}}}) ==
+        Floats{1.5f, -22.5f});
+  CHECK(numbers("0 , 1,\t2 \n", {{"trim", true, {}}}) == Floats{1, 2});
+  CHECK(numbers("0 , \"1\" , 2\n", {{"trim", true, {}}}) == Floats{1, 2});
+  CHECK(numbers("'0','1',2\n", {{"quote", "'", {}}}) == Floats{1, 2});
+  CHECK(numbers("# a\n0,1\n#\n0,2\n# b", {{"comment", "#", {}}}) == Floats{1, 2});
+  CHECK(numbers("0,+1,.5\n", {}) == Floats{1, 0.5f});
+  CHECK(
+      numbers("0,-999,1\n", {{"missing", list({"-999"}), {}},
+                             {"columns", list({column("*", "number", {{"fill", 7, {}}})}), {}}}) ==
+      Floats{7, 1});
+  // A comma is no decimal point unless it is said, and a point none where it is.
+  const TableFile mixed("0;1.5\n");
+  CHECK_THROWS_WITH(mixed.read({{"target", "0", {}},
+                                {"header", false, {}},
+                                {"task", "regression", {}},
+                                {"delimiter", ";", {}},
+                                {"decimal", ",", {}}}),
+                    ContainsSubstring("column 1 is not a finite number"));
+}
+
+TEST_CASE("table: a quote without meaning is a character", "[data_source]") {
+  const TableFile file("a,y\n5\",0\n\"x,1\n");
+  CHECK(targets(file.read({{"quote", "none", {}},
+                           {"columns", list({column("a", "number", {{"fill", 0, {}}})}), {}}})) ==
+        Floats{0, 1});
+}
+
+TEST_CASE("table: compressed files are read, and what swells beyond reason is not",
+          "[data_source]") {
+  const std::string text = "a,b,y\n1,2,0\n3,4,1\n";
+  for (const std::string& packed :
+       {gzip(text), zstd(text), gzip(text.substr(0, 7)) + gzip(text.substr(7)),
+        zstd(text.substr(0, 7)) + zstd(text.substr(7))}) {
+    CHECK(features(TableFile(packed).read()) == Floats{1, 2, 3, 4});
+  }
+  for (const std::string& packed : {gzip(text), zstd(text)}) {
+    const TableFile file(packed.substr(0, packed.size() - 2));
+    CHECK_THROWS_WITH(file.read(), ContainsSubstring("is truncated"));
+    file.replace(packed + "more");
+    CHECK_THROWS_AS(file.read(), privgrad::IoError);
+  }
+  std::string swelling = "a,y\n";
+  while (swelling.size() < (std::size_t{1} << 24) + (2u << 20)) swelling += "0,0\n0,1\n";
+  for (const std::string& packed : {gzip(swelling), zstd(swelling)}) {
+    const TableFile file(packed);
+    CHECK_THROWS_WITH(file.read(),
+                      ContainsSubstring("is oversized") && ContainsSubstring("once decompressed"));
+  }
+}
+
+TEST_CASE("table: the forms of quotes, across any boundary of what is read ahead",
+          "[data_source]") {
+  // Fields with delimiters, doubled quotes and line ends, moved by one byte each time, so that the
+  // boundary of a buffer (1 MiB) falls on each of their bytes.
+  const std::string odd = "\"a,\"\"b\"\"\r\nc\"";
+  const Value columns = list(
+      {column("k", "category", {{"values", list({"a,\"b\"\r\nc"}), {}}}), column("*", "drop")});
+  for (std::size_t shift = 0; shift < 24; ++shift) {
+    std::string text = "k,pad,y\r\n";
+    text += odd + "," + std::string((std::size_t{1} << 20) - 40 - shift, 'x') + ",0\r\n";
+    text += odd + ",,1\r\n";
+    const Dataset data = TableFile(text).read({{"columns", columns, {}}, {"classes", 2, {}}});
+    CHECK(features(data) == Floats{1, 1});
+    CHECK(targets(data) == Floats{0, 1});
+  }
+}
+
+TEST_CASE("table: a split sends each row to a side that no other row changes", "[data_source]") {
+  const std::string head = "id,a,y\n";
+  std::vector<std::string> rows;
+  for (int i = 0; i < 400; ++i)
+    rows.push_back(std::to_string(i % 100) + "," + std::to_string(i) + "," + std::to_string(i % 2) +
+                   "\n");
+  const auto sides = [&](const std::vector<std::string>& some, Value split,
+                         const std::string& header = "id,a,y\n") {
+    std::string text = header;
+    for (const std::string& row : some) text += row;
+    const TableFile file(text);
+    const auto source = file.open({{"split", split, {}}, {"classes", 2, {}}});
+    std::map<float, bool> is_test;  // by `a`, which is a row's own
+    for (const Split side : {Split::train, Split::test}) {
+      Dataset data = source->read(side);
+      for (std::size_t i = 0; i < data.rows(); ++i)
+        is_test[data.features()[2 * i + 1]] = side == Split::test;
+    }
+    REQUIRE(is_test.size() == some.size());
+    return is_test;
+  };
+  const Value by_row = object({{"test", 0.2, {}}});
+  const auto all = sides(rows, by_row);
+  const auto tests = std::count_if(all.begin(), all.end(), [](auto& x) { return x.second; });
+  // 80 are expected; seven standard deviations of a binomial number (8) are less than 56.
+  CHECK(std::abs(tests - 80) < 56);
+  SECTION("rows that go or come") {
+    for (const std::size_t gone : {0u, 17u, 399u}) {
+      std::vector<std::string> others = rows;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(gone));
+      for (const auto& [row, side] : sides(others, by_row)) CHECK(all.at(row) == side);
+    }
+  }
+  SECTION("their order") {
+    std::vector<std::string> turned(rows.rbegin(), rows.rend());
+    CHECK(sides(turned, by_row) == all);
+  }
+  SECTION("another seed is another split, and a share that grows keeps test rows") {
+    CHECK(sides(rows, object({{"test", 0.2, {}}, {"seed", 2, {}}})) != all);
+    for (const auto& [row, side] : sides(rows, object({{"test", 0.5, {}}})))
+      CHECK((!all.at(row) || side));
+  }
+  SECTION("by a column, its rows stay together") {
+    const auto by_id = sides(rows, object({{"test", 0.3, {}}, {"by", "id", {}}}));
+    for (const auto& [row, side] : by_id) CHECK(side == by_id.at(std::fmod(row, 100.0f)));
+    CHECK_THROWS_WITH(
+        sides(rows, object({{"test", 0.3, {}}, {"by", "idd", {}}})),
+        ContainsSubstring("split.by is 'idd'") && ContainsSubstring("did you mean 'id'?"));
+  }
+}
+
+TEST_CASE("table: the split is of what stands in a row, not of how it is written",
+          "[data_source]") {
+  const Value columns = list({column("a", "number", {{"fill", 0, {}}}), column("*", "drop")});
+  const auto test_rows = [&](const std::string& text) {
+    return TableFile(text)
+        .open({{"split", object({{"test", 0.5, {}}}), {}},
+               {"columns", columns, {}},
+               {"classes", 2, {}}})
+        ->info()
+        .test_rows;
+  };
+  for (int i = 0; i < 20; ++i) {
+    const std::string n = std::to_string(i);
+    const std::size_t plain = test_rows("a,b,y\n" + n + ",x,1\n");
+    CHECK(test_rows("a,b,y\r\n\"" + n + "\",\"x\",1\r\n") == plain);
+    CHECK(test_rows("y,b,a\n1,x," + n + "\n") == plain);
+  }
+}
+
+TEST_CASE("table: remarks count all rows, of both sides", "[data_source]") {
+  const TableFile file("a,y\n1,0\nx,1\n3,0\ny,1\nz,0\n");
+  const auto remarks =
+      file.open({{"split", object({{"test", 0.5, {}}}), {}},
+                 {"columns", list({column("a", "number", {{"fill", 0, {}}})}), {}}})
+          ->info()
+          .remarks;
+  REQUIRE(remarks.size() == 1);
+  CHECK_THAT(remarks[0], ContainsSubstring("'a': 3 of 5 rows have no value that fits"));
+}
+
+TEST_CASE("table: where a split moves rows, a changed row is known to change sides",
+          "[data_source]") {
+  const TableFile file("a,y\n1,0\n2,1\n3,0\n4,1\n");
+  CHECK(file.open({{"split", object({{"test", 0.5, {}}}), {}}})->info().rows_chosen_by_value);
+  CHECK_FALSE(file.open()->info().rows_chosen_by_value);
+  CHECK_THROWS_WITH(
+      file.open({{"split", object({{"test", 0.5, {}}}), {}}, {"test", file.path.string(), {}}}),
+      ContainsSubstring("test rows are in a file of their own"));
+}
