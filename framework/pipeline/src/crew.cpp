@@ -111,9 +111,9 @@ std::vector<Evaluation> shared_evaluations(const Program& program, const Dataset
 
 /// Whether the checked example is in a process's share, and where.
 std::optional<std::size_t> place_in_share(std::span<const std::uint32_t> batch,
-                                          std::uint64_t checked, const Cluster& cluster) {
+                                          std::span<const std::uint32_t> share,
+                                          std::uint64_t checked) {
   if (checked >= batch.size()) return std::nullopt;
-  const auto share = share_of(batch, cluster.rank(), cluster.size());
   const auto begin = static_cast<std::size_t>(share.data() - batch.data());
   if (checked < begin || checked >= begin + share.size()) return std::nullopt;
   return checked - begin;
@@ -180,11 +180,12 @@ BoundedOnGrid Crew::sum(const Work& work, Executor& executor, SumMemory& memory,
               .augmentation_key = {key.begin(), key.end()},
               .parameters_follow = !has_sent(work.parameters),
               .checked = check == nullptr ? work.batch.size() : check->place};
+  const auto rows = share_of(work.batch, work.data.rows(), 0, cluster_.size());
   send(order.text());
   if (order.parameters_follow) send_parameters(work.parameters);
-  ContributionCheck* own = place_in_share(work.batch, order.checked, cluster_) ? check : nullptr;
-  BoundedOnGrid share = exact_sum(work.program, work.data, share_of(work.batch, 0, cluster_.size()),
-                                  work.clip, executor, work.most_rows, &memory, work.unit, own);
+  ContributionCheck* own = place_in_share(work.batch, rows, order.checked) ? check : nullptr;
+  BoundedOnGrid share = exact_sum(work.program, work.data, rows, work.clip, executor,
+                                  work.most_rows, &memory, work.unit, own);
   BoundedOnGrid sum = add_shares(std::move(share), work.batch.size(), cluster_);
   if (check != nullptr) {
     const std::vector<float> differs =
@@ -258,18 +259,18 @@ class Worker {
                     .count_share = order.count_share};
     std::optional<ContributionCheck> check;
     const std::string clipping = plan_.manifest->clipping.component->full_name();
-    if (const auto place = place_in_share(order.batch, order.checked, cluster_))
+    const auto rows = share_of(order.batch, data_.train.rows(), cluster_.rank(), cluster_.size());
+    if (const auto place = place_in_share(order.batch, rows, order.checked))
       check = ContributionCheck{.place = *place, .program = program_owner_, .clipping = clipping};
     if (order.augmentation_key.size() != 32)
       throw IoError("process 0 asked for a sum without a key");
     const RandomKey key = RandomKey::from_secret_bytes(
         std::span<const std::uint8_t, 32>(order.augmentation_key.data(), 32));
     const AugmentedStep augmented(*bench_.program, key, order.step);
-    give_share(exact_sum(*bench_.program, data_.train,
-                         share_of(order.batch, cluster_.rank(), cluster_.size()), clip, *executor_,
-                         order.most_rows, &bench_.memory, static_cast<PrivacyUnit>(order.unit),
-                         check ? &*check : nullptr),
-               cluster_);
+    give_share(
+        exact_sum(*bench_.program, data_.train, rows, clip, *executor_, order.most_rows,
+                  &bench_.memory, static_cast<PrivacyUnit>(order.unit), check ? &*check : nullptr),
+        cluster_);
     if (order.checked < order.batch.size())
       gathered(cluster_, check && check->differs ? 1.0f : 0.0f);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "gradient_rows.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -26,8 +27,9 @@ std::vector<std::size_t> all_to_the_first(std::size_t size, const Cluster& clust
 
 }  // namespace
 
-std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rank,
-                                        std::size_t processes) {
+std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
+                                        std::size_t rank, std::size_t processes) {
+  check_batch(batch, rows);
   const std::size_t begin = begin_of(batch.size(), rank, processes);
   return batch.subspan(begin, begin_of(batch.size(), rank + 1, processes) - begin);
 }

@@ -11,9 +11,12 @@ namespace privgrad::core {
 
 /// The rows of a batch that a process sums: parts of about the same size, in the batch's order, each
 /// row in exactly one of them.
+/// \param batch  row numbers in a data set of `rows`, each at most once.
 /// \param rank  below `processes`.
-std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rank,
-                                        std::size_t processes);
+/// \throws PluginError for a row number that is out of range or repeated, anywhere in the batch: twice
+///   in two shares an example would be twice as long as the bound, and neither sum would show it.
+std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
+                                        std::size_t rank, std::size_t processes);
 
 /// At process 0: the sum over a batch, of which every process has summed its share.
 ///
