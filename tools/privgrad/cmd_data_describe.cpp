@@ -291,7 +291,7 @@ constexpr const char* kLooked =
     "them.\n";
 
 /// The section `data` with what the source suggests to declare.
-int suggest(const Catalog& catalog, const Wanted& wanted, bool as_json) {
+int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
   const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
   auto* looks = dynamic_cast<SuggestsParams*>(opened.source.get());
   if (looks == nullptr) {
