@@ -10,6 +10,7 @@
 
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
 
 namespace privgrad::core {
 
@@ -51,6 +52,8 @@ struct RunOptions {
   /// For the outputs of frozen layers, private copies of data; null: none. A run makes the same with it
   /// as without.
   const FeatureCache* features = nullptr;
+  /// Of comparisons of runs: has every release go through it, but for those of a run without noise.
+  ReleaseWitness* witness = nullptr;
 };
 
 /// The outcome, and what was measured and written.
