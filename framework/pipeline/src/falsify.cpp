@@ -12,6 +12,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/scratch_folder.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "recorded_run.hpp"
 #include "records.hpp"
 #include "replayed_owner.hpp"
@@ -54,6 +55,7 @@ class Comparison {
   Falsified result() && {
     make_first_run();
     found_.steps = steps_of_first_run();
+    compare_payment();
     compare_keys();
     repeat();
     for (const LastRow change : neighbours_of(plan_)) {
@@ -117,6 +119,20 @@ class Comparison {
       if (one->name.what == ReleaseSeen::What::gradient) most = std::max(most, one->name.step + 1);
     }
     return most;
+  }
+
+  /// Whatever was released, its owner's ledger has paid for.
+  void compare_payment() {
+    now_ = to_text(LastRow::as_it_is);
+    std::map<std::optional<std::size_t>, std::uint64_t> made;
+    for (const RecordedRelease* one : first_->releases()) ++made[one->name.client];
+    for (const auto& [client, count] : made) {
+      const std::size_t paid = read_ledger(ledger_of(first_->directory(), client)).releases.size();
+      if (count > paid)
+        report("charges", std::nullopt,
+               std::to_string(count) + " releases were made, and the ledger has " +
+                   std::to_string(paid));
+    }
   }
 
   /// Of one owner's plan.

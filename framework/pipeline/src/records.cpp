@@ -108,6 +108,11 @@ std::optional<std::string> difference_of(const LedgerContents& a, const LedgerCo
 
 }  // namespace
 
+fs::path ledger_of(const fs::path& directory, std::optional<std::size_t> client) {
+  return client ? directory / "ledgers" / ("client-" + std::to_string(*client) + ".jsonl")
+                : directory / "ledger.jsonl";
+}
+
 std::vector<std::string> differing_ledgers(const fs::path& a, const fs::path& b) {
   std::vector<std::string> found;
   for (const std::string& name : names_in(a)) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,10 @@ namespace privgrad::core {
 /// \returns one line for each thing.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);
+
+/// The ledger of a client of fed_avg, or of the run's owner or server.
+std::filesystem::path ledger_of(const std::filesystem::path& directory,
+                                std::optional<std::size_t> client);
 
 /// What differs in the ledgers of the two.
 std::vector<std::string> differing_ledgers(const std::filesystem::path& a,
