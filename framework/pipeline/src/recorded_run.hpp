@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <compare>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/pipeline/plan.hpp"
@@ -23,7 +23,9 @@ struct ReleaseName {
   ReleaseSeen::What what = ReleaseSeen::What::gradient;
   std::uint64_t step = 0;
 
-  auto operator<=>(const ReleaseName&) const = default;
+  bool operator<(const ReleaseName& other) const {
+    return std::tie(client, what, step) < std::tie(other.client, other.what, other.step);
+  }
 };
 
 /// All that was seen of a release, by value.

@@ -258,7 +258,7 @@ std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sum
     } else if (noised) {
       made.push_back({.values = release_once(std::move(sums[part]))});
     } else {
-      made.emplace_back();
+      made.emplace_back().values.reserve(sums[part].size());
       for (const std::int64_t cell : sums[part])
         made.back().values.push_back(static_cast<float>(static_cast<double>(cell) * width));
     }
@@ -326,6 +326,7 @@ std::vector<float> Replay::release_beside(const Beside& what, std::span<const fl
   const double width = what.bound / static_cast<double>(kExactLevels);
   const double coarse = std::ldexp(width, static_cast<int>(shift)) / what.divisor;
   std::vector<float> released;
+  released.reserve(sum.size());
   for (const std::int64_t cell : sum)
     released.push_back(static_cast<float>(static_cast<double>(cell) * coarse));
   return released;
