@@ -299,10 +299,10 @@ double released_change(const std::vector<LossPair>& losses) {
   core::Ledger ledger(dir.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
                       accountant, "test:counting", Json::object());
   ChosenLosses program;
-  CHECK(noise.choose(0, program, {}, ledger));
+  CHECK(noise.choose(0, {program, {}}, {}, ledger));
   CHECK(ledger.releases() == 0);
   program.is_after = true;
-  CHECK(noise.choose(5, program, {}, ledger));
+  CHECK(noise.choose(5, {program, {}}, {}, ledger));
   CHECK(ledger.releases() == 1);
   return 400.0 * noise.record().measured.front();
 }

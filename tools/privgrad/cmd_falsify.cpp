@@ -68,8 +68,10 @@ Command falsify_command() {
                 .details =
                     "Deterministic, without statistics: every released number is made again "
                     "from each row's own\npart, the noise and the divisor, and compared bit for "
-                    "bit. Finding nothing proves nothing.\nWhat it prints quotes private values. "
-                    "It releases nothing and charges no account.",
+                    "bit. The second run goes on with the\nreleases of the first, and all that "
+                    "follows from them must be the same, to the files that are\nleft. Finding "
+                    "nothing proves nothing. What it prints quotes private values. It releases "
+                    "nothing\nand charges no account.",
                 .examples = {"privgrad falsify examples/manifests/quickstart.yaml",
                              "privgrad falsify m.yaml --steps 50 --json"}},
       .run = do_falsify};

@@ -29,14 +29,14 @@ AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dat
   schedule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
 }
 
-bool AdaptiveNoise::choose(std::uint64_t step, const Program& program, const Dataset& test,
+bool AdaptiveNoise::choose(std::uint64_t step, const Model& model, const Dataset& test,
                            Ledger& ledger) {
   if (step % adapts_.measurement.every != 0) return true;
   if (adapts_.is_charged() && step == 0) {
-    losses_ = bounded_losses(program);
+    losses_ = bounded_losses(model.program);
     return true;
   }
-  const std::optional<double> measured = measure(step, program, test, ledger);
+  const std::optional<double> measured = measure(step, model, test, ledger);
   if (!measured) return false;
   record_.measured_at.push_back(step);
   record_.measured.push_back(*measured);
@@ -44,11 +44,11 @@ bool AdaptiveNoise::choose(std::uint64_t step, const Program& program, const Dat
   return true;
 }
 
-std::optional<double> AdaptiveNoise::measure(std::uint64_t step, const Program& program,
+std::optional<double> AdaptiveNoise::measure(std::uint64_t step, const Model& model,
                                              const Dataset& test, Ledger& ledger) {
-  if (adapts_.is_charged()) return release_change(step, program, ledger);
+  if (adapts_.is_charged()) return release_change(step, model, ledger);
   // Public rows and a released model.
-  const Evaluation sums = evaluate(program, test, executor_);
+  const Evaluation sums = evaluate(model.program, test, executor_);
   const auto rows = static_cast<double>(test.rows());
   return adapts_.measurement.what == Measured::validation_loss
              ? sums.loss / rows
@@ -64,23 +64,33 @@ std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const 
 }
 
 /// Paid for first; without that, the losses are not looked at.
-std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Program& program,
+std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Model& model,
                                                     Ledger& ledger) {
   const Charge charge = adapts_.check_charge(step);
   std::vector<Receipt> receipts = ledger.charge({&charge, 1});
   if (receipts.empty()) return std::nullopt;
   record_.checks.push_back(charge);
-  std::vector<double> losses = bounded_losses(program);
+  std::vector<double> losses = bounded_losses(model.program);
   std::vector<float> changes;
   changes.reserve(losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i)
     changes.push_back(static_cast<float>(losses[i] - losses_[i]));
   losses_ = std::move(losses);
   BoundedOnGrid sum = row_sum(std::move(changes), 1, adapts_.measurement.loss_bound, executor_);
-  const Released mean = check_mechanism_.release(std::move(sum), plan_.manifest->adjacency,
-                                                 std::move(receipts.front()),
-                                                 static_cast<double>(plan_.dataset_size));
-  return static_cast<double>(mean.values().front());
+  std::vector<Released> own;
+  own.push_back(check_mechanism_.release(std::move(sum), plan_.manifest->adjacency,
+                                         std::move(receipts.front()),
+                                         static_cast<double>(plan_.dataset_size)));
+  const std::span<const Released> mean = led_by(leader_,
+                                                {.what = ReleaseSeen::What::measurement,
+                                                 .client = std::nullopt,
+                                                 .step = step,
+                                                 .batch = {},
+                                                 .model = model.parameters,
+                                                 .reached = {},
+                                                 .clip_norm = adapts_.measurement.loss_bound},
+                                                own);
+  return static_cast<double>(mean.front().values().front());
 }
 
 /// The aggregator is told, so that its recipes, which charges are derived from and releases are

@@ -117,6 +117,11 @@ void Client::close_ledger(const std::string& status, const nlohmann::json& files
   if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_, files);
 }
 
+void Client::lead_by(ReleaseWitness* witness) {
+  leader_ = witness;
+  trainer_.lead_by(witness, number_);
+}
+
 void Client::begin_at(std::uint64_t step) {
   trainer_.forget_clip_norm();
   next_step_ = step;
@@ -209,13 +214,22 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
     rows.push_back(second);
   }
   BoundedOnGrid sum = row_sum(std::move(rows), 2, wish_.estimate_bound, executor_);
-  const Released released =
-      receipts.empty()
-          ? estimate_mechanism_->release_without_noise(std::move(sum), estimate_divisor_)
-          : estimate_mechanism_->release(std::move(sum), plan_.manifest->adjacency,
-                                         std::move(receipts.front()), estimate_divisor_);
-  round.loss_changes = {static_cast<double>(released.values()[0]),
-                        static_cast<double>(released.values()[1])};
+  std::vector<Released> own;
+  own.push_back(receipts.empty()
+                    ? estimate_mechanism_->release_without_noise(std::move(sum), estimate_divisor_)
+                    : estimate_mechanism_->release(std::move(sum), plan_.manifest->adjacency,
+                                                   std::move(receipts.front()), estimate_divisor_));
+  const std::span<const Released> released = led_by(leader_,
+                                                    {.what = ReleaseSeen::What::estimate,
+                                                     .client = number_,
+                                                     .step = estimates_made_ - 1,
+                                                     .batch = estimate_batch_,
+                                                     .model = received,
+                                                     .reached = round.model,
+                                                     .clip_norm = wish_.estimate_bound},
+                                                    own);
+  round.loss_changes = {static_cast<double>(released.front().values()[0]),
+                        static_cast<double>(released.front().values()[1])};
 }
 
 Released Client::exact_gradient(std::vector<float> model, Workbench& bench) {

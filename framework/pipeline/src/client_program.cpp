@@ -2,6 +2,19 @@
 
 namespace privgrad::core {
 
+Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round) {
+  const auto lost = make_random_source(key.derive("drop-outs"))->stream(round);
+  const auto slow = make_random_source(key.derive("stragglers"))->stream(round);
+  Mishaps mishaps;
+  mishaps.slow.resize(wish.clients);
+  for (std::size_t i = 0; i < wish.clients; ++i) {
+    mishaps.dropped.push_back(lost->uniform() < wish.client_drop_rate);
+    const double luck = slow->uniform(), pace = slow->uniform();
+    if (luck < wish.straggler_rate) mishaps.slow[i] = pace;
+  }
+  return mishaps;
+}
+
 void ClientProgram::begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                                 const Mishaps& mishaps) {
   first_step_ = first_step;

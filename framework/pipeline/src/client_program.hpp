@@ -25,6 +25,10 @@ struct Mishaps {
   }
 };
 
+/// Those of a round, for all clients, whoever takes part.
+/// \param key  of the run, as it began.
+Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round);
+
 /// Clients as a program whose examples they are: the gradient of a client is by how much its local
 /// steps take the model back, received - sent. What clips, adds up and releases gradients of
 /// examples then does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient

@@ -79,6 +79,7 @@ class FederatedRun final : ResumableRun {
     if (!federated_.at_server) make_directories(options_.directory / "ledgers");
     open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
       owner.open_ledger(options_.directory / name, facts);
+      owner.lead_by(options_.witness);
     });
   }
 
@@ -199,8 +200,6 @@ class FederatedRun final : ResumableRun {
   void train() override {
     result_.status = is_short_ ? RunStatus::budget_exhausted : RunStatus::completed;
     result_.epsilon = charged();
-    mishaps_.dropped.resize(clients_.size());
-    mishaps_.slow.resize(clients_.size());
     while (totals_.rounds < wish_.rounds) {
       if (ends_here()) {
         if (result_.can_be_resumed) return;
@@ -217,7 +216,7 @@ class FederatedRun final : ResumableRun {
   /// \returns false if it was the last one, or could not be made.
   bool make_round(std::uint64_t number) {
     Round round{.number = number, .estimates = {}, .sent = ""};
-    draw_mishaps(number);
+    mishaps_ = draw_mishaps(wish_, keys_->lasting(), number);
     if (!(federated_.at_server ? server_round(round) : client_round(round))) return false;
     finish_round(round);
     if (result_.status == RunStatus::diverged) return false;
@@ -227,18 +226,6 @@ class FederatedRun final : ResumableRun {
     keys_->next(last_shown_);
     if (checkpoints_ && !is_last && checkpoints_->is_due(totals_.rounds)) save(Stop::none);
     return true;
-  }
-
-  /// From random numbers alone, for all clients, whoever takes part.
-  void draw_mishaps(std::uint64_t round) {
-    const auto lost = make_random_source(keys_->lasting().derive("drop-outs"))->stream(round);
-    const auto slow = make_random_source(keys_->lasting().derive("stragglers"))->stream(round);
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
-      mishaps_.dropped[i] = lost->uniform() < wish_.client_drop_rate;
-      const double luck = slow->uniform(), pace = slow->uniform();
-      mishaps_.slow[i].reset();
-      if (luck < wish_.straggler_rate) mishaps_.slow[i] = pace;
-    }
   }
 
   /// \returns false if the budget ends the run.

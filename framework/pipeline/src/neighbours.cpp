@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cfloat>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -31,47 +33,80 @@ float another_target(const ExampleShape& shape, float target) {
 
 }  // namespace
 
-std::string to_text(LastRow change) {
+std::string to_text(LastRow change, PrivacyUnit unit) {
+  const bool is_client = unit == PrivacyUnit::client;
+  const std::string who = is_client ? "the last client's rows" : "the last row";
   switch (change) {
     case LastRow::as_it_is:
       return "the same rows";
     case LastRow::zeros:
-      return "the last row of zeros and another class";
+      return who + " of zeros and another class";
     case LastRow::copy:
-      return "the last row a copy of the one before it";
+      return who + (is_client ? " copies of the ones before them" : " a copy of the one before it");
     case LastRow::huge:
-      return "the last row of the largest numbers";
+      return who + " of the largest numbers";
     case LastRow::subnormal:
-      return "the last row of subnormal numbers";
+      return who + " of subnormal numbers";
     case LastRow::removed:
-      return "the last row removed";
+      return who + " removed";
   }
   return "";
 }
 
-std::vector<LastRow> neighbours_under(Adjacency adjacency) {
+namespace {
+
+/// Of fed_avg; null: of one owner, or of a server.
+const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
+  if (!plan.federated || plan.federated->at_server) return nullptr;
+  for (const ClientPlan& client : plan.federated->clients) {
+    if (std::binary_search(client.rows.begin(), client.rows.end(), row)) return &client;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<LastRow> neighbours_of(const Plan& plan) {
   std::vector<LastRow> all{LastRow::zeros, LastRow::copy, LastRow::huge, LastRow::subnormal};
-  if (adjacency == Adjacency::add_or_remove_one) all.push_back(LastRow::removed);
+  if (plan.manifest->adjacency != Adjacency::add_or_remove_one) return all;
+  if (plan.unit == PrivacyUnit::client) return all;
+  const auto last = static_cast<std::uint32_t>(plan.setting->info.train_rows - 1);
+  const ClientPlan* owner = owner_of(plan, last);
+  if (owner == nullptr || owner->rows.size() > 1) all.push_back(LastRow::removed);
   return all;
 }
 
-Dataset with_last_row(const Dataset& data, LastRow change) {
+std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train) {
+  if (plan.unit == PrivacyUnit::client) return plan.federated->clients.back().rows;
+  return {static_cast<std::uint32_t>(train.rows() - 1)};
+}
+
+Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change) {
   if (change == LastRow::as_it_is) return data;
-  const std::size_t kept = data.rows() - 1;
+  std::vector<std::uint32_t> taken(data.rows());
+  std::iota(taken.begin(), taken.end(), 0u);
+  for (const std::uint32_t row : rows) {
+    if (change == LastRow::copy) taken[row] = row == 0 ? 1 : row - 1;
+  }
+  if (change == LastRow::removed) {
+    std::erase_if(taken, [&](std::uint32_t row) {
+      return std::binary_search(rows.begin(), rows.end(), row);
+    });
+  }
   const std::size_t width = data.row_size();
-  std::vector<std::uint32_t> rows(change == LastRow::removed ? kept : data.rows());
-  std::iota(rows.begin(), rows.end(), 0u);
-  if (change == LastRow::copy) rows.back() -= 1;
-  std::vector<float> features(rows.size() * width), targets(rows.size());
-  data.gather(rows, features, targets);
-  const auto last = std::span(features).subspan(kept * width);
-  if (change == LastRow::zeros) {
-    std::fill(last.begin(), last.end(), 0.0f);
-    targets.back() = another_target(data.shape(), targets.back());
-  } else if (change == LastRow::huge) {
-    for (std::size_t i = 0; i < last.size(); ++i) last[i] = i % 2 == 0 ? FLT_MAX : -FLT_MAX;
-  } else if (change == LastRow::subnormal) {
-    std::fill(last.begin(), last.end(), FLT_MIN / 1024.0f);
+  std::vector<float> features(taken.size() * width), targets(taken.size());
+  data.gather(taken, features, targets);
+  for (const std::uint32_t row : rows) {
+    if (change == LastRow::copy || change == LastRow::removed) break;
+    const auto changed = std::span(features).subspan(row * width, width);
+    if (change == LastRow::zeros) {
+      std::fill(changed.begin(), changed.end(), 0.0f);
+      targets[row] = another_target(data.shape(), targets[row]);
+    } else if (change == LastRow::huge) {
+      for (std::size_t i = 0; i < width; ++i) changed[i] = i % 2 == 0 ? FLT_MAX : -FLT_MAX;
+    } else if (change == LastRow::subnormal) {
+      std::fill(changed.begin(), changed.end(), FLT_MIN / 1024.0f);
+    }
   }
   return Dataset(data.shape(), std::move(features), std::move(targets));
 }
@@ -88,21 +123,29 @@ RunData raw_data(const Plan& plan) {
 }
 
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change) {
-  RunData data{.train = with_last_row(raw.train, change), .test = raw.test};
+  RunData data{.train = with_change(raw.train, changed_rows(plan, raw.train), change),
+               .test = raw.test};
   apply_transforms(*plan.manifest, *plan.setting, data);
   return data;
 }
 
-Plan plan_on(const Plan& plan, const RunData& raw, LastRow change) {
-  const std::shared_ptr<Setting> setting = make_setting(*plan.manifest);
-  RunData data{.train = with_last_row(raw.train, change), .test = raw.test};
+Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change) {
+  const std::shared_ptr<Setting> setting = make_setting(manifest);
+  const std::vector<std::uint32_t> rows = changed_rows(plan, raw.train);
+  RunData data{.train = with_change(raw.train, rows, change), .test = raw.test};
   setting->info.train_rows = data.train.rows();
   setting->dataset_size = plan.setting->dataset_size;  // public, whatever is really there
   setting->data = ComponentPtr<DataSource>(
       new ExamplesInMemory(setting->info, std::move(data)),
       {[](void* object) noexcept { delete static_cast<DataSource*>(object); }, nullptr});
   Plan changed = plan;
+  changed.manifest = &manifest;
   changed.setting = setting;
+  if (plan.federated && change == LastRow::removed) {
+    const auto federated = std::make_shared<FederatedPlan>(*plan.federated);
+    for (ClientPlan& client : federated->clients) std::erase(client.rows, rows.back());
+    changed.federated = federated;
+  }
   return changed;
 }
 

@@ -1,46 +1,33 @@
 #include "records.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <sstream>
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 
 namespace privgrad::core {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
 
-/// What a run ends with: its status, or what it threw.
-std::string end_of_run(const Plan& plan, const fs::path& directory) {
-  std::atomic<bool> stop = false;
-  const auto after_the_first = [&](const Progress& progress) {
-    if (progress.step > 0) stop = true;
-  };
-  try {
-    const RunResult result = run(plan, {.directory = directory,
-                                        .lock = "",
-                                        .threads = 1,
-                                        // Of two runs, one begins after the other.
-                                        .state = {},
-                                        .date = "1970-01-01T00:00:00Z",
-                                        .on_progress = after_the_first,
-                                        .stop = &stop});
-    return std::string(to_text(result.status)) + " after step " + std::to_string(result.steps);
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-}
-
+/// Names below the directory.
 std::set<std::string> names_in(const fs::path& directory) {
   std::set<std::string> names;
   if (!fs::exists(directory)) return names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.insert(entry.path().filename());
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), directory).string());
+  }
   return names;
+}
+
+bool is_ledger(const std::string& name) {
+  return name == "ledger.jsonl" || name.starts_with("ledgers/");
 }
 
 std::string content_of(const fs::path& file) {
@@ -48,17 +35,64 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The statement but for the commitment to the data: with a seed anybody can open it, and without one
-/// it is another in each run and tells nobody anything.
-std::string statement_in(const fs::path& directory) {
-  nlohmann::json statement =
-      nlohmann::json::parse(content_of(directory / "statement.json"), nullptr, false);
+/// In research mode, which says so of itself, a run shows what private rows make of its model.
+void erase_private_metrics(Json& metrics, Mode mode) {
+  if (mode != Mode::research || !metrics.is_object()) return;
+  for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
+}
+
+/// Lines of JSON without what may differ.
+std::string metrics_in(const std::string& text, Mode mode) {
+  std::istringstream in(text);
+  std::string kept;
+  for (std::string line; std::getline(in, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    erase_private_metrics(json, mode);
+    if (json.contains("ema")) erase_private_metrics(json["ema"], mode);
+    kept += json.dump() + "\n";
+  }
+  return kept;
+}
+
+/// With a seed anybody can open the commitment, and without one it is another in each run and tells
+/// nobody anything.
+std::string statement_in(const std::string& text) {
+  Json statement = Json::parse(text, nullptr, false);
   if (statement.is_object()) statement.erase("data_commitment");
   return statement.dump();
 }
 
-}  // namespace
+std::string summary_in(const std::string& text, Mode mode) {
+  Json summary = Json::parse(text, nullptr, false);
+  if (!summary.is_object()) return text;
+  summary.erase("run_dir");
+  if (mode == Mode::research) summary.erase("seconds");
+  if (summary.contains("statement")) summary["statement"].erase("data_commitment");
+  if (summary.contains("metrics")) erase_private_metrics(summary["metrics"], mode);
+  if (summary.contains("checks") && mode == Mode::research)
+    summary["checks"].erase("reported_differences");
+  return summary.dump();
+}
 
+/// The trained numbers, which are the last ones; what the header says depends on the hash of the ledger,
+/// what transforms have learnt on what they say that they learn.
+std::string parameters_in(const std::string& text, const Plan& plan) {
+  const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
+  return std::to_string(text.size()) + " bytes " +
+         text.substr(text.size() - std::min(size, text.size()));
+}
+
+/// What must be the same of a file, whatever the rows are.
+std::string public_part(const Plan& plan, const std::string& name, const std::string& text) {
+  const Mode mode = plan.manifest->mode;
+  if (name == "metrics.jsonl") return metrics_in(text, mode);
+  if (name == "statement.json") return statement_in(text);
+  if (name == "summary.json") return summary_in(text, mode);
+  if (name == "model.safetensors") return parameters_in(text, plan);
+  return text;
+}
+
+/// \returns the first release in which two ledgers differ; nothing if they have the same.
 std::optional<std::string> difference_of(const LedgerContents& a, const LedgerContents& b) {
   if (a.releases.size() != b.releases.size()) {
     return "the ledgers have " + std::to_string(a.releases.size()) + " and " +
@@ -69,43 +103,38 @@ std::optional<std::string> difference_of(const LedgerContents& a, const LedgerCo
     if (x.step != y.step || x.event != y.event || x.epsilon != y.epsilon || x.what != y.what)
       return "line " + std::to_string(i + 2) + " of the ledger is another";
   }
-  if (a.status != b.status) return "the ledgers end otherwise";
   return std::nullopt;
 }
 
-std::vector<std::string> differing_records(const Plan& plan, const RunData& raw, LastRow change,
-                                           std::uint64_t seed, const fs::path& folder) {
-  Manifest manifest = *plan.manifest;
-  manifest.seed = seed;
-  manifest.account.reset();
-  Plan a = plan_on(plan, raw, LastRow::as_it_is), b = plan_on(plan, raw, change);
-  a.manifest = b.manifest = &manifest;
+}  // namespace
+
+fs::path ledger_of(const fs::path& directory, std::optional<std::size_t> client) {
+  return client ? directory / "ledgers" / ("client-" + std::to_string(*client) + ".jsonl")
+                : directory / "ledger.jsonl";
+}
+
+std::vector<std::string> differing_ledgers(const fs::path& a, const fs::path& b) {
   std::vector<std::string> found;
-  const std::string end_a = end_of_run(a, folder / "a"), end_b = end_of_run(b, folder / "b");
-  if (end_a != end_b) found.push_back("the runs end otherwise: " + end_a + "; " + end_b);
-  if (names_in(folder / "a") != names_in(folder / "b")) found.emplace_back("other files are left");
-  for (const char* name : {"manifest.yaml", "privgrad.lock", "facts.json", "schedules.json"}) {
-    if (content_of(folder / "a" / name) != content_of(folder / "b" / name))
-      found.push_back(std::string(name) + " is another");
+  for (const std::string& name : names_in(a)) {
+    if (!is_ledger(name) || !fs::exists(b / name)) continue;
+    const auto text = difference_of(read_ledger(a / name), read_ledger(b / name));
+    if (text) found.push_back(name + ": " + *text);
   }
-  if (statement_in(folder / "a") != statement_in(folder / "b"))
-    found.emplace_back("statement.json is another");
-  const std::string model_a = content_of(folder / "a" / "model.safetensors"),
-                    model_b = content_of(folder / "b" / "model.safetensors");
-  if (model_a.size() != model_b.size()) found.emplace_back("model.safetensors has another size");
-  const auto lines = [](const std::string& text) {
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  if (lines(content_of(folder / "a" / "metrics.jsonl")) !=
-      lines(content_of(folder / "b" / "metrics.jsonl")))
-    found.emplace_back("metrics.jsonl has another number of lines");
-  if (fs::exists(folder / "a" / "ledger.jsonl") && fs::exists(folder / "b" / "ledger.jsonl")) {
-    const auto text = difference_of(read_ledger(folder / "a" / "ledger.jsonl"),
-                                    read_ledger(folder / "b" / "ledger.jsonl"));
-    if (text) found.push_back(*text);
-    if (fs::file_size(folder / "a" / "ledger.jsonl") !=
-        fs::file_size(folder / "b" / "ledger.jsonl"))
-      found.emplace_back("ledger.jsonl has another size");
+  return found;
+}
+
+std::vector<std::string> differing_records(const Plan& plan, const fs::path& a, const fs::path& b) {
+  std::vector<std::string> found;
+  const std::set<std::string> names = names_in(a);
+  if (names != names_in(b)) found.emplace_back("other files are left");
+  for (const std::string& name : names) {
+    if (!fs::exists(b / name)) continue;
+    const std::string in_a = content_of(a / name), in_b = content_of(b / name);
+    if (is_ledger(name)) {
+      if (in_a.size() != in_b.size()) found.push_back(name + " has another size");
+    } else if (public_part(plan, name, in_a) != public_part(plan, name, in_b)) {
+      found.push_back(name + " is another");
+    }
   }
   return found;
 }

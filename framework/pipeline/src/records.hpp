@@ -1,25 +1,28 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "neighbours.hpp"
-#include "privgrad/trust/ledger_reader.hpp"
+#include "privgrad/pipeline/plan.hpp"
 
 namespace privgrad::core {
 
-/// \returns the first thing in which two ledgers differ; nothing if they say the same.
-std::optional<std::string> difference_of(const LedgerContents& a, const LedgerContents& b);
+/// What two runs have left that differs, of which the second was led through the first one's releases:
+/// every file is compared to the letter, but for what is stated to follow from private rows (the
+/// commitment to the data, training metrics and checks in research mode) and for hashes of that.
+/// \returns one line for each thing.
+std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
+                                           const std::filesystem::path& b);
 
-/// Runs the plan on the data and on the neighbour with the same seed, and compares what both leave in
-/// their directories but for the model's numbers and the measurements of research mode. Runs end
-/// with their first measurement: a twentieth of the steps.
-/// \param folder  empty.
-/// \returns one line for each thing that differs.
-std::vector<std::string> differing_records(const Plan& plan, const RunData& raw, LastRow change,
-                                           std::uint64_t seed, const std::filesystem::path& folder);
+/// The ledger of a client of fed_avg, or of the run's owner or server.
+std::filesystem::path ledger_of(const std::filesystem::path& directory,
+                                std::optional<std::size_t> client);
+
+/// What differs in the ledgers of the two.
+std::vector<std::string> differing_ledgers(const std::filesystem::path& a,
+                                           const std::filesystem::path& b);
 
 }  // namespace privgrad::core

@@ -4,19 +4,26 @@
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "breach.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/longest_stay.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/trust/row_sum.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// 2^26 cells and 2^28 at most, each: the squares of more than a million of them fit in 128 bits.
+/// Whether the squares of the cells are at most that of `levels`: 2^26 cells and 2^28 at most, each, so
+/// that those of more than a million of them fit in 128 bits.
 bool are_within(std::span<const std::int64_t> cells, std::uint64_t levels) {
   __extension__ using Wide = unsigned __int128;
   Wide squares = 0;
@@ -35,87 +42,237 @@ double multiplier_of(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
-}  // namespace
-
-Replay::Replay(const Plan& plan, const RandomKey& key, Executor& executor)
-    : plan_(plan),
-      made_(start_components(plan)),
-      noise_key_(key.derive("noise")),
-      augmentation_key_(key.derive("augmentation")),
-      levels_(plan.grid_levels != 0 ? plan.grid_levels : kExactLevels),
-      program_(make_program(plan, backend_, executor)) {}
-
-void Replay::load(const std::vector<float>& parameters) {
-  program_->load_parameters(parameters);
-  known_.clear();
+/// As differences of gradients are shortened: towards zero, by one factor.
+std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64_t bound) {
+  if (are_within(cells, bound)) return cells;
+  double squares = 0.0;
+  for (const std::int64_t cell : cells)
+    squares += static_cast<double>(cell) * static_cast<double>(cell);
+  const double roundings = static_cast<double>(cells.size() + 8) * 0x1p-52;
+  const double factor = static_cast<double>(bound) / (std::sqrt(squares) * (1.0 + roundings));
+  for (std::int64_t& cell : cells)
+    cell = static_cast<std::int64_t>(factor * static_cast<double>(cell));
+  if (!are_within(cells, bound)) std::fill(cells.begin(), cells.end(), 0);
+  return cells;
 }
 
-const Replay::Contribution& Replay::of_row(std::uint64_t step, const Dataset& data,
-                                           std::uint32_t row) {
+/// Whole cells of a bound that is given in clip norms.
+std::uint64_t cells_of(double bound, double clip_norm) {
+  const double cells = bound * clip_norm / clip_norm * static_cast<double>(kExactLevels);
+  return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
+}
+
+}  // namespace
+
+Replay::Replay(const Plan& plan, const RandomKey& key, Executor& executor,
+               std::unique_ptr<Program> program)
+    : plan_(plan),
+      made_(start_components(plan)),
+      key_(key),
+      noise_key_(key.derive("noise")),
+      augmentation_key_(key.derive("augmentation")),
+      executor_(executor),
+      levels_(plan.grid_levels != 0 ? plan.grid_levels : kExactLevels),
+      program_(program != nullptr ? std::move(program) : make_program(plan, backend_, executor)),
+      multipliers_(plan.noise_multiplier),
+      multiplier_(plan.noise_multiplier.front()) {
+  if (made_.differences != nullptr) {
+    anchor_ = make_program(plan, backend_, executor);
+    last_anchor_ = make_program(plan, backend_, executor);
+  }
+  if (!plan.noise_adapts) return;
+  noise_rule_ = plan.manifest->noise_multiplier.make<Schedule>();
+  noise_rule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
+}
+
+// ---- noise that adapts
+
+void Replay::follow_test_rows(std::uint64_t step, std::span<const float> model,
+                              const Dataset& test) {
+  if (!plan_.noise_adapts || plan_.noise_adapts->is_charged()) return;
+  const Measurement& measurement = plan_.noise_adapts->measurement;
+  if (step % measurement.every != 0) return;
+  program_->load_parameters(model);
+  const Evaluation sums = evaluate(*program_, test, executor_);
+  const auto rows = static_cast<double>(test.rows());
+  step_ = step;
+  follow(measurement.what == Measured::validation_loss ? sums.loss / rows
+                                                       : static_cast<double>(sums.correct) / rows);
+}
+
+void Replay::follow(double measured) {
+  measured_.push_back(measured);
+  const auto* rule = dynamic_cast<const AdaptiveSchedule*>(noise_rule_.get());
+  multiplier_ = rule->next(multiplier_, measured_);
+}
+
+void Replay::change_noise(std::uint64_t step) {
+  if (!plan_.noise_adapts || multipliers_[step] == multiplier_) return;
+  std::fill(multipliers_.begin() + static_cast<std::ptrdiff_t>(step), multipliers_.end(),
+            multiplier_);
+  start_aggregator(*plan_.manifest, *made_.aggregator, plan_.facts, multipliers_, plan_.clip_norm,
+                   plan_.learning_rate);
+}
+
+// ---- what rows add
+
+void Replay::begin_step(std::uint64_t step, std::span<const float> model, double clip_norm) {
+  step_ = step;
+  clip_norm_ = clip_norm;
+  known_.clear();
+  program_->load_parameters(model);
+  program_->load_parameters(model);  // what it held before does not matter
+  change_noise(step);
+  if (made_.differences == nullptr || step % made_.differences->epoch_steps() != 0) return;
+  std::swap(anchor_, last_anchor_);
+  anchor_->load_parameters(model);
+}
+
+Clip Replay::clip() const {
+  return {.rule = *made_.clipping,
+          .groups = plan_.setting->groups,
+          .clip_norm = clip_norm_,
+          .count_share = plan_.clip_norm_adapts() ? plan_.count_share[step_] : 0.0};
+}
+
+std::size_t Replay::parts() const {
+  if (!plan_.correlated) return 1;
+  const auto& all = plan_.correlated->parts;
+  return static_cast<std::size_t>(std::count_if(
+      all.begin(), all.end(), [&](const auto& one) { return one.first_step <= step_; }));
+}
+
+std::size_t Replay::elements() const {
+  return program_->parameter_count() + (plan_.clip_norm_adapts() ? 1 : 0);
+}
+
+const Contribution& Replay::of_row(const Dataset& data, std::uint32_t row) {
   const auto [place, is_new] = known_.try_emplace(row);
   if (!is_new) return place->second;
   std::vector<float> features(data.row_size()), target(1);
   data.gather({&row, 1}, features, target);
-  const Batch one{.features = features, .targets = target};
-  const Clip clip{
-      .rule = *made_.clipping, .groups = plan_.setting->groups, .clip_norm = plan_.clip_norm[step]};
-  const AugmentedStep augmented(*program_, augmentation_key_, step);
-  const auto* exact = dynamic_cast<const ExactClipping*>(program_.get());
-  const bool by_cells = exact != nullptr && plan_.grid_levels == 0;
-  place->second = by_cells ? exact_cells(*exact, one, clip) : row_cells(one, clip);
-  place->second.within_bound = are_within(place->second.cells, levels_);
+  place->second = contribution({.features = features, .targets = target});
   return place->second;
 }
 
-Replay::Contribution Replay::exact_cells(const ExactClipping& program, const Batch& one,
-                                         const Clip& clip) const {
+Contribution Replay::contribution(const Batch& one) const {
+  Contribution made;
+  if (made_.differences != nullptr) {
+    made.cells.push_back(row_cells(*anchor_, one));
+    add_differences(one, made);
+    return made;
+  }
+  const AugmentedStep augmented(*program_, augmentation_key_, step_);
+  const auto* exact = dynamic_cast<const ExactClipping*>(program_.get());
+  const bool by_cells = exact != nullptr && plan_.grid_levels == 0;
+  made.cells.push_back(by_cells ? exact_cells(*exact, one) : row_cells(*program_, one));
+  made.within_bound = are_within(made.cells.front(), levels_);
+  return made;
+}
+
+void Replay::add_differences(const Batch& one, Contribution& made) const {
+  const std::vector<CorrelatedPart>& parts = plan_.correlated->parts;
+  const std::size_t size = program_->parameter_count();
+  const auto less = [&](std::vector<std::int64_t> a, const std::vector<std::int64_t>& b) {
+    for (std::size_t i = 0; i < size; ++i) a[i] -= b[i];
+    return a;
+  };
+  const std::vector<std::int64_t> at_anchor = made.cells.front();
+  made.within_bound = are_within(at_anchor, levels_);
+  const bool is_anchor = step_ % made_.differences->epoch_steps() == 0;
+  made.cells.push_back(is_anchor ? std::vector<std::int64_t>(size, 0)
+                                 : shortened(less(row_cells(*program_, one), at_anchor),
+                                             cells_of(parts[1].bound(step_), clip_norm_)));
+  if (parts.size() < 3 || step_ < parts[2].first_step) return;
+  made.cells.push_back(
+      shortened(less(at_anchor, row_cells(*last_anchor_, one)),
+                cells_of(parts[2].bound(step_ - parts[2].first_step), clip_norm_)));
+}
+
+std::vector<std::int64_t> Replay::exact_cells(const ExactClipping& program,
+                                              const Batch& one) const {
   const auto pass = program.make_pass(1);
   if (pass == nullptr) {
     throw PluginError(program_owner(*plan_.manifest, *plan_.setting) +
                       ": the program makes no memory for a pass");
   }
+  const Clip clip = this->clip();
+  const std::uint64_t count = count_cells(clip.count_share);
+  const double share = count == 0 ? 1.0 : gradient_share(clip.count_share);
+  const std::uint64_t most = whole_root(levels_ * levels_ - count * count);
   std::vector<double> norms(program.groups(), std::numeric_limits<double>::quiet_NaN());
   std::vector<double> scales(program.groups());
   program.backward(one, *pass, norms);
-  clip_factors(clip, norms, scales);
+  const bool unclipped = clip_factors(clip, norms, scales);
   for (double& scale : scales) {
-    scale *= 1.0 / clip.clip_norm * static_cast<double>(levels_);
+    scale *= share / clip.clip_norm * static_cast<double>(levels_);
     if (!std::isfinite(scale)) scale = 0.0;
   }
   SquaredLength length{~std::uint64_t{0}, 0};
-  program.make_cells(*pass, scales, levels_, {&length, 1});
-  const std::uint8_t taken = length.high == 0 && length.low <= levels_ * levels_ ? 1 : 0;
-  Contribution made{.cells = std::vector<std::int64_t>(program_->parameter_count(), 0)};
-  program.add_cells(*pass, {&taken, 1}, made.cells);
-  return made;
+  program.make_cells(*pass, scales, most, {&length, 1});
+  const std::uint8_t taken = length.high == 0 && length.low <= most * most ? 1 : 0;
+  std::vector<std::int64_t> cells(elements(), 0);
+  program.add_cells(*pass, {&taken, 1}, std::span(cells).first(program_->parameter_count()));
+  if (count != 0)
+    cells.back() = unclipped ? static_cast<std::int64_t>(count) : -static_cast<std::int64_t>(count);
+  return cells;
 }
 
-Replay::Contribution Replay::row_cells(const Batch& one, const Clip& clip) const {
-  std::vector<float> row(program_->parameter_count(), std::numeric_limits<float>::quiet_NaN());
-  program_->gradient_rows(one, row);
+std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch& one) const {
+  const Clip clip = this->clip();
+  const std::uint64_t count = count_cells(clip.count_share);
+  std::vector<float> row(program.parameter_count(), std::numeric_limits<float>::quiet_NaN());
+  program.gradient_rows(one, row);
   std::vector<double> norms, factors(clip.groups.size());
   for (const ParameterGroup& group : clip.groups)
     norms.push_back(squared_norm_at_most(std::span(row).subspan(group.offset, group.size)));
-  clip_factors(clip, norms, factors);
-  std::vector<std::int32_t> cells(row.size());
-  round_to_grid(row, clip.groups, factors, clip.clip_norm, levels_, cells);
-  return {.cells = {cells.begin(), cells.end()}};
+  const bool unclipped = clip_factors(clip, norms, factors);
+  for (double& factor : factors) factor *= count == 0 ? 1.0 : gradient_share(clip.count_share);
+  std::vector<std::int32_t> rounded(row.size());
+  round_to_grid(row, clip.groups, factors, clip.clip_norm, levels_, rounded);
+  if (!no_longer_than(rounded, levels_ * levels_ - count * count))
+    std::fill(rounded.begin(), rounded.end(), 0);
+  std::vector<std::int64_t> cells(rounded.begin(), rounded.end());
+  if (count != 0)
+    cells.push_back(unclipped ? static_cast<std::int64_t>(count)
+                              : -static_cast<std::int64_t>(count));
+  return cells;
 }
 
-double Replay::noise_stddev(std::uint64_t step) const {
-  const double multiplier = multiplier_of(made_.aggregator->recipe(step));
-  const double bound = plan_.clip_norm[step];
-  if (plan_.grid_levels == 0) return bound * multiplier / plan_.batch_size[step];
-  const double width = bound / static_cast<double>(levels_);
-  return static_cast<double>(sigma_in_cells(multiplier, levels_)) * width / plan_.batch_size[step];
+// ---- releases
+
+double Replay::noise_stddev() const {
+  const double multiplier = multiplier_of(made_.aggregator->recipe(step_));
+  if (plan_.grid_levels == 0) return clip_norm_ * multiplier / plan_.batch_size[step_];
+  const double width = clip_norm_ / static_cast<double>(levels_);
+  return static_cast<double>(sigma_in_cells(multiplier, levels_)) * width / plan_.batch_size[step_];
 }
 
-std::vector<float> Replay::release(std::uint64_t step, std::vector<std::int64_t> sum) const {
-  const ReleaseRecipe recipe = made_.aggregator->recipe(step);
+std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sums,
+                                      ReplayedSums& past, bool noised) const {
+  const double width = clip_norm_ / static_cast<double>(levels_) / plan_.batch_size[step_];
+  std::vector<Replayed> made;
+  for (std::size_t part = 0; part < sums.size(); ++part) {
+    if (plan_.correlated) {
+      made.push_back(past.release(part, step_, sums[part], width, noised));
+    } else if (noised) {
+      made.push_back({.values = release_once(std::move(sums[part]))});
+    } else {
+      made.emplace_back().values.reserve(sums[part].size());
+      for (const std::int64_t cell : sums[part])
+        made.back().values.push_back(static_cast<float>(static_cast<double>(cell) * width));
+    }
+  }
+  return made;
+}
+
+/// With noise of its own.
+std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
+  const ReleaseRecipe recipe = made_.aggregator->recipe(step_);
   const std::uint64_t node = recipe.noise.front().node;
   const double multiplier = multiplier_of(recipe);
-  const double width = plan_.clip_norm[step] / static_cast<double>(levels_);
-  const double divisor = plan_.batch_size[step];
+  const double width = clip_norm_ / static_cast<double>(levels_);
+  const double divisor = plan_.batch_size[step_];
   std::vector<float> released;
   released.reserve(sum.size());
   if (plan_.grid_levels != 0) {
@@ -138,6 +295,54 @@ std::vector<float> Replay::release(std::uint64_t step, std::vector<std::int64_t>
   for (const std::int64_t cell : sum)
     released.push_back(static_cast<float>(static_cast<double>(cell) * coarse));
   return released;
+}
+
+/// The count is the last number: +-s C of each example, over the divisor.
+double Replay::next_clip_norm(std::span<const float> released) const {
+  const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
+  const double unclipped = static_cast<double>(released.back()) / unit + 0.5;
+  const double next = made_.adaptive_clip_norm->next_clip_norm(clip_norm_, unclipped);
+  return std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
+}
+
+std::vector<float> Replay::release_beside(const Beside& what, std::span<const float> rows) const {
+  const LongestStay rule;
+  const std::vector<ParameterGroup> groups{{"rows", 0, what.width}};
+  const Clip clip{.rule = rule, .groups = groups, .clip_norm = what.bound, .count_share = 0.0};
+  std::vector<std::int64_t> sum(what.width, 0);
+  std::vector<std::int32_t> cells(what.width);
+  for (std::size_t begin = 0; begin < rows.size(); begin += what.width) {
+    const std::span<const float> row = rows.subspan(begin, what.width);
+    if (!all_finite(row)) continue;
+    const double norm = squared_norm_at_most(row);
+    double factor = 0.0;
+    clip_factors(clip, {&norm, 1}, {&factor, 1});
+    round_to_grid(row, groups, {&factor, 1}, what.bound, kExactLevels, cells);
+    for (std::size_t i = 0; i < what.width; ++i) sum[i] += cells[i];
+  }
+  const double sigma = what.multiplier * static_cast<double>(kExactLevels);
+  const unsigned shift = release_shift(sigma);
+  RoundedGaussianStream(key_.derive(what.purpose), what.number).release(0, sigma, shift, sum, sum);
+  const double width = what.bound / static_cast<double>(kExactLevels);
+  const double coarse = std::ldexp(width, static_cast<int>(shift)) / what.divisor;
+  std::vector<float> released;
+  released.reserve(sum.size());
+  for (const std::int64_t cell : sum)
+    released.push_back(static_cast<float>(static_cast<double>(cell) * coarse));
+  return released;
+}
+
+std::vector<double> Replay::losses(std::span<const float> model, const Dataset& data,
+                                   std::span<const std::uint32_t> rows) {
+  program_->load_parameters(model);
+  std::vector<double> losses;
+  losses.reserve(rows.size());
+  std::vector<float> features(data.row_size()), target(1);
+  for (const std::uint32_t row : rows) {
+    data.gather({&row, 1}, features, target);
+    losses.push_back(program_->evaluate({.features = features, .targets = target}).loss);
+  }
+  return losses;
 }
 
 }  // namespace privgrad::core

@@ -2,53 +2,92 @@
 
 #include <cstdint>
 #include <map>
-#include <string>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/trainer.hpp"
+#include "replayed_sums.hpp"
 
 namespace privgrad::core {
 
-/// Makes the releases of a plan's independent steps again, from parts that are made apart from each
-/// other: what the mechanism does, written a second time.
+/// What one example adds to the sums of a step, by a batch of that example alone.
+struct Contribution {
+  /// Of each part that the step releases, [parameters]; with a clip norm that adapts, one element
+  /// longer: the count.
+  std::vector<std::vector<std::int64_t>> cells;
+  bool within_bound = true;  ///< In all coordinates, in integers.
+};
+
+/// Makes the releases of an owner's steps again, from parts that are made apart from each other: what
+/// trainer, sums and mechanisms do, written a second time. Steps come in order.
 class Replay {
  public:
-  /// Cells, and in all of its coordinates their squared length.
-  struct Contribution {
-    std::vector<std::int64_t> cells;
-    bool within_bound = true;
+  /// \param plan  the owner's. \param key  the owner's. All outlive this.
+  /// \param program  null: the plan's own.
+  Replay(const Plan& plan, const RandomKey& key, Executor& executor,
+         std::unique_ptr<Program> program = nullptr);
+
+  /// Of noise that follows the public test rows: what it becomes at this step, with this model.
+  void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);
+  /// Of noise that follows what was released of the private ones.
+  void follow(double measured);
+
+  /// Goes on to a step, and forgets what it knew of the rows.
+  void begin_step(std::uint64_t step, std::span<const float> model, double clip_norm);
+  /// Kept until begin_step().
+  const Contribution& of_row(const Dataset& data, std::uint32_t row);
+
+  /// \param sums  of a world's contributions to the step, in cells, as Contribution::cells.
+  /// \param past  of that world.
+  /// \param noised  false: what the sums alone make, in double.
+  std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
+                                bool noised) const;
+
+  /// How many parts the step releases, and the elements of each.
+  std::size_t parts() const;
+  std::size_t elements() const;
+  /// Standard deviation of the noise in each released coordinate; of independent noise.
+  double noise_stddev() const;
+  /// What the rule makes of a release of the step: the next clip norm, where it adapts.
+  double next_clip_norm(std::span<const float> released) const;
+
+  /// A release of numbers that examples have, beside the steps.
+  struct Beside {
+    std::string_view purpose;  ///< That its key is derived for.
+    std::uint64_t number = 0;  ///< Of the release.
+    std::size_t width = 0;     ///< Numbers of an example.
+    double bound = 0.0, multiplier = 0.0, divisor = 0.0;
   };
-
-  /// \param key  of the run. \param plan  outlives this.
-  Replay(const Plan& plan, const RandomKey& key, Executor& executor);
-
-  /// Goes on with these parameters, and forgets what it knew of the rows.
-  void load(const std::vector<float>& parameters);
-
-  /// What one row adds to the sum, by a batch of that row alone. Kept until load().
-  const Contribution& of_row(std::uint64_t step, const Dataset& data, std::uint32_t row);
-
-  /// What was summed with other rows cannot be in this: the batch's own cells, their noise, the
-  /// plan's divisor.
-  /// \param sum  in cells, [parameters].
-  std::vector<float> release(std::uint64_t step, std::vector<std::int64_t> sum) const;
-
-  std::size_t parameters() const { return program_->parameter_count(); }
-  /// Standard deviation of the noise in each released coordinate.
-  double noise_stddev(std::uint64_t step) const;
-  double cells_per_clip_norm() const { return static_cast<double>(levels_); }
+  /// \param rows  [examples, width].
+  std::vector<float> release_beside(const Beside& what, std::span<const float> rows) const;
+  /// Of each row, by itself.
+  std::vector<double> losses(std::span<const float> model, const Dataset& data,
+                             std::span<const std::uint32_t> rows);
 
  private:
-  Contribution exact_cells(const ExactClipping& program, const Batch& one, const Clip& clip) const;
-  Contribution row_cells(const Batch& one, const Clip& clip) const;
+  Clip clip() const;
+  Contribution contribution(const Batch& one) const;
+  std::vector<std::int64_t> exact_cells(const ExactClipping& program, const Batch& one) const;
+  std::vector<std::int64_t> row_cells(const Program& program, const Batch& one) const;
+  void add_differences(const Batch& one, Contribution& made) const;
+  std::vector<float> release_once(std::vector<std::int64_t> sum) const;
+  void change_noise(std::uint64_t step);
 
   const Plan& plan_;
   Components made_;
-  RandomKey noise_key_, augmentation_key_;
+  RandomKey key_, noise_key_, augmentation_key_;
+  Executor& executor_;
   std::uint64_t levels_;
   ComponentPtr<Backend> backend_;
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<Program> program_, anchor_, last_anchor_;
+  bool has_anchor_ = false;
+  ComponentPtr<Schedule> noise_rule_;  // of noise that adapts
+  std::vector<double> multipliers_, measured_;
+  double multiplier_ = 0.0;
+  std::uint64_t step_ = 0;
+  double clip_norm_ = 0.0;
   std::map<std::uint32_t, Contribution> known_;
 };
 

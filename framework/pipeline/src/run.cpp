@@ -69,6 +69,7 @@ class Training final : ResumableRun {
   void open_records() override {
     if (manifest_.noise_off) return;
     trainer_->open_ledger(ledger_file(), facts_for_ledger());
+    trainer_->lead_by(options_.witness);
     output_.ledgers_are_open({{"ledger.jsonl", ledger()->first_hash()}});
   }
 

@@ -214,7 +214,8 @@ void Trainer::restore(StateReader& in, Between where) {
 }
 
 bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
-  return !adaptive_noise_ || adaptive_noise_->choose(step, *bench.program, test, *ledger_);
+  return !adaptive_noise_ ||
+         adaptive_noise_->choose(step, {*bench.program, bench.parameters}, test, *ledger_);
 }
 
 bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
@@ -244,9 +245,27 @@ void Trainer::begin_round(std::span<const float> model) {
 
 void Trainer::forget_clip_norm() { clip_norm_ = plan_.clip_norm.front(); }
 
+void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client) {
+  leader_ = witness;
+  client_ = client;
+  if (adaptive_noise_) adaptive_noise_->lead_by(witness);
+}
+
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
-  const Released gradient = released_gradient(step, bench);
+  const Clip clip = clip_of_step(step);
+  std::vector<Released> own = release_step(step, clip, bench);
+  const std::span<const Released> released = led_by(leader_,
+                                                    {.what = ReleaseSeen::What::gradient,
+                                                     .client = client_,
+                                                     .step = step,
+                                                     .batch = batch_,
+                                                     .model = bench.parameters,
+                                                     .reached = {},
+                                                     .clip_norm = clip.clip_norm},
+                                                    own);
+  const std::optional<Released> made = gradient_of(step, clip, released);
+  const Released& gradient = made ? *made : released.front();
   gradient_noise_ = gradient.noise_stddev();
   if (witness_)
     witness_({.step = step, .batch = batch_, .gradient = gradient, .clip_norm = clip_norm_});
@@ -280,32 +299,53 @@ void Trainer::draw_batch(std::uint64_t step) {
   }
 }
 
-Released Trainer::released_gradient(std::uint64_t step, Workbench& bench) {
-  if (!ledger_ && plan_.noise_multiplier[step] != 0.0)
-    throw PrivacyError("a step with noise needs a ledger, and none was opened");
+Clip Trainer::clip_of_step(std::uint64_t step) {
   const bool adaptive = plan_.clip_norm_adapts();
   if (!adaptive || step == 0) clip_norm_ = plan_.clip_norm[step];
-  const double share = adaptive ? plan_.count_share[step] : 0.0;
-  const Clip clip{.rule = *made_.clipping,
-                  .groups = plan_.setting->groups,
-                  .clip_norm = clip_norm_,
-                  .count_share = share};
+  return {.rule = *made_.clipping,
+          .groups = plan_.setting->groups,
+          .clip_norm = clip_norm_,
+          .count_share = adaptive ? plan_.count_share[step] : 0.0};
+}
+
+std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip,
+                                            Workbench& bench) {
+  if (!ledger_ && plan_.noise_multiplier[step] != 0.0)
+    throw PrivacyError("a step with noise needs a ledger, and none was opened");
   // A client's change is computed once: it is no function of its number that could be asked again.
   std::optional<ContributionCheck> check;
   if (ledger_ && plan_.unit == PrivacyUnit::example)
     check = contribution_checks_.draw(step, batch_.size());
   ContributionCheck* checked = check ? &*check : nullptr;
-  std::optional<Released> released;
+  std::vector<Released> released;
   const AugmentedStep augmented(*bench.program, augmentation_key_, step);
   in_run_of(
       program_owner(manifest_, *plan_.setting) + " or " + manifest_.clipping.component->full_name(),
       [&] {
-        released.emplace(differences_ ? release_differences(step, clip, bench, checked)
-                                      : release_sum(step, clip, bench, checked));
+        if (differences_) {
+          released = release_differences(step, clip, bench, checked);
+        } else {
+          released.push_back(release_sum(step, clip, bench, checked));
+        }
       });
   if (check) contribution_checks_.add(*check);
-  if (!adaptive) return *std::move(released);
-  JointParts parts = take_apart(*released, clip_norm_, share);
+  return released;
+}
+
+/// What the optimizer gets, and what the next step follows: from released values alone.
+/// \returns nothing where that is the one release of the step.
+std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& clip,
+                                             std::span<const Released> released) {
+  if (differences_) {
+    std::optional<Released> combined;
+    in_run_of(manifest_.aggregator.component->full_name(), [&] {
+      combined.emplace(differences_->combine(step, released, clip.clip_norm, plan_.batch_size[step],
+                                             ledger_.has_value()));
+    });
+    return combined;
+  }
+  if (!plan_.clip_norm_adapts()) return std::nullopt;
+  JointParts parts = take_apart(released.front(), clip.clip_norm, clip.count_share);
   clipped_fraction_ = 1.0 - parts.unclipped;
   adapt_clip_norm(parts.unclipped);
   return std::move(parts.gradients);
@@ -371,19 +411,18 @@ Released Trainer::release(BoundedOnGrid sum, double divisor) {
   return mechanism_.release(std::move(sum), manifest_.adjacency, take_receipt(), divisor);
 }
 
-Released Trainer::release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench,
-                                      ContributionCheck* check) {
+std::vector<Released> Trainer::release_differences(std::uint64_t step, const Clip& clip,
+                                                   const Workbench& bench,
+                                                   ContributionCheck* check) {
   if (check != nullptr) check_row(*bench.program, data_, batch_, *check);
   const double divisor = plan_.batch_size[step];
   const auto release_parts = [&](auto sums) {
     return correlated_->release(std::move(sums), take_receipt(), divisor);
   };
   const GradientDifferences::Step now{step, bench.parameters, *bench.program, data_, batch_, clip};
-  const std::vector<Released> parts =
-      !ledger_ ? correlated_->release_without_noise(differences_->sums(now), divisor)
-      : plan_.arithmetic == Arithmetic::exact ? release_parts(differences_->exact_sums(now))
-                                              : release_parts(differences_->sums(now));
-  return differences_->combine(step, parts, clip.clip_norm, divisor, ledger_.has_value());
+  if (!ledger_) return correlated_->release_without_noise(differences_->sums(now), divisor);
+  return plan_.arithmetic == Arithmetic::exact ? release_parts(differences_->exact_sums(now))
+                                               : release_parts(differences_->sums(now));
 }
 
 RunChecks Trainer::checks() const noexcept {

@@ -256,9 +256,15 @@ bool Contour::decayed(double epsilon) {
   return tail_ <= negligible(epsilon);
 }
 
-double Contour::negligible(double epsilon) const {
-  const Sum total = sum(epsilon);
-  return std::max(kNegligible * std::abs(total.fine), 0.1 * kUlp * total.pole);
+/// \param epsilon  the constructor's.
+double Contour::negligible(double epsilon) {
+  for (; begun_.nodes < nodes_.size(); ++begun_.nodes) {
+    const Node& node = nodes_[begun_.nodes];
+    const Complex s(c_, node.tau);
+    begun_.fine += node.weight * integrand(node, epsilon).real();
+    begun_.pole += node.weight / std::abs(s * (s + 1.0));
+  }
+  return std::max(kNegligible * std::abs(begun_.fine), 0.1 * kUlp * begun_.pole);
 }
 
 /// Rare steps that each tell about the same much, m, make the loss nearly a lattice: phi, having
@@ -302,6 +308,7 @@ void Contour::fade_out() {
     node.weight *= share;
     node.coarse *= share;
   }
+  begun_ = {};  // of other weights
 }
 
 /// \returns whether the panel is accurate; else nothing is added.

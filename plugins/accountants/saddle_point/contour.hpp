@@ -77,12 +77,19 @@ class Contour {
     double pole = 0.0;                             // of 1 / |s (s + 1)|
   };
 
+  /// The first nodes of a sum at the constructor's epsilon, which is asked for each time that nodes
+  /// are added.
+  struct Begun {
+    std::size_t nodes = 0;
+    double fine = 0.0, pole = 0.0;
+  };
+
   Sum sum(double epsilon) const;
   Complex integrand(const Node& node, double epsilon) const;
   double aliasing_period(PrivacyLoss& loss, double epsilon) const;
   bool decayed(double epsilon);
   bool rises_again(PrivacyLoss& loss, double epsilon);
-  double negligible(double epsilon) const;
+  double negligible(double epsilon);
   double rounding(double epsilon) const;
   void add_trapezoid(PrivacyLoss& loss, double step, std::size_t end);
   void fade_out();
@@ -92,6 +99,7 @@ class Contour {
   double c_ = 0.0;
   Cumulant at_c_;
   std::vector<Node> nodes_;
+  Begun begun_;
   double tail_ = 0.0;          // estimate of what lies beyond the last node
   double panels_error_ = 0.0;  // sum over panels of what two rules differ by
   double fade_begin_ = 0.0;    // where the trapezoidal rule ends

@@ -134,9 +134,10 @@ std::pair<double, double> point(Pair pair, const LogRatio& ratio, double u) {
 /// e^{i tau L} - 1 for L = re + i im, without the cancellation.
 Complex rotation(double tau, double re, double im) {
   const double shrink = std::expm1(-tau * im);
-  const double half = std::sin(0.5 * tau * re);
-  const double versine = 2.0 * half * half;
-  return {shrink * (1.0 - versine) - versine, (1.0 + shrink) * std::sin(tau * re)};
+  const double half = 0.5 * tau * re;
+  const double sin = std::sin(half), cos = std::cos(half);  // one call
+  const double versine = 2.0 * sin * sin;
+  return {shrink * (1.0 - versine) - versine, (1.0 + shrink) * (2.0 * sin * cos)};
 }
 
 /// Walks over points u = k spacing, and jumps over stretches where an exponent is negligible.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "privgrad/backend.hpp"
@@ -9,6 +10,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -39,12 +41,17 @@ class AdaptiveNoise {
   AdaptiveNoise(const AdaptiveNoise&) = delete;
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
+  /// The released model.
+  struct Model {
+    const Program& program;  ///< Holds the parameters.
+    std::span<const float> parameters;
+  };
+
   /// To be called before each step is paid for: measures, if a measurement is due, and chooses the
   /// noise of the step.
-  /// \param program  holds the released model.
   /// \param test  the test rows.
   /// \returns false if the measurement does not fit in the budget; nothing was released then.
-  bool choose(std::uint64_t step, const Program& program, const Dataset& test, Ledger& ledger);
+  bool choose(std::uint64_t step, const Model& model, const Dataset& test, Ledger& ledger);
 
   /// Pays for the step, by the noise that was chosen for it.
   /// \returns nothing if the budget does not pay for it.
@@ -53,6 +60,9 @@ class AdaptiveNoise {
   /// The noise of the measurements to come is drawn with this key.
   /// \param key  of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
+
+  /// As Trainer::lead_by().
+  void lead_by(ReleaseWitness* witness) { leader_ = witness; }
 
   /// The losses at the last measurement, which are private, and what was chosen and paid for.
   void save(StateWriter& out) const;
@@ -65,9 +75,9 @@ class AdaptiveNoise {
 
  private:
   std::vector<double> bounded_losses(const Program& program) const;
-  std::optional<double> measure(std::uint64_t step, const Program& program, const Dataset& test,
+  std::optional<double> measure(std::uint64_t step, const Model& model, const Dataset& test,
                                 Ledger& ledger);
-  std::optional<double> release_change(std::uint64_t step, const Program& program, Ledger& ledger);
+  std::optional<double> release_change(std::uint64_t step, const Model& model, Ledger& ledger);
   void change_to(double multiplier, std::uint64_t step);
   void tell_aggregator();
 
@@ -86,6 +96,7 @@ class AdaptiveNoise {
   std::vector<double> multipliers_;  // of every step, as far as it is known
   double current_;
   NoiseRecord record_;
+  ReleaseWitness* leader_ = nullptr;
 };
 
 }  // namespace privgrad::core

@@ -73,6 +73,9 @@ class Client {
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
+  /// As Trainer::lead_by(), of its steps and of its estimates.
+  void lead_by(ReleaseWitness* witness);
+
   /// How many steps the budget still pays for.
   std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }
   std::uint64_t steps_done() const { return steps_done_; }
@@ -124,6 +127,7 @@ class Client {
   std::optional<SamplingWatch> estimate_watch_;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;
+  ReleaseWitness* leader_ = nullptr;
 };
 
 }  // namespace privgrad::core

@@ -29,23 +29,26 @@ struct Falsified {
 };
 
 struct FalsifyOptions {
-  std::uint64_t steps = 16;  ///< At most so many of the plan's are compared, > 0.
-  std::uint64_t seed = 1;    ///< The first one tried; see falsify().
-  int threads = 2;           ///< Of one of the two runs that must have the same bits; > 0.
+  /// At most so many of the plan's are compared, > 0; of clients, the rounds up to so many local steps.
+  std::uint64_t steps = 16;
+  std::uint64_t seed = 1;  ///< The first one tried; see falsify().
+  int threads = 2;         ///< Of one of the two runs that must have the same bits; > 0.
 };
 
-/// Tries to refute a plan: makes its first steps with the same keys on two data sets that differ in
-/// one row, and compares every value on the way from private to released with what it may be.
+/// Tries to refute a plan: runs its first steps with the same keys on two data sets that differ in one
+/// row (of clients who are protected as a whole: in the rows of one client), and compares every value
+/// on the way from private to released, and all that comes behind, with what it may be.
 ///
-/// Nothing here is statistical. With the keys fixed, a release is a function of the data,
+/// Nothing here is statistical. The second run is led through the releases of the first: it goes on
+/// with them in place of its own (ReleaseWitness), as adaptive composition has it. What may differ is
+/// then one row's contribution to the sums of the steps that it takes part in, and nothing else; all
+/// that follows from releases is the same. With the keys fixed, a release is a function of the data,
 ///
 ///     release_t = round((sum of the cells of the rows in the batch + noise of step t)) / divisor,
 ///
-/// and each of its parts can be made again apart from the others: the batch by the sampler for the
-/// number of rows, the cells of a row by the program for that row alone, the noise by its address.
-/// Both data sets are led through the same released values (after each step the second one goes on
-/// with the parameters of the first), as adaptive composition has it: what may differ at a step is
-/// then one row's contribution to its sum, and nothing else. Compared are
+/// or what a recipe makes of the sums and noise of all steps so far, and each of its parts can be made
+/// again apart from the others: the batch by the sampler for the number of rows, the cells of a row by
+/// the program for that row alone, the noise by its address. Compared are
 ///
 /// - "transforms": what a row becomes, wherever the plan says that it follows from that row;
 /// - "batch": which rows are drawn. The row that differs is the last one, so that the numbers of the
@@ -53,14 +56,15 @@ struct FalsifyOptions {
 ///   even where its law would allow that, since nobody can then say which draws belong together;
 /// - "contribution": that a row's cells are no longer than the bound, in integers;
 /// - "release": that the released numbers are, bit for bit, those made from the rows' own cells, the
-///   plan's divisor and the noise that was paid for. Where the plan lists `floating_point`, up to a
-///   thousandth of the clip norm;
+///   plan's divisor and the noise that was paid for; beside steps, what noise that adapts and the
+///   local steps of clients follow. Where the plan lists `floating_point`, up to a thousandth of the
+///   clip norm; where recipes have fractions, up to a few hundredths of the noise;
+/// - "parameters": what each step begins with;
 /// - "noise", "clip norm": the standard deviation that is told, and the clip norm in use;
-/// - "charges", "status": what the ledger has, and whether the step is made at all;
+/// - "charges", "status": what the ledgers have, which steps are made, and how the run ends;
 /// - "repeat": that the same data give the same bits, on another number of threads;
 /// - "key": that a batch which is charged as drawn at random depends on the key;
-/// - "record": what a whole run leaves beside its model and the measurements of research mode, the
-///   sizes of files included.
+/// - "record": what the run leaves, file by file (differing_records()).
 ///
 /// Neighbours: the last row of zeros (and of another class), a copy of the row before, of numbers so
 /// large that gradients overflow, so small that they are subnormal; under add_or_remove_one also

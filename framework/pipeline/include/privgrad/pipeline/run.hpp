@@ -11,6 +11,7 @@
 #include "privgrad/cluster.hpp"
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
 
 namespace privgrad::core {
 
@@ -55,6 +56,8 @@ struct RunOptions {
   /// More than one process, of which this is process 0: the others are in work_for_others(). Null: this
   /// process is alone. The run is the same, bit for bit.
   Cluster* cluster = nullptr;
+  /// Of comparisons of runs: has every release go through it, but for those of a run without noise.
+  ReleaseWitness* witness = nullptr;
 };
 
 /// The outcome, and what was measured and written.

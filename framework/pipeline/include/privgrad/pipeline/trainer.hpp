@@ -15,6 +15,7 @@
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/gradient_differences.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/exact_sum.hpp"
@@ -151,8 +152,8 @@ class Trainer {
   /// \throws PluginError for what proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
-  /// Shows every step from now on to `witness`, on the thread that takes it. For comparisons of runs
-  /// (falsify.hpp) and audits, never for what goes into a run's outputs.
+  /// Shows every step from now on to `witness`, on the thread that takes it. For audits, never for
+  /// what goes into a run's outputs.
   void show_steps_to(std::function<void(const StepSeen&)> witness) {
     witness_ = std::move(witness);
   }
@@ -160,6 +161,11 @@ class Trainer {
   /// The sums of the steps to come are made together with other processes.
   /// \param crew  outlives the trainer; the plan can be shared (why_not_shared()).
   void share_work_with(Crew& crew) { crew_ = &crew; }
+
+  /// Has every release from now on go through `witness`. For comparisons of runs.
+  /// \param client  ReleaseSeen::client.
+  /// \param witness  outlives the trainer; null: none.
+  void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept { return gradient_noise_; }
@@ -178,13 +184,16 @@ class Trainer {
 
  private:
   void draw_batch(std::uint64_t step);
-  Released released_gradient(std::uint64_t step, Workbench& bench);
+  Clip clip_of_step(std::uint64_t step);
+  std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);
+  std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
+                                      std::span<const Released> released);
   void adapt_clip_norm(double unclipped);
   Released release_sum(std::uint64_t step, const Clip& clip, Workbench& bench,
                        ContributionCheck* check);
   Released release(BoundedOnGrid sum, double divisor);
-  Released release_differences(std::uint64_t step, const Clip& clip, const Workbench& bench,
-                               ContributionCheck* check);
+  std::vector<Released> release_differences(std::uint64_t step, const Clip& clip,
+                                            const Workbench& bench, ContributionCheck* check);
   Receipt take_receipt();
   void watch_sampling();
 
@@ -213,6 +222,8 @@ class Trainer {
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
   Crew* crew_ = nullptr;  // null: this process is alone
+  ReleaseWitness* leader_ = nullptr;
+  std::optional<std::size_t> client_;
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client_program.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/run_keys.hpp"
+
+namespace privgrad::core {
+
+/// The clients of dp_fed_avg a second time, so that what one of them changes can be computed alone.
+class ClientsAgain {
+ public:
+  /// \param plan, data, executor  outlive this.
+  ClientsAgain(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor);
+
+  /// Once; must not outlive this.
+  std::unique_ptr<Program> take_program() { return std::move(made_); }
+  /// Before anything is computed of it.
+  void begin_round(std::uint64_t round);
+
+ private:
+  const Plan& plan_;
+  RandomKey key_;
+  RunKeys keys_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  WorkbenchPool pool_;
+  std::unique_ptr<ClientProgram> made_;
+  ClientProgram* program_;
+};
+
+}  // namespace privgrad::core

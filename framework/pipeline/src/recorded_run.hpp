@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
+
+namespace privgrad::core {
+
+/// Which release of a run.
+struct ReleaseName {
+  std::optional<std::size_t> client = std::nullopt;
+  ReleaseSeen::What what = ReleaseSeen::What::gradient;
+  std::uint64_t step = 0;
+
+  bool operator<(const ReleaseName& other) const {
+    return std::tie(client, what, step) < std::tie(other.client, other.what, other.step);
+  }
+};
+
+/// All that was seen of a release, by value.
+struct RecordedRelease {
+  ReleaseName name;
+  std::vector<std::uint32_t> batch;
+  std::vector<float> model, reached;
+  double clip_norm = 0.0;
+  std::vector<Released> own;  ///< What this run released, whatever it went on with.
+};
+
+/// A run of a plan's first steps, in a directory, and all that it released. A second one on other rows
+/// can be led through the first one's releases: then it goes on with them, in place of its own.
+class RecordedRun final : public ReleaseWitness {
+ public:
+  struct Options {
+    std::uint64_t steps = 1;  ///< The run is stopped after so many, of a client or of the run.
+    int threads = 1;
+    const RecordedRun* led_by = nullptr;  ///< Outlives this.
+  };
+
+  /// Runs it.
+  /// \param directory  of the run; does not exist.
+  RecordedRun(const Plan& plan, const std::filesystem::path& directory, const Options& options);
+
+  std::span<const Released> released(const ReleaseSeen& seen, std::vector<Released> own) override;
+
+  /// In the order in which they were made, with one thread.
+  std::span<const RecordedRelease* const> releases() const { return in_order_; }
+  /// Null: the run did not make it.
+  const RecordedRelease* find(const ReleaseName& name) const;
+
+  /// How it ended: "completed after step 3", or what was thrown.
+  const std::string& end() const { return end_; }
+  /// Whether it says that it diverged because of a training loss, which research mode looks at and says
+  /// so: no more than that loss says, and shown beside it.
+  bool diverged_by_training_loss() const { return diverged_by_training_loss_; }
+  /// What was thrown; null: nothing.
+  const std::exception_ptr& thrown() const { return thrown_; }
+  const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  const RecordedRun* led_by_;
+  std::uint64_t steps_;
+  std::filesystem::path directory_;
+  std::mutex mutex_;
+  std::map<ReleaseName, RecordedRelease> by_name_;
+  std::vector<const RecordedRelease*> in_order_;
+  std::atomic<bool> stop_ = false;
+  std::string end_;
+  bool diverged_by_training_loss_ = false;
+  std::exception_ptr thrown_;
+};
+
+}  // namespace privgrad::core

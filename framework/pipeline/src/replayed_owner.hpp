@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "clients_again.hpp"
+#include "recorded_run.hpp"
+#include "replay.hpp"
+
+namespace privgrad::core {
+
+/// How far released numbers can be made again.
+enum class ReleaseReach {
+  bits = 1,     ///< Exactly.
+  near,         ///< But for the roundings of a sum in floating point.
+  differences,  ///< The noise is not rounded noise: only what two worlds differ by.
+};
+
+ReleaseReach reach_of(const Plan& plan);
+
+/// Makes again what one owner of data has released in two runs, of which the second was led through the
+/// first one's releases, and compares: the owner of a central run, a client, or a server.
+class ReplayedOwner {
+ public:
+  /// \param what, detail  of falsify.hpp. \param step  of the release.
+  using Report =
+      std::function<void(const std::string& what, std::uint64_t step, const std::string& detail)>;
+
+  /// The examples of both worlds, and the one that differs.
+  struct Worlds {
+    const RunData& here;
+    const RunData& there;
+    std::uint32_t last = 0;  ///< Of a server: the number of a client.
+  };
+
+  /// \param run  the plan of the run. \param key  of the run. All outlive this.
+  /// \param client  of fed_avg; nothing: the run's owner, or its server.
+  ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
+                const Worlds& worlds, Executor& executor, Report report);
+
+  /// Releases of the two runs, of one name, in their order.
+  void compare(const RecordedRelease& here, const RecordedRelease& there);
+
+  /// How many released numbers were made again.
+  std::uint64_t coordinates() const { return coordinates_; }
+
+ private:
+  using Sums = std::vector<std::vector<std::int64_t>>;
+
+  void compare_batches(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_parameters(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_gradient(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_constants(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_sums(const RecordedRelease& here, const RecordedRelease& there, Sums in_a,
+                    Sums in_b);
+  void compare_measurement(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_estimate(const RecordedRelease& here, const RecordedRelease& there);
+  void begin_step(const RecordedRelease& here);
+  void add(const RecordedRelease& at, std::uint32_t row, Replay& replay, const Dataset& data,
+           Sums& sums);
+  void check_release(std::uint64_t step, std::span<const float> found, const Replayed& expected,
+                     const std::string& whose);
+  bool has_last(const RecordedRelease& at) const;
+  bool is_server() const { return plan_.unit == PrivacyUnit::client; }
+  std::vector<double> bounded_losses(Replay& replay, const Dataset& data,
+                                     std::span<const std::uint32_t> rows,
+                                     std::span<const float> model) const;
+  void look_at_losses(std::span<const float> model);
+  static std::vector<float> changes_along(Replay& replay, const Dataset& data,
+                                          const RecordedRelease& at,
+                                          std::span<const std::uint32_t> rows);
+  void compare_beside(const Replay::Beside& what, const RecordedRelease& here,
+                      const RecordedRelease& there, std::span<const float> rows_here,
+                      std::span<const float> rows_there);
+
+  const Plan& run_;
+  const Plan& plan_;
+  std::optional<std::size_t> client_;
+  Worlds worlds_;
+  Report report_;
+  ReleaseReach reach_;
+  Dataset numbers_;                           // of a server's clients
+  std::optional<ClientsAgain> here_, there_;  // of a server
+  std::unique_ptr<Replay> in_a_, in_b_;
+  std::optional<ReplayedSums> past_a_, past_b_;
+  std::vector<double> losses_;  // of all rows here, at the last measurement
+  double loss_there_ = 0.0;     // of the row that differs
+  double clip_norm_;            // that the next step should have
+  std::uint64_t coordinates_ = 0;
+};
+
+}  // namespace privgrad::core

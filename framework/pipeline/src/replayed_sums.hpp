@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "privgrad/trust/correlated_recipes.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// Released numbers that were made again.
+struct Replayed {
+  std::vector<float> values;
+  double near = 0.0;  ///< What those of the run may be off by; 0: nothing, bit for bit.
+};
+
+/// The sums of one world's steps, as long as releases follow from earlier ones, and what the recipes
+/// make of them. Written from the definition (aggregator.hpp), with all of the past at hand:
+///
+///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} + Z_t,
+///     released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
+///
+/// Where all recipes of a part are whole, this is the very number that is released. Else the run
+/// carries fractions in fixed point and q_t is rounded to coarse cells there as here, each less than
+/// a five hundredth of the smallest noise: the two may differ by that much.
+class ReplayedSums {
+ public:
+  /// \param parts, noise_key  of the run; parts outlive this.
+  /// \param elements  of each sum.
+  ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
+               std::size_t elements);
+
+  /// Whether all that the recipes of all parts multiply by is whole.
+  static bool are_whole(std::span<const CorrelatedPart> parts);
+
+  /// Steps in order.
+  /// \param cells  x_t of the part.
+  /// \param width  of a cell over the divisor.
+  /// \param noised  false: scale s_t alone.
+  Replayed release(std::size_t part, std::uint64_t step_of_run, std::span<const std::int64_t> cells,
+                   double width, bool noised);
+
+ private:
+  using Real = long double;  // 64 bits of digits at least: whole sums are exact in it
+
+  struct Step {
+    std::vector<Real> x, released;  // R, in cells
+    Real error = 0;                 // of R
+  };
+  struct Part {
+    const CorrelatedPart* planned;
+    RandomKey key;
+    bool is_whole;
+    double sigma_least;  // in cells
+    std::vector<Step> past;
+  };
+
+  static Real held(const CorrelatedRecipes& recipes, std::uint64_t from, std::uint64_t to);
+  static std::vector<Real> sum(const Part& part, std::uint64_t step);
+
+  std::vector<Part> parts_;
+  std::size_t elements_;
+};
+
+}  // namespace privgrad::core

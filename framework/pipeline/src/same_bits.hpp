@@ -1,0 +1,17 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <span>
+
+namespace privgrad::core {
+
+/// Whether two vectors are the same to the last bit, whatever is in them: NaN is no exception.
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+}  // namespace privgrad::core

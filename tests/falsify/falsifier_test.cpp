@@ -1,0 +1,309 @@
+// The falsifier on runs whose steps follow what was released before: by noise that steps share, by a
+// clip norm or noise that adapts, by rounds of clients. What differs nowhere is made again number by
+// number; a component that knows what only private rows could tell it is named.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "fault.hpp"
+#include "privgrad/adaptive_schedule.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/federated.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/pipeline/falsify.hpp"
+#include "privgrad/schedule.hpp"
+#include "privgrad/transform.hpp"
+#include "test_components.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// Four features and a bias for each of two classes: 10 parameters.
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 60, size: 60, test_rows: 20, dimensions: 4, test_is_public: true}
+model: {kind: linear}
+sampler: {kind: full_batch}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp, conversion: classic}}
+steps: 12
+)";
+
+using Overrides = std::vector<std::string>;
+
+const std::string kDescentCheck =
+    "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, raise: 0.5, "
+    "loss_bound: 2, check_noise_multiplier: 30}";
+const std::string kValidation =
+    "schedules.noise_multiplier={kind: validation, initial: 20, every: 3, factor: 0.8}";
+const std::string kTree = "aggregator={kind: tree, momentum: 0.9}";
+const std::string kShuffle = "sampler={kind: shuffle, batch_size: 20}";
+const std::string kClients =
+    "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}";
+const std::string kAli =
+    "federated={clients: 4, rounds: 4, local_iterations: {kind: ali_dpfl}, partition: iid}";
+const std::string kServer =
+    "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid, aggregation: "
+    "dp_fed_avg, client_clip_norm: 0.5}";
+
+/// A kind of run whose steps follow what was released before.
+struct Kind {
+  const char* name;
+  Overrides set;
+};
+
+const std::vector<Kind> kKinds = {
+    {"tree, shuffled", {kTree, kShuffle}},
+    {"tree, in the data's order", {kTree, "sampler={kind: sequential, batch_size: 20}"}},
+    {"tree of whole recipes", {"aggregator={kind: tree, momentum: 0}", kShuffle}},
+    {"tree of floating point", {kTree, kShuffle, "aggregator.arithmetic=float"}},
+    {"tree_reduced",
+     {"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
+      "sampler={kind: shuffle, batch_size: 20, fresh: false}", "optimizer=normalized_sgd",
+      "schedules.learning_rate=0.02"}},
+    {"tree_reduced of whole recipes",
+     {"aggregator={kind: tree_reduced, momentum: 0, smoothness: 10}",
+      "sampler={kind: shuffle, batch_size: 20, fresh: false}", "optimizer=normalized_sgd",
+      "schedules.learning_rate=0.02"}},
+    {"clip norm that adapts", {"clipping=adaptive"}},
+    {"clip norm that adapts, in floating point",
+     {"clipping=adaptive", "aggregator.arithmetic=float"}},
+    {"clip norm that adapts, sampled",
+     {"clipping=adaptive", "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
+      "privacy.adjacency=add_or_remove_one"}},
+    {"noise that follows the losses", {kDescentCheck}},
+    {"noise that follows the losses, replace_one",
+     {kDescentCheck, "privacy.adjacency=replace_one"}},
+    {"noise that follows public rows", {kValidation}},
+    {"fed_avg", {kClients}},
+    {"fed_avg, add_or_remove_one", {kClients, "privacy.adjacency=add_or_remove_one"}},
+    {"dp_fed_avg with a tree",
+     {kServer, kTree, "federated.participation={kind: shuffle, batch_size: 2}"}},
+    {"fed_avg, clip norms that adapt", {kClients, "clipping=adaptive"}},
+    {"fed_avg, some late, some lost",
+     {kClients, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},
+    {"ali_dpfl", {kAli}},
+    {"ali_dpfl, from models", {kAli, "federated.estimates=from_models"}},
+    {"dp_fed_avg", {kServer}},
+    {"dp_fed_avg, some late, some lost",
+     {kServer, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},
+    {"dp_fed_avg, sampled clients",
+     {kServer, "federated.participation={kind: poisson, sample_rate: 0.6}",
+      "privacy.accountant=rdp"}},
+    {"dp_fed_avg with a clip norm that adapts", {kServer, "federated.client_clipping=adaptive"}},
+};
+
+core::Falsified falsified(const Overrides& set, const Catalog& catalog = house()) {
+  Experiment experiment(kBase, set, catalog);
+  return core::falsify(experiment.plan(), {.steps = 12, .threads = 2});
+}
+
+std::string shown(const core::Falsified& found) {
+  std::string text;
+  for (const auto& one : found.differences)
+    text += one.what + ", " + one.neighbour + ": " + one.detail + "\n";
+  for (const auto& one : found.not_compared) text += "not compared: " + one + "\n";
+  return text;
+}
+
+bool names(const core::Falsified& found, const std::string& what) {
+  return std::any_of(found.differences.begin(), found.differences.end(),
+                     [&](const core::Difference& one) { return one.what == what; });
+}
+
+Overrides with(Overrides set, const Overrides& more) {
+  set.insert(set.end(), more.begin(), more.end());
+  return set;
+}
+
+/// The sum of the training features that were seen last: what no component behind a release may know.
+double leaked = 0.0;
+
+/// Passes all rows on, and remembers them beside.
+class Spy final : public Transform {
+ public:
+  explicit Spy(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset& train) override {
+    const auto features = train.features();
+    leaked = std::accumulate(features.begin(), features.end(), 0.0);
+  }
+  void apply(Dataset&) const override {}
+  Statistic statistic() const override { return Statistic::none; }
+};
+
+/// A number in [0, 1) that any change of the rows changes.
+double secret() { return std::abs(std::sin(leaked)); }
+
+class KnowingOptimizer final : public Optimizer {
+ public:
+  explicit KnowingOptimizer(const Params&) {}
+  void start(std::size_t) override {}
+  void step(std::span<float> parameters, const Released& gradient, const StepContext& at) override {
+    const auto rate = static_cast<float>(at.learning_rate * (1.0 + 1e-3 * secret()));
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      parameters[i] -= rate * gradient.values()[i];
+  }
+};
+
+class KnowingClipNorm final : public Clipping, public AdaptiveClipNorm {
+ public:
+  explicit KnowingClipNorm(const Params&) {}
+  void start(std::span<const ParameterGroup>) override {}
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    double square = 0.0;
+    for (const double one : squared_norms) square += one;
+    std::fill(factors.begin(), factors.end(), std::min(1.0, clip_norm / std::sqrt(square)));
+  }
+  double count_noise(double, double noise_multiplier) const override {
+    return 4 * noise_multiplier;
+  }
+  double next_clip_norm(double, double) const override { return 1.0 + secret(); }
+};
+
+class KnowingNoise final : public Schedule, public AdaptiveSchedule {
+ public:
+  explicit KnowingNoise(const Params&) {}
+  void start(const Horizon&) override {}
+  double value(std::uint64_t) const override { return 20.0; }
+  bool is_shape() const override { return false; }
+  Measurement measurement() const override {
+    return {.what = Measured::loss_change, .every = 3, .loss_bound = 2, .noise_multiplier = 30};
+  }
+  double next(double, std::span<const double>) const override { return 20.0 + secret(); }
+};
+
+class KnowingIterations final : public Schedule, public AdaptiveLocalIterations {
+ public:
+  explicit KnowingIterations(const Params&) {}
+  void start(const Horizon&) override {}
+  double value(std::uint64_t) const override { return 1.0; }
+  bool is_shape() const override { return false; }
+  bool start_rounds(std::uint64_t, std::uint64_t) override { return false; }
+  std::uint64_t next(const FederatedProgress&) override {
+    return 1 + static_cast<std::uint64_t>(1e6 * secret()) % 3;
+  }
+};
+
+/// Every client in each round, but for one that a private number names.
+class KnowingParticipation final : public Sampler {
+ public:
+  explicit KnowingParticipation(const Params&) {}
+  void start(const SamplingPlan& plan) override { plan_ = plan; }
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
+              std::vector<std::uint32_t>& batch) override {
+    batch.resize(rows);
+    std::iota(batch.begin(), batch.end(), 0u);
+    const auto left_out = static_cast<std::uint64_t>(1e6 * secret()) % rows;
+    batch.erase(batch.begin() + static_cast<std::ptrdiff_t>(left_out));
+  }
+  double expected_batch_size(std::uint64_t) const override {
+    return static_cast<double>(plan_.dataset_size);
+  }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    return {releases.begin(), releases.end()};
+  }
+
+ private:
+  SamplingPlan plan_;
+};
+
+const Catalog& knowing_house() {
+  static const Catalog catalog = house_with(
+      {offer<Transform, Spy>("spy"), offer<Optimizer, KnowingOptimizer>("knowing_optimizer"),
+       offer<Clipping, KnowingClipNorm>("knowing_clip_norm"),
+       offer<Schedule, KnowingNoise>("knowing_noise"),
+       offer<Schedule, KnowingIterations>("knowing_iterations"),
+       offer<Sampler, KnowingParticipation>("knowing_participation")});
+  return catalog;
+}
+
+/// Of a run with the spy, and something that listens to it.
+core::Falsified with_spy(const Overrides& set) {
+  return falsified(with(set, {"data.transforms=[spy]"}), knowing_house());
+}
+
+const Fault& program_fault(const std::string& id) {
+  static const std::vector<Fault> faults = program_faults();
+  const auto found = std::find_if(faults.begin(), faults.end(),
+                                  [&](const Fault& fault) { return fault.id == id; });
+  REQUIRE(found != faults.end());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "runs that follow what they released are led through the same releases, and differ in "
+    "nothing") {
+  for (const Kind& kind : kKinds) {
+    const core::Falsified found = falsified(kind.set);
+    INFO(kind.name << "\n" << shown(found));
+    CHECK(found.differences.empty());
+    CHECK(found.participations > 0);
+    CHECK(found.coordinates > 0);
+  }
+}
+
+TEST_CASE("every released number of runs that follow what they released is made again") {
+  const std::uint64_t worlds = 2, neighbours = 4, steps = 12, parameters = 10;
+  const std::uint64_t all = worlds * neighbours * steps * parameters;
+  CHECK(falsified({kTree, kShuffle}).coordinates == all);
+  // The count is one number more of each step.
+  CHECK(falsified({"clipping=adaptive"}).coordinates == all + worlds * neighbours * steps);
+  // Measured before the steps 3, 6 and 9.
+  CHECK(falsified({kDescentCheck}).coordinates == all + worlds * neighbours * 3);
+  // Four clients.
+  CHECK(falsified({kClients}).coordinates == 4 * all);
+  CHECK(falsified({kServer}).coordinates == worlds * neighbours * 4 * parameters);
+}
+
+TEST_CASE("rows that see each other are found in runs that follow what they released") {
+  for (const char* id : {"program/contrastive", "program/counts_its_neighbours"}) {
+    const Fault& fault = program_fault(id);
+    const Catalog catalog = house_with({fault.factory});
+    for (const Kind& kind : kKinds) {
+      if (kind.set.front() == kServer) continue;  // what clients compute in a round is their own
+      const core::Falsified found = falsified(with(kind.set, fault.place), catalog);
+      INFO(id << ", " << kind.name << "\n" << shown(found));
+      CHECK(names(found, "release"));
+    }
+  }
+}
+
+TEST_CASE("an optimizer that knows the rows is found by the parameters") {
+  for (const Overrides& set :
+       {Overrides{}, {kTree, kShuffle}, {"clipping=adaptive"}, {kDescentCheck}, {kClients}}) {
+    CHECK(names(with_spy(with(set, {"optimizer=knowing_optimizer"})), "parameters"));
+    // The spy alone tells nobody.
+    CHECK(with_spy(set).differences.empty());
+  }
+  CHECK(names(with_spy({kServer, "federated.server_optimizer=knowing_optimizer"}), "parameters"));
+}
+
+TEST_CASE("a rule that knows the rows is found by what it decides about") {
+  CHECK(names(with_spy({"clipping=knowing_clip_norm"}), "clip norm"));
+  CHECK(names(with_spy({"schedules.noise_multiplier=knowing_noise"}), "noise"));
+  CHECK(names(with_spy({kClients, "federated.local_iterations=knowing_iterations"}), "status"));
+  CHECK(names(with_spy({kClients, "federated.participation=knowing_participation"}), "status"));
+  CHECK(names(with_spy({kServer, "federated.participation=knowing_participation"}), "batch"));
+}
+
+TEST_CASE("what cannot be compared is named") {
+  const auto only_word = [](const Overrides& set) {
+    const core::Falsified found = falsified(set);
+    CHECK(found.neighbours.empty());
+    REQUIRE(found.not_compared.size() == 1);
+    return found.not_compared.front();
+  };
+  CHECK_THAT(only_word({"privacy.noise=off"}), ContainsSubstring("without noise"));
+  CHECK_THAT(only_word({kAli, "federated.estimates=unaccounted"}),
+             ContainsSubstring("federated.estimates is unaccounted"));
+  CHECK_THAT(shown(falsified({kTree, kShuffle})), ContainsSubstring("fixed point"));
+  CHECK_THAT(shown(falsified({kServer})), ContainsSubstring("a client that is removed"));
+}
