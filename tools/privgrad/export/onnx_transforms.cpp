@@ -1,5 +1,7 @@
 #include "onnx_transforms.hpp"
 
+#include <utility>
+
 #include "privgrad/error.hpp"
 #include "privgrad/row_operation.hpp"
 
@@ -39,6 +41,42 @@ class RowGraph {
     x_ = graph_.add("MatMul", {x_, graph_.constant(columns, {features_, one.outputs})});
     features_ = one.outputs;
   }
+  void operator()(const ProjectAxis& one) {
+    const std::size_t before = features_ / (one.length * one.after);
+    const std::string matrix = graph_.constant(one.matrix, {one.outputs, one.length});
+    x_ = graph_.reshape(x_, {before, one.length, one.after});
+    x_ = graph_.add("MatMul", {matrix, x_});
+    features_ = before * one.outputs * one.after;
+    x_ = graph_.reshape(x_, {features_});
+  }
+  void operator()(const Take& one) {
+    const std::vector<std::int64_t> places(one.from.begin(), one.from.end());
+    x_ = graph_.add("Gather", {x_, graph_.constant(places, {places.size()})},
+                    {{"axis", std::int64_t{1}}});
+    features_ = places.size();
+  }
+  void operator()(const Modulus&) {
+    const std::size_t half = features_ / 2;
+    const std::string pairs = graph_.reshape(graph_.add("Mul", {x_, x_}), {2, half});
+    const std::int64_t parts = 1;
+    const std::string sum =
+        graph_.add("ReduceSum", {pairs, graph_.constant(std::span(&parts, 1), {1})},
+                   {{"keepdims", std::int64_t{0}}});
+    x_ = graph_.add("Sqrt", {sum});
+    features_ = half;
+  }
+  void operator()(const Concatenate& one) {
+    std::vector<std::string> parts;
+    std::size_t features = 0;
+    for (const Branch& branch : one.branches) {
+      RowGraph part(graph_, x_, features_);
+      for (const RowOperation& operation : branch.operations) std::visit(part, operation);
+      parts.push_back(part.x_);
+      features += part.features_;
+    }
+    x_ = graph_.add("Concat", parts, {{"axis", std::int64_t{1}}});
+    features_ = features;
+  }
 
  private:
   std::string number(double value) { return graph_.constant(std::span(&value, 1), {1}); }
@@ -66,7 +104,7 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
                         " cannot be exported: it does not tell in operations what it does (it is "
                         "no RowOperations)");
     }
-    const std::vector<RowOperation> operations = told->row_operations();
+    const std::vector<RowOperation> operations = told->row_operations(stage.before.features);
     const std::size_t before = element_count(stage.before.features);
     if (check_row_operations(operations, before) != element_count(stage.after.features))
       throw PluginError(name + ": its operations make other examples than it says");
