@@ -1,0 +1,233 @@
+#include "operations.hpp"
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <utility>
+
+#include "cascade.hpp"
+#include "filters.hpp"
+#include "padding.hpp"
+
+namespace scattering {
+namespace {
+
+namespace row = privgrad::row_operation;
+using Operations = std::vector<privgrad::RowOperation>;
+using Matrix = std::vector<double>;
+
+void append(Operations& operations, Operations more) {
+  for (auto& one : more) operations.push_back(std::move(one));
+}
+
+/// Entry (i, j) of [rows, columns] by a function of both.
+template <class Entry>
+Matrix matrix(std::size_t rows, std::size_t columns, const Entry& entry) {
+  Matrix result;
+  result.reserve(rows * columns);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t j = 0; j < columns; ++j) result.push_back(entry(i, j));
+  return result;
+}
+
+/// exp(sign 2 pi i k m / n): of kinds, those that make real and imaginary part of a sum from real and
+/// imaginary parts.
+double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
+            bool from_imaginary) {
+  const double angle =
+      2.0 * std::numbers::pi * static_cast<double>(k * m % n) / static_cast<double>(n);
+  if (to_imaginary == from_imaginary) return std::cos(angle);
+  return static_cast<double>(to_imaginary ? sign : -sign) * std::sin(angle);
+}
+
+/// The Fourier transform of reals along an axis: [length] to [2, length], real parts first.
+Matrix forward_real(std::size_t n) {
+  return matrix(2 * n, n,
+                [&](std::size_t i, std::size_t m) { return turn(-1, i % n, m, n, i >= n, false); });
+}
+/// Of complex numbers: [2, length] to [2, length].
+Matrix forward(std::size_t n) {
+  return matrix(2 * n, 2 * n, [&](std::size_t i, std::size_t j) {
+    return turn(-1, i % n, j % n, n, i >= n, j >= n);
+  });
+}
+/// Back, to every step-th place: [2, length] to [2, length / step]. With its factor.
+Matrix backward(std::size_t n, std::size_t step) {
+  const std::size_t kept = n / step;
+  return matrix(2 * kept, 2 * n, [&](std::size_t i, std::size_t j) {
+    return turn(1, i % kept * step, j % n, n, i >= kept, j >= n) / static_cast<double>(n);
+  });
+}
+
+/// The places of [outer, a, middle, b, inner] in the order [outer, b, middle, a, inner].
+row::Take swapped(std::size_t outer, std::size_t a, std::size_t middle, std::size_t b,
+                  std::size_t inner) {
+  row::Take take;
+  take.from.reserve(outer * a * middle * b * inner);
+  for (std::size_t o = 0; o < outer; ++o)
+    for (std::size_t j = 0; j < b; ++j)
+      for (std::size_t m = 0; m < middle; ++m)
+        for (std::size_t i = 0; i < a; ++i)
+          for (std::size_t t = 0; t < inner; ++t)
+            take.from.push_back((((o * a + i) * middle + m) * b + j) * inner + t);
+  return take;
+}
+
+/// Builds the operations on `signals` images at once, [signals, height, width].
+class Builder {
+ public:
+  explicit Builder(const Task& task)
+      : task_(task),
+        scales_{.J = task.J,
+                .L = task.L,
+                .height = padded(task.height, task.J),
+                .width = padded(task.width, task.J)} {}
+
+  Operations all() const {
+    Operations operations{padding()};
+    Operations first = spectrum(0, task_.channels);
+    row::Concatenate orders;
+    for (std::size_t scale = 0; scale < task_.J; ++scale)
+      orders.branches.push_back({first_order(scale)});
+    first.push_back(std::move(orders));
+    row::Concatenate parts;
+    parts.branches.push_back({average(0)});
+    parts.branches.push_back({std::move(first)});
+    operations.push_back(std::move(parts));
+    operations.push_back(places_first());
+    return operations;
+  }
+
+ private:
+  std::size_t height(std::size_t j) const { return scales_.height >> j; }
+  std::size_t width(std::size_t j) const { return scales_.width >> j; }
+  std::size_t places() const { return (task_.height >> task_.J) * (task_.width >> task_.J); }
+
+  /// [height, width, channels] of the image to [channels, height, width] of the padded one.
+  row::Take padding() const {
+    const std::size_t above = (height(0) - task_.height) / 2, left = (width(0) - task_.width) / 2;
+    row::Take take;
+    for (std::size_t c = 0; c < task_.channels; ++c) {
+      for (std::size_t y = 0; y < height(0); ++y) {
+        const std::size_t from = reflected(y, above, task_.height) * task_.width;
+        for (std::size_t x = 0; x < width(0); ++x)
+          take.from.push_back((from + reflected(x, left, task_.width)) * task_.channels + c);
+      }
+    }
+    return take;
+  }
+
+  /// [signals, height, width] at resolution j to [signals, places].
+  Operations average(std::size_t j) const {
+    return {
+        row::ProjectAxis{height(j), width(j), task_.height >> task_.J,
+                         averages(task_.J, scales_.height, j)},
+        row::ProjectAxis{width(j), 1, task_.width >> task_.J, averages(task_.J, scales_.width, j)}};
+  }
+
+  /// [signals, height, width] at resolution j to [signals, 2, height, width].
+  Operations spectrum(std::size_t j, std::size_t signals) const {
+    return {row::ProjectAxis{width(j), 1, 2 * width(j), forward_real(width(j))},
+            swapped(signals, height(j), 1, 2, width(j)),
+            row::ProjectAxis{2 * height(j), width(j), 2 * height(j), forward(height(j))}};
+  }
+
+  /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals, L,
+  /// height, width] at that of the scale.
+  Operations moduli(std::size_t j, std::size_t signals, std::size_t scale) const {
+    const std::size_t size = height(j) * width(j), step = std::size_t{1} << (scale - j);
+    const std::size_t down = height(scale), across = width(scale);
+    row::Take each_angle;
+    row::Multiply filters;
+    std::vector<Matrix> wavelets;
+    for (std::size_t t = 0; t < task_.L; ++t)
+      wavelets.push_back(at_resolution(scales_, j, wavelet(scales_, scale, t)));
+    for (std::size_t s = 0; s < signals; ++s) {
+      for (const Matrix& psi : wavelets) {
+        for (std::size_t i = 0; i < 2 * size; ++i) {
+          each_angle.from.push_back(s * 2 * size + i);
+          filters.values.push_back(psi[i % size]);
+        }
+      }
+    }
+    const std::size_t all = signals * task_.L;
+    return {std::move(each_angle),
+            std::move(filters),
+            row::ProjectAxis{2 * height(j), width(j), 2 * down, backward(height(j), step)},
+            swapped(all, 2, 1, down, width(j)),
+            row::ProjectAxis{2 * width(j), 1, 2 * across, backward(width(j), step)},
+            swapped(1, all * down, 1, 2, across),
+            row::Modulus{}};
+  }
+
+  /// The spectrum of images to averages of the moduli of a scale, [channels, L, places], and then of
+  /// those of the moduli of these, by scale [channels, L, L, places].
+  Operations first_order(std::size_t scale) const {
+    const std::size_t signals = task_.channels * task_.L;
+    Operations operations = moduli(0, task_.channels, scale);
+    row::Concatenate parts;
+    parts.branches.push_back({average(scale)});
+    if (task_.max_order > 1 && scale + 1 < task_.J) {
+      row::Concatenate finer;
+      for (std::size_t next = scale + 1; next < task_.J; ++next) {
+        finer.branches.push_back({moduli(scale, signals, next)});
+        append(finer.branches.back().operations, average(next));
+      }
+      Operations second = spectrum(scale, signals);
+      second.push_back(std::move(finer));
+      parts.branches.push_back({std::move(second)});
+    }
+    operations.push_back(std::move(parts));
+    return operations;
+  }
+
+  /// From what all() has concatenated to [places, channels, coefficients], in the order of Cascade.
+  row::Take places_first() const {
+    const std::size_t J = task_.J, L = task_.L, C = task_.channels;
+    const std::size_t each = Cascade::coefficients(J, L, task_.max_order);
+    row::Take take{std::vector<std::size_t>(places() * C * each)};
+    std::size_t next = 0;  // of what was concatenated
+    // One coefficient of every channel: [channels, count, places] from here on.
+    const auto put = [&](std::size_t count, const std::function<std::size_t(std::size_t)>& number) {
+      for (std::size_t c = 0; c < C; ++c)
+        for (std::size_t i = 0; i < count; ++i)
+          for (std::size_t place = 0; place < places(); ++place)
+            take.from[(place * C + c) * each + number(i)] = next++;
+    };
+    put(1, [](std::size_t) { return 0; });
+    std::size_t second = 1 + J * L;
+    for (std::size_t scale = 0; scale < J; ++scale) {
+      put(L, [&](std::size_t t) { return 1 + scale * L + t; });
+      if (task_.max_order < 2) continue;
+      const std::size_t after = J - 1 - scale;  // scales of the second wavelet
+      for (std::size_t k = 0; k < after; ++k)
+        put(L * L, [&](std::size_t i) { return second + (i / L * after + k) * L + i % L; });
+      second += after * L * L;
+    }
+    return take;
+  }
+
+  Task task_;
+  Scales scales_;
+};
+
+}  // namespace
+
+std::vector<privgrad::RowOperation> operations(const Task& task) { return Builder(task).all(); }
+
+double operation_numbers(const Task& task) {
+  const auto L = static_cast<double>(task.L);
+  double filtered = 0.0;  // images, of the padded one's size
+  for (std::size_t scale = 0; scale < task.J; ++scale) {
+    filtered += L;
+    if (task.max_order < 2) continue;
+    filtered += L * L * static_cast<double>(task.J - 1 - scale) /
+                std::ldexp(1.0, 2 * static_cast<int>(scale));
+  }
+  // Indices and factors of real and imaginary parts, before and after the transform back.
+  const double size = static_cast<double>(padded(task.height, task.J)) *
+                      static_cast<double>(padded(task.width, task.J));
+  return 8.0 * static_cast<double>(task.channels) * filtered * size;
+}
+
+}  // namespace scattering
