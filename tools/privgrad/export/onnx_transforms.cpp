@@ -33,19 +33,19 @@ class RowGraph {
     x_ = graph_.add("Div", {x_, graph_.add("Max", {norm, number(one.at_least)})});
   }
   void operator()(const Project& one) {
-    std::vector<double> columns(one.matrix.size());  // [features, outputs]
-    for (std::size_t i = 0; i < one.outputs; ++i) {
-      for (std::size_t j = 0; j < features_; ++j)
-        columns[j * one.outputs + i] = one.matrix[i * features_ + j];
-    }
-    x_ = graph_.add("MatMul", {x_, graph_.constant(columns, {features_, one.outputs})});
+    x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, features_)});
     features_ = one.outputs;
   }
   void operator()(const ProjectAxis& one) {
     const std::size_t before = features_ / (one.length * one.after);
-    const std::string matrix = graph_.constant(one.matrix, {one.outputs, one.length});
-    x_ = graph_.reshape(x_, {before, one.length, one.after});
-    x_ = graph_.add("MatMul", {matrix, x_});
+    if (one.after == 1) {
+      // One product for all blocks, and not one of a matrix and a vector for each.
+      x_ = graph_.reshape(x_, {before, one.length});
+      x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, one.length)});
+    } else {
+      x_ = graph_.reshape(x_, {before, one.length, one.after});
+      x_ = graph_.add("MatMul", {graph_.constant(one.matrix, {one.outputs, one.length}), x_});
+    }
     features_ = before * one.outputs * one.after;
     x_ = graph_.reshape(x_, {features_});
   }
@@ -79,6 +79,14 @@ class RowGraph {
   }
 
  private:
+  /// A matrix [outputs, inputs] as [inputs, outputs].
+  std::string columns(const std::vector<double>& matrix, std::size_t outputs, std::size_t inputs) {
+    std::vector<double> turned(matrix.size());
+    for (std::size_t i = 0; i < outputs; ++i) {
+      for (std::size_t j = 0; j < inputs; ++j) turned[j * outputs + i] = matrix[i * inputs + j];
+    }
+    return graph_.constant(turned, {inputs, outputs});
+  }
   std::string number(double value) { return graph_.constant(std::span(&value, 1), {1}); }
   void with_numbers(const char* operation, const std::vector<double>& values) {
     x_ = graph_.add(operation, {x_, graph_.constant(values, {values.size()})});
