@@ -65,20 +65,19 @@ double peak_rate() {
 struct Case {
   std::string name;
   Shape image;
-  std::size_t J, L;
+  std::size_t scales, angles;
 };
 
 /// Additions and multiplications of an image, as the plugin makes it:
 /// transforms by the sums themselves, folded twice (n^2 / 2 for n reals, n^2 for complex numbers),
 /// filters, moduli, and averages of which only every 2^J-th place is made.
 double operations(const Case& one) {
-  const auto J = one.J;
-  const auto L = static_cast<double>(one.L);
+  const auto angles = static_cast<double>(one.angles);
   const auto size = [&](std::size_t extent, std::size_t j) {
-    return static_cast<double>((((one.image[extent] >> J) + 2) << J) >> j);
+    return static_cast<double>((((one.image[extent] >> one.scales) + 2) << one.scales) >> j);
   };
   const auto outputs = [&](std::size_t extent) {
-    return static_cast<double>(one.image[extent] >> J);
+    return static_cast<double>(one.image[extent] >> one.scales);
   };
   const auto spectrum = [&](std::size_t j) {
     const double h = size(0, j), w = size(1, j);
@@ -93,11 +92,11 @@ double operations(const Case& one) {
     return 2.0 * outputs(0) * h * w + 2.0 * outputs(0) * outputs(1) * w;
   };
   double sum = average(0) + spectrum(0);
-  for (std::size_t scale = 0; scale < J; ++scale) {
-    sum += L * (filter(0, scale) + average(scale));
-    if (scale + 1 < J) sum += L * spectrum(scale);
-    for (std::size_t next = scale + 1; next < J; ++next)
-      sum += L * L * (filter(scale, next) + average(next));
+  for (std::size_t scale = 0; scale < one.scales; ++scale) {
+    sum += angles * (filter(0, scale) + average(scale));
+    if (scale + 1 < one.scales) sum += angles * spectrum(scale);
+    for (std::size_t next = scale + 1; next < one.scales; ++next)
+      sum += angles * angles * (filter(scale, next) + average(next));
   }
   return sum * static_cast<double>(one.image.size() == 3 ? one.image[2] : 1);
 }
@@ -105,8 +104,8 @@ double operations(const Case& one) {
 Json measured(const Catalog& catalog, const Case& one, double peak) {
   constexpr std::size_t kImages = 20;
   const auto transform = catalog.create<Transform>(
-      "scattering", Value(Value::Object{{"scales", static_cast<std::int64_t>(one.J), {}},
-                                        {"angles", static_cast<std::int64_t>(one.L), {}}}));
+      "scattering", Value(Value::Object{{"scales", static_cast<std::int64_t>(one.scales), {}},
+                                        {"angles", static_cast<std::int64_t>(one.angles), {}}}));
   const auto& rows = dynamic_cast<const RowTransform&>(*transform);
   const std::size_t before = element_count(one.image);
   std::vector<float> images(kImages * before);
@@ -120,8 +119,8 @@ Json measured(const Catalog& catalog, const Case& one, double peak) {
   const double each = seconds / kImages, floor = operations(one) / peak;
   return {{"name", one.name},
           {"image", to_text(one.image)},
-          {"scales", one.J},
-          {"angles", one.L},
+          {"scales", one.scales},
+          {"angles", one.angles},
           {"microseconds_per_image", each * 1e6},
           {"million_operations", operations(one) * 1e-6},
           {"floor_microseconds", floor * 1e6},

@@ -14,14 +14,14 @@ struct Complex {
   float* im;
 };
 
-/// The discrete Fourier transform along one axis of even length n, without a factor, of many columns
-/// at once.
+/// The discrete Fourier transform along one axis of even length n, without a factor, of many
+/// columns at once.
 ///
-/// The lengths are those of small images, a few dozen. There the sums themselves, once what shares a
-/// cosine is put together, are faster in wide registers than the branches of a fast transform:
-/// elements m and n - m share theirs, and so do, but for signs that follow from m being even or odd,
-/// the frequencies k, n / 2 - k and their opposites. All sums are in one fixed order, and a column's
-/// do not depend on those beside it.
+/// The lengths are those of small images, a few dozen. There the sums themselves, once what shares
+/// a cosine is put together, are faster in wide registers than the branches of a fast transform:
+/// elements m and n - m share theirs, and so do, but for signs that follow from m being even or
+/// odd, the frequencies k, n / 2 - k and their opposites. All sums are in one fixed order, and a
+/// column's do not depend on those beside it.
 class Axis {
  public:
   explicit Axis(std::size_t length) : length_(length) {

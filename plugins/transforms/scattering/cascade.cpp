@@ -93,42 +93,42 @@ struct Cascade::Workspace {
   std::unique_ptr<float[]> moduli, second_moduli, averaged_down, averages, scratch;
 };
 
-Cascade::Cascade(std::size_t J, std::size_t L, std::size_t max_order, std::size_t height,
+Cascade::Cascade(std::size_t scales, std::size_t angles, std::size_t max_order, std::size_t height,
                  std::size_t width)
-    : J_(J),
-      L_(L),
+    : scales_(scales),
+      angles_(angles),
       max_order_(max_order),
       height_(height),
       width_(width),
-      padded_height_(padded(height, J)),
-      padded_width_(padded(width, J)),
-      lanes_((L + kWidth - 1) / kWidth * kWidth),
-      levels_(make_levels(J, L, lanes_, max_order, padded_height_, padded_width_)) {}
+      padded_height_(padded(height, scales)),
+      padded_width_(padded(width, scales)),
+      lanes_((angles + kWidth - 1) / kWidth * kWidth),
+      levels_(make_levels(scales, angles, lanes_, max_order, padded_height_, padded_width_)) {}
 
-std::vector<Cascade::Level> Cascade::make_levels(std::size_t J, std::size_t L, std::size_t lanes,
-                                                 std::size_t max_order, std::size_t height,
-                                                 std::size_t width) {
-  const Scales scales{.J = J, .L = L, .height = height, .width = width};
+std::vector<Cascade::Level> Cascade::make_levels(std::size_t scales, std::size_t angles,
+                                                 std::size_t lanes, std::size_t max_order,
+                                                 std::size_t height, std::size_t width) {
+  const Bank bank{.scales = scales, .angles = angles, .height = height, .width = width};
   std::vector<Level> levels;
-  for (std::size_t j = 0; j < J; ++j) {
+  for (std::size_t j = 0; j < scales; ++j) {
     levels.push_back({.height = height >> j,
                       .width = width >> j,
                       .down = Axis(height >> j),
                       .across = Axis(width >> j),
-                      .average_down = to_float(averages(J, height, j)),
-                      .average_across = to_float(averages(J, width, j)),
+                      .average_down = to_float(averages(scales, height, j)),
+                      .average_across = to_float(averages(scales, width, j)),
                       .wavelets = {},
                       .first_scale = j == 0 ? 0 : j + 1});
   }
-  for (std::size_t scale = 0; scale < J; ++scale) {
+  for (std::size_t scale = 0; scale < scales; ++scale) {
     std::vector<std::vector<double>> whole;
-    for (std::size_t t = 0; t < L; ++t) whole.push_back(wavelet(scales, scale, t));
-    for (std::size_t j = 0; j < J; ++j) {
+    for (std::size_t t = 0; t < angles; ++t) whole.push_back(wavelet(bank, scale, t));
+    for (std::size_t j = 0; j < scales; ++j) {
       Level& level = levels[j];
       if (scale < level.first_scale || (j > 0 && max_order < 2)) continue;
       std::vector<std::vector<double>> here;
-      here.reserve(L);
-      for (const std::vector<double>& one : whole) here.push_back(at_resolution(scales, j, one));
+      here.reserve(angles);
+      for (const std::vector<double>& one : whole) here.push_back(at_resolution(bank, j, one));
       level.wavelets.push_back(
           side_by_side(here, lanes, 1.0 / static_cast<double>(level.height * level.width)));
     }
@@ -151,8 +151,8 @@ std::unique_ptr<Cascade::Workspace> Cascade::workspace() const {
                                      std::max(padded_height_, padded_width_));
 }
 
-std::size_t Cascade::coefficients(std::size_t J, std::size_t L, std::size_t max_order) {
-  return 1 + J * L + (max_order < 2 ? 0 : L * L * J * (J - 1) / 2);
+std::size_t Cascade::coefficients(std::size_t scales, std::size_t angles, std::size_t max_order) {
+  return 1 + scales * angles + (max_order < 2 ? 0 : angles * angles * scales * (scales - 1) / 2);
 }
 
 void Cascade::pad(const float* image, std::size_t step, float* out) const {
@@ -232,13 +232,13 @@ template <std::size_t kLanes>
                                                     std::size_t columns, Workspace& space) const {
   weigh<kLanes>(level.average_down, level.height, values, 1, level.width * columns,
                 space.averaged_down.get());
-  weigh<kLanes>(level.average_across, level.width, space.averaged_down.get(), height_ >> J_,
+  weigh<kLanes>(level.average_across, level.width, space.averaged_down.get(), height_ >> scales_,
                 columns, space.averages.get());
 }
 
 [[gnu::always_inline]] inline void Cascade::run(const float* image, std::size_t step, float* out,
                                                 std::size_t out_step, Workspace& space) const {
-  const std::size_t places = (height_ >> J_) * (width_ >> J_);
+  const std::size_t places = (height_ >> scales_) * (width_ >> scales_);
   const auto keep = [&](std::size_t columns, std::size_t used, std::size_t first) {
     for (std::size_t place = 0; place < places; ++place)
       std::copy_n(space.averages.get() + place * columns, used, out + place * out_step + first);
@@ -248,20 +248,20 @@ template <std::size_t kLanes>
   keep(1, 1, 0);
   const Complex spectrum = space.image_spectrum.get();
   spectrum_of<1>(levels_[0], space.image.get(), 1, space, spectrum);
-  std::size_t next = 1 + J_ * L_;  // of the second order
-  for (std::size_t scale = 0; scale < J_; ++scale) {
+  std::size_t next = 1 + scales_ * angles_;  // of the second order
+  for (std::size_t scale = 0; scale < scales_; ++scale) {
     filter(levels_[0], spectrum, 1, scale, space, space.moduli.get());
     average<kWidth>(levels_[scale], space.moduli.get(), lanes_, space);
-    keep(lanes_, L_, 1 + scale * L_);
-    if (max_order_ < 2 || scale + 1 == J_) continue;
+    keep(lanes_, angles_, 1 + scale * angles_);
+    if (max_order_ < 2 || scale + 1 == scales_) continue;
     const Complex second = space.moduli_spectrum.get();
     spectrum_of<kWidth>(levels_[scale], space.moduli.get(), lanes_, space, second);
-    for (std::size_t t = 0; t < L_; ++t) {
-      for (std::size_t finer = scale + 1; finer < J_; ++finer, next += L_) {
+    for (std::size_t t = 0; t < angles_; ++t) {
+      for (std::size_t finer = scale + 1; finer < scales_; ++finer, next += angles_) {
         filter(levels_[scale], {second.re + t, second.im + t}, lanes_, finer, space,
                space.second_moduli.get());
         average<kWidth>(levels_[finer], space.second_moduli.get(), lanes_, space);
-        keep(lanes_, L_, next);
+        keep(lanes_, angles_, next);
       }
     }
   }

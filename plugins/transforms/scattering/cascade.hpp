@@ -13,8 +13,8 @@ namespace scattering {
 /// The scattering coefficients of an image: averages of the image, of the moduli of its wavelet
 /// transforms, and of the moduli of the wavelet transforms of these.
 ///
-/// With x the image, reflected at its borders, psi_{j,t} the wavelets and phi the average
-/// (filters.hpp), and * the convolution that is wound around the padded image:
+/// With J scales and L angles, x the image, reflected at its borders, psi_{j,t} the wavelets and
+/// phi the average (filters.hpp), and * the convolution that is wound around the padded image:
 ///     S_0 = x * phi,   S_1(j, t) = |x * psi_{j,t}| * phi,
 ///     S_2(j, t, j', t') = ||x * psi_{j,t}| * psi_{j',t'}| * phi   for j < j',
 /// each at every 2^J-th pixel. Moduli of scale j are kept at every 2^j-th pixel.
@@ -25,19 +25,19 @@ class Cascade {
  public:
   /// \param max_order  1 or 2.
   /// \pre 2^J is at most the height and the width.
-  Cascade(std::size_t J, std::size_t L, std::size_t max_order, std::size_t height,
+  Cascade(std::size_t scales, std::size_t angles, std::size_t max_order, std::size_t height,
           std::size_t width);
   Cascade(const Cascade&) = delete;
   Cascade& operator=(const Cascade&) = delete;
   ~Cascade();
 
   /// Per place.
-  static std::size_t coefficients(std::size_t J, std::size_t L, std::size_t max_order);
+  static std::size_t coefficients(std::size_t scales, std::size_t angles, std::size_t max_order);
 
   /// \param image  pixel (y, x) is image[(y * width + x) * step].
   /// \param out  coefficient k at place (y, x) of height / 2^J and width / 2^J goes to
-  ///   out[(y * (width / 2^J) + x) * out_step + k]: S_0, then S_1 by scale and angle, then S_2 by both
-  ///   of the first and both of the second.
+  ///   out[(y * (width / 2^J) + x) * out_step + k]: S_0, then S_1 by scale and angle, then S_2 by
+  ///   both of the first and both of the second.
   void operator()(const float* image, std::size_t step, float* out, std::size_t out_step) const;
 
  private:
@@ -53,7 +53,7 @@ class Cascade {
     std::size_t first_scale;  ///< That of wavelets[0].
   };
 
-  static std::vector<Level> make_levels(std::size_t J, std::size_t L, std::size_t lanes,
+  static std::vector<Level> make_levels(std::size_t scales, std::size_t angles, std::size_t lanes,
                                         std::size_t max_order, std::size_t height,
                                         std::size_t width);
 
@@ -71,12 +71,12 @@ class Cascade {
 
   std::unique_ptr<Workspace> workspace() const;
 
-  std::size_t J_, L_, max_order_, height_, width_, padded_height_, padded_width_;
+  std::size_t scales_, angles_, max_order_, height_, width_, padded_height_, padded_width_;
   std::size_t lanes_;          ///< L, rounded up to whole registers.
   std::vector<Level> levels_;  ///< By resolution.
   mutable std::mutex mutex_;
-  /// That no call uses now: as many as there were calls at once. To give back their memory and take it
-  /// again takes longer than a third of an image.
+  /// That no call uses now: as many as there were calls at once. To give back their memory and take
+  /// it again takes about a third as long as an image.
   mutable std::vector<std::unique_ptr<Workspace>> unused_;
 };
 

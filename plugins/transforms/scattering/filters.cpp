@@ -14,8 +14,8 @@ constexpr long double kPi = std::numbers::pi_v<long double>;
 constexpr long double kGain = kPi / 3.1415L;
 constexpr long double kFarthest = 120.0L;  // exp(-60) is 1e-26
 
-/// How many aliases on each side of a frequency count for a Gaussian, of which the frequency is up to
-/// two times pi away.
+/// How many aliases on each side of a frequency count for a Gaussian, of which the frequency is up
+/// to two times pi away.
 int aliases(long double deviation) {
   return static_cast<int>(std::sqrt(kFarthest) / (2.0L * kPi * deviation)) + 1;
 }
@@ -51,46 +51,47 @@ struct Gaussian {
 
 }  // namespace
 
-std::vector<double> wavelet(const Scales& scales, std::size_t j, std::size_t angle) {
+std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle) {
   const long double size = std::ldexp(1.0L, static_cast<int>(j));
-  const auto L = static_cast<long double>(scales.L);
-  const long double first = scales.L < 2 ? 0.0L : static_cast<long double>((scales.L - 2) / 2);
-  const long double theta = (first - static_cast<long double>(angle)) * kPi / L;
-  const Gaussian gaussian{0.8L * size, 4.0L / L, std::cos(theta), std::sin(theta)};
+  const auto angles = static_cast<long double>(bank.angles);
+  const long double first =
+      bank.angles < 2 ? 0.0L : static_cast<long double>((bank.angles - 2) / 2);
+  const long double theta = (first - static_cast<long double>(angle)) * kPi / angles;
+  const Gaussian gaussian{0.8L * size, 4.0L / angles, std::cos(theta), std::sin(theta)};
   const long double xi = 0.75L * kPi / size;
   const long double xi_y = xi * gaussian.cosine, xi_x = xi * gaussian.sine;
-  const long double K = gaussian(-xi_y, -xi_x) / gaussian(0.0L, 0.0L);
+  const long double correction = gaussian(-xi_y, -xi_x) / gaussian(0.0L, 0.0L);
   std::vector<double> result;
-  result.reserve(scales.height * scales.width);
-  for (std::size_t k = 0; k < scales.height; ++k) {
-    const long double y = frequency(k, scales.height);
-    for (std::size_t l = 0; l < scales.width; ++l) {
-      const long double x = frequency(l, scales.width);
-      const long double value = gaussian(y - xi_y, x - xi_x) - K * gaussian(y, x);
+  result.reserve(bank.height * bank.width);
+  for (std::size_t k = 0; k < bank.height; ++k) {
+    const long double y = frequency(k, bank.height);
+    for (std::size_t l = 0; l < bank.width; ++l) {
+      const long double x = frequency(l, bank.width);
+      const long double value = gaussian(y - xi_y, x - xi_x) - correction * gaussian(y, x);
       result.push_back(static_cast<double>(kGain * value));
     }
   }
   return result;
 }
 
-std::vector<double> at_resolution(const Scales& scales, std::size_t j,
+std::vector<double> at_resolution(const Bank& bank, std::size_t j,
                                   const std::vector<double>& filter) {
-  const std::size_t height = scales.height >> j, width = scales.width >> j;
+  const std::size_t height = bank.height >> j, width = bank.width >> j;
   const auto original = [](std::size_t k, std::size_t n, std::size_t of) {
     return 2 * k < n ? k : k + of - n;
   };
   std::vector<double> result;
   result.reserve(height * width);
   for (std::size_t k = 0; k < height; ++k) {
-    const std::size_t row = original(k, height, scales.height) * scales.width;
+    const std::size_t row = original(k, height, bank.height) * bank.width;
     for (std::size_t l = 0; l < width; ++l)
-      result.push_back(filter[row + original(l, width, scales.width)]);
+      result.push_back(filter[row + original(l, width, bank.width)]);
   }
   return result;
 }
 
-std::vector<double> averages(std::size_t J, std::size_t length, std::size_t j) {
-  const long double deviation = 0.8L * std::ldexp(1.0L, static_cast<int>(J) - 1);
+std::vector<double> averages(std::size_t scales, std::size_t length, std::size_t j) {
+  const long double deviation = 0.8L * std::ldexp(1.0L, static_cast<int>(scales) - 1);
   const std::size_t n = length >> j;
   std::vector<long double> spectrum;
   spectrum.reserve(n);
@@ -115,7 +116,7 @@ std::vector<double> averages(std::size_t J, std::size_t length, std::size_t j) {
                                     static_cast<long double>(n));
     kernel.push_back(static_cast<double>(sum / static_cast<long double>(n)));
   }
-  const std::size_t stride = std::size_t{1} << (J - j);
+  const std::size_t stride = std::size_t{1} << (scales - j);
   std::vector<double> result;
   result.reserve((n / stride - 2) * n);
   for (std::size_t u = 1; u + 1 < n / stride; ++u) {

@@ -30,8 +30,8 @@ Matrix matrix(std::size_t rows, std::size_t columns, const Entry& entry) {
   return result;
 }
 
-/// exp(sign 2 pi i k m / n): of kinds, those that make real and imaginary part of a sum from real and
-/// imaginary parts.
+/// The part of exp(sign 2 pi i k m / n) by which a real or an imaginary part enters the real or the
+/// imaginary part of a sum.
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
             bool from_imaginary) {
   const double angle =
@@ -78,16 +78,16 @@ class Builder {
  public:
   explicit Builder(const Task& task)
       : task_(task),
-        scales_{.J = task.J,
-                .L = task.L,
-                .height = padded(task.height, task.J),
-                .width = padded(task.width, task.J)} {}
+        bank_{.scales = task.scales,
+              .angles = task.angles,
+              .height = padded(task.height, task.scales),
+              .width = padded(task.width, task.scales)} {}
 
   Operations all() const {
     Operations operations{padding()};
     Operations first = spectrum(0, task_.channels);
     row::Concatenate orders;
-    for (std::size_t scale = 0; scale < task_.J; ++scale)
+    for (std::size_t scale = 0; scale < task_.scales; ++scale)
       orders.branches.push_back({first_order(scale)});
     first.push_back(std::move(orders));
     row::Concatenate parts;
@@ -99,9 +99,11 @@ class Builder {
   }
 
  private:
-  std::size_t height(std::size_t j) const { return scales_.height >> j; }
-  std::size_t width(std::size_t j) const { return scales_.width >> j; }
-  std::size_t places() const { return (task_.height >> task_.J) * (task_.width >> task_.J); }
+  std::size_t height(std::size_t j) const { return bank_.height >> j; }
+  std::size_t width(std::size_t j) const { return bank_.width >> j; }
+  std::size_t places() const {
+    return (task_.height >> task_.scales) * (task_.width >> task_.scales);
+  }
 
   /// [height, width, channels] of the image to [channels, height, width] of the padded one.
   row::Take padding() const {
@@ -119,10 +121,10 @@ class Builder {
 
   /// [signals, height, width] at resolution j to [signals, places].
   Operations average(std::size_t j) const {
-    return {
-        row::ProjectAxis{height(j), width(j), task_.height >> task_.J,
-                         averages(task_.J, scales_.height, j)},
-        row::ProjectAxis{width(j), 1, task_.width >> task_.J, averages(task_.J, scales_.width, j)}};
+    return {row::ProjectAxis{height(j), width(j), task_.height >> task_.scales,
+                             averages(task_.scales, bank_.height, j)},
+            row::ProjectAxis{width(j), 1, task_.width >> task_.scales,
+                             averages(task_.scales, bank_.width, j)}};
   }
 
   /// [signals, height, width] at resolution j to [signals, 2, height, width].
@@ -132,16 +134,16 @@ class Builder {
             row::ProjectAxis{2 * height(j), width(j), 2 * height(j), forward(height(j))}};
   }
 
-  /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals, L,
-  /// height, width] at that of the scale.
+  /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals,
+  /// L, height, width] at that of the scale.
   Operations moduli(std::size_t j, std::size_t signals, std::size_t scale) const {
     const std::size_t size = height(j) * width(j), step = std::size_t{1} << (scale - j);
     const std::size_t down = height(scale), across = width(scale);
     row::Take each_angle;
     row::Multiply filters;
     std::vector<Matrix> wavelets;
-    for (std::size_t t = 0; t < task_.L; ++t)
-      wavelets.push_back(at_resolution(scales_, j, wavelet(scales_, scale, t)));
+    for (std::size_t t = 0; t < task_.angles; ++t)
+      wavelets.push_back(at_resolution(bank_, j, wavelet(bank_, scale, t)));
     for (std::size_t s = 0; s < signals; ++s) {
       for (const Matrix& psi : wavelets) {
         for (std::size_t i = 0; i < 2 * size; ++i) {
@@ -150,7 +152,7 @@ class Builder {
         }
       }
     }
-    const std::size_t all = signals * task_.L;
+    const std::size_t all = signals * task_.angles;
     return {std::move(each_angle),
             std::move(filters),
             row::ProjectAxis{2 * height(j), width(j), 2 * down, backward(height(j), step)},
@@ -160,16 +162,16 @@ class Builder {
             row::Modulus{}};
   }
 
-  /// The spectrum of images to averages of the moduli of a scale, [channels, L, places], and then of
-  /// those of the moduli of these, by scale [channels, L, L, places].
+  /// The spectrum of images to averages of the moduli of a scale, [channels, L, places], and then
+  /// of those of the moduli of these, by scale [channels, L, L, places].
   Operations first_order(std::size_t scale) const {
-    const std::size_t signals = task_.channels * task_.L;
+    const std::size_t signals = task_.channels * task_.angles;
     Operations operations = moduli(0, task_.channels, scale);
     row::Concatenate parts;
     parts.branches.push_back({average(scale)});
-    if (task_.max_order > 1 && scale + 1 < task_.J) {
+    if (task_.max_order > 1 && scale + 1 < task_.scales) {
       row::Concatenate finer;
-      for (std::size_t next = scale + 1; next < task_.J; ++next) {
+      for (std::size_t next = scale + 1; next < task_.scales; ++next) {
         finer.branches.push_back({moduli(scale, signals, next)});
         append(finer.branches.back().operations, average(next));
       }
@@ -183,32 +185,33 @@ class Builder {
 
   /// From what all() has concatenated to [places, channels, coefficients], in the order of Cascade.
   row::Take places_first() const {
-    const std::size_t J = task_.J, L = task_.L, C = task_.channels;
-    const std::size_t each = Cascade::coefficients(J, L, task_.max_order);
-    row::Take take{std::vector<std::size_t>(places() * C * each)};
+    const std::size_t scales = task_.scales, angles = task_.angles, channels = task_.channels;
+    const std::size_t each = Cascade::coefficients(scales, angles, task_.max_order);
+    row::Take take{std::vector<std::size_t>(places() * channels * each)};
     std::size_t next = 0;  // of what was concatenated
     // One coefficient of every channel: [channels, count, places] from here on.
     const auto put = [&](std::size_t count, const std::function<std::size_t(std::size_t)>& number) {
-      for (std::size_t c = 0; c < C; ++c)
+      for (std::size_t c = 0; c < channels; ++c)
         for (std::size_t i = 0; i < count; ++i)
           for (std::size_t place = 0; place < places(); ++place)
-            take.from[(place * C + c) * each + number(i)] = next++;
+            take.from[(place * channels + c) * each + number(i)] = next++;
     };
     put(1, [](std::size_t) { return 0; });
-    std::size_t second = 1 + J * L;
-    for (std::size_t scale = 0; scale < J; ++scale) {
-      put(L, [&](std::size_t t) { return 1 + scale * L + t; });
+    std::size_t second = 1 + scales * angles;
+    for (std::size_t scale = 0; scale < scales; ++scale) {
+      put(angles, [&](std::size_t t) { return 1 + scale * angles + t; });
       if (task_.max_order < 2) continue;
-      const std::size_t after = J - 1 - scale;  // scales of the second wavelet
+      const std::size_t after = scales - 1 - scale;  // scales of the second wavelet
       for (std::size_t k = 0; k < after; ++k)
-        put(L * L, [&](std::size_t i) { return second + (i / L * after + k) * L + i % L; });
-      second += after * L * L;
+        put(angles * angles,
+            [&](std::size_t i) { return second + (i / angles * after + k) * angles + i % angles; });
+      second += after * angles * angles;
     }
     return take;
   }
 
   Task task_;
-  Scales scales_;
+  Bank bank_;
 };
 
 }  // namespace
@@ -216,17 +219,17 @@ class Builder {
 std::vector<privgrad::RowOperation> operations(const Task& task) { return Builder(task).all(); }
 
 double operation_numbers(const Task& task) {
-  const auto L = static_cast<double>(task.L);
+  const auto angles = static_cast<double>(task.angles);
   double filtered = 0.0;  // images, of the padded one's size
-  for (std::size_t scale = 0; scale < task.J; ++scale) {
-    filtered += L;
+  for (std::size_t scale = 0; scale < task.scales; ++scale) {
+    filtered += angles;
     if (task.max_order < 2) continue;
-    filtered += L * L * static_cast<double>(task.J - 1 - scale) /
+    filtered += angles * angles * static_cast<double>(task.scales - 1 - scale) /
                 std::ldexp(1.0, 2 * static_cast<int>(scale));
   }
   // Indices and factors of real and imaginary parts, before and after the transform back.
-  const double size = static_cast<double>(padded(task.height, task.J)) *
-                      static_cast<double>(padded(task.width, task.J));
+  const double size = static_cast<double>(padded(task.height, task.scales)) *
+                      static_cast<double>(padded(task.width, task.scales));
   return 8.0 * static_cast<double>(task.channels) * filtered * size;
 }
 

@@ -5,9 +5,11 @@
 
 namespace scattering {
 
-/// The length of the padded image: a multiple of 2^J, with room for one average outside of each
-/// border.
-inline std::size_t padded(std::size_t length, std::size_t J) { return ((length >> J) + 2) << J; }
+/// The length of the padded image: a multiple of 2^scales, with room for one average outside of
+/// each border.
+inline std::size_t padded(std::size_t length, std::size_t scales) {
+  return ((length >> scales) + 2) << scales;
+}
 
 /// The place in the image of a pixel of the padded one: borders are mirrors, and are not repeated.
 /// \param before  pixels in front of the image.

@@ -35,8 +35,8 @@ class Scattering final : public privgrad::Transform,
                          public privgrad::RowOperations {
  public:
   explicit Scattering(const privgrad::Params& params)
-      : J_(static_cast<std::size_t>(params.integer("scales"))),
-        L_(static_cast<std::size_t>(params.integer("angles"))),
+      : scales_(static_cast<std::size_t>(params.integer("scales"))),
+        angles_(static_cast<std::size_t>(params.integer("angles"))),
         max_order_(static_cast<std::size_t>(params.integer("max_order"))) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override {
@@ -45,23 +45,23 @@ class Scattering final : public privgrad::Transform,
       throw ConfigError("scattering: an example is " + privgrad::to_text(image) +
                         ", expected an image, [height, width] or [height, width, channels]");
     }
-    const std::size_t size = std::size_t{1} << J_;
+    const std::size_t size = std::size_t{1} << scales_;
     if (image[0] < size || image[1] < size) {
-      throw ConfigError("scattering: scales is " + std::to_string(J_) + ", but an image is " +
+      throw ConfigError("scattering: scales is " + std::to_string(scales_) + ", but an image is " +
                         privgrad::to_text(image) + "; its sides must be at least 2^scales = " +
                         std::to_string(size) + fitting_scales(std::min(image[0], image[1])));
     }
     // What is held for a thread grows with the pixels and with the angles.
-    const std::size_t most = kMostPixels * 8 / std::max<std::size_t>(L_, 8);
+    const std::size_t most = kMostPixels * 8 / std::max<std::size_t>(angles_, 8);
     if (image[0] > most || image[1] > most ||
         (image[0] + 2 * size) * (image[1] + 2 * size) > most) {
       throw ConfigError("scattering: an image is " + privgrad::to_text(image) +
-                        ", allowed are with angles " + std::to_string(L_) + " at most " +
+                        ", allowed are with angles " + std::to_string(angles_) + " at most " +
                         std::to_string(most) + " pixels, 2^scales more at each side counted in");
     }
     const std::size_t channels = image.size() == 3 ? image[2] : 1;
-    return {{image[0] >> J_, image[1] >> J_,
-             channels * scattering::Cascade::coefficients(J_, L_, max_order_)},
+    return {{image[0] >> scales_, image[1] >> scales_,
+             channels * scattering::Cascade::coefficients(scales_, angles_, max_order_)},
             input.classes};
   }
 
@@ -75,15 +75,15 @@ class Scattering final : public privgrad::Transform,
                  std::span<float> out) const override {
     const std::shared_ptr<const scattering::Cascade> cascade = cascade_for(shape);
     const std::size_t channels = shape.size() == 3 ? shape[2] : 1;
-    const std::size_t each = scattering::Cascade::coefficients(J_, L_, max_order_);
+    const std::size_t each = scattering::Cascade::coefficients(scales_, angles_, max_order_);
     for (std::size_t channel = 0; channel < channels; ++channel)
       (*cascade)(features.data() + channel, channels, out.data() + channel * each, channels * each);
   }
 
   std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
     output_shape({shape, 0});
-    const scattering::Task task{.J = J_,
-                                .L = L_,
+    const scattering::Task task{.scales = scales_,
+                                .angles = angles_,
                                 .max_order = max_order_,
                                 .height = shape[0],
                                 .width = shape[1],
@@ -111,15 +111,15 @@ class Scattering final : public privgrad::Transform,
     const std::lock_guard lock(mutex_);
     if (cascade_ == nullptr || height_ != shape[0] || width_ != shape[1]) {
       output_shape({shape, 0});  // refuses what is no image of a fitting size
-      cascade_ =
-          std::make_shared<const scattering::Cascade>(J_, L_, max_order_, shape[0], shape[1]);
+      cascade_ = std::make_shared<const scattering::Cascade>(scales_, angles_, max_order_, shape[0],
+                                                             shape[1]);
       height_ = shape[0];
       width_ = shape[1];
     }
     return cascade_;
   }
 
-  std::size_t J_, L_, max_order_;
+  std::size_t scales_, angles_, max_order_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const scattering::Cascade> cascade_;
   mutable std::size_t height_ = 0, width_ = 0;  ///< That cascade_ is for.
