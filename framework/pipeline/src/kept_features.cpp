@@ -14,6 +14,7 @@
 
 #include "privgrad/abi.hpp"
 #include "privgrad/instruction_set.hpp"
+#include "privgrad/manifest/manifest.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {

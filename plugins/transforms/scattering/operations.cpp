@@ -20,16 +20,6 @@ void append(Operations& operations, Operations more) {
   for (auto& one : more) operations.push_back(std::move(one));
 }
 
-/// Entry (i, j) of [rows, columns] by a function of both.
-template <class Entry>
-Matrix matrix(std::size_t rows, std::size_t columns, const Entry& entry) {
-  Matrix result;
-  result.reserve(rows * columns);
-  for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j) result.push_back(entry(i, j));
-  return result;
-}
-
 /// The part of exp(sign 2 pi i k m / n) by which a real or an imaginary part enters the real or the
 /// imaginary part of a sum.
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
@@ -40,23 +30,27 @@ double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imagi
   return static_cast<double>(to_imaginary ? sign : -sign) * std::sin(angle);
 }
 
-/// The Fourier transform of reals along an axis: [length] to [2, length], real parts first.
-Matrix forward_real(std::size_t n) {
-  return matrix(2 * n, n,
-                [&](std::size_t i, std::size_t m) { return turn(-1, i % n, m, n, i >= n, false); });
+enum class Kind { real = 1, complex };
+
+/// The Fourier transform of n numbers, of which every step-th is made: [parts, n] to [2, n / step],
+/// real parts first, where real numbers have one part.
+Matrix fourier(int sign, std::size_t n, Kind kind, std::size_t step = 1, double factor = 1.0) {
+  const std::size_t parts = kind == Kind::real ? 1 : 2;
+  Matrix result;
+  result.reserve(2 * (n / step) * parts * n);
+  for (const bool to_imaginary : {false, true}) {
+    for (std::size_t k = 0; k < n; k += step) {
+      for (std::size_t part = 0; part < parts; ++part) {
+        for (std::size_t m = 0; m < n; ++m)
+          result.push_back(factor * turn(sign, k, m, n, to_imaginary, part == 1));
+      }
+    }
+  }
+  return result;
 }
-/// Of complex numbers: [2, length] to [2, length].
-Matrix forward(std::size_t n) {
-  return matrix(2 * n, 2 * n, [&](std::size_t i, std::size_t j) {
-    return turn(-1, i % n, j % n, n, i >= n, j >= n);
-  });
-}
-/// Back, to every step-th place: [2, length] to [2, length / step]. With its factor.
+
 Matrix backward(std::size_t n, std::size_t step) {
-  const std::size_t kept = n / step;
-  return matrix(2 * kept, 2 * n, [&](std::size_t i, std::size_t j) {
-    return turn(1, i % kept * step, j % n, n, i >= kept, j >= n) / static_cast<double>(n);
-  });
+  return fourier(1, n, Kind::complex, step, 1.0 / static_cast<double>(n));
 }
 
 /// The places of [outer, a, middle, b, inner] in the order [outer, b, middle, a, inner].
@@ -129,9 +123,10 @@ class Builder {
 
   /// [signals, height, width] at resolution j to [signals, 2, height, width].
   Operations spectrum(std::size_t j, std::size_t signals) const {
-    return {row::ProjectAxis{width(j), 1, 2 * width(j), forward_real(width(j))},
+    return {row::ProjectAxis{width(j), 1, 2 * width(j), fourier(-1, width(j), Kind::real)},
             swapped(signals, height(j), 1, 2, width(j)),
-            row::ProjectAxis{2 * height(j), width(j), 2 * height(j), forward(height(j))}};
+            row::ProjectAxis{2 * height(j), width(j), 2 * height(j),
+                             fourier(-1, height(j), Kind::complex)}};
   }
 
   /// |x * psi| for all angles of a scale: [signals, 2, height, width] at resolution j to [signals,
