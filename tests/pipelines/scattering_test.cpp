@@ -185,12 +185,16 @@ TEST_CASE("what scattering made is kept for the same images and parameters alone
   // Other parameters: both splits anew.
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 4}]"});
   CHECK(waves.files().size() == 4);
+  // Also where an image becomes as many numbers: 2 x 2 x 16, and 4 x 4 x 4.
+  waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 3}]"});
+  waves.run(&notes, 1, {"data.transforms=[{kind: scattering, scales: 1, angles: 3}]"});
+  CHECK(waves.files().size() == 8);
   // Other training images: that split anew.
   waves.run(&notes, 1, {}, 2);
-  CHECK(waves.files().size() == 5);
+  CHECK(waves.files().size() == 9);
   // Transforms that are cheap, or fitted to rows, are not kept.
   waves.run(&notes, 1, {"data.transforms=[flatten, standardize]"});
-  CHECK(waves.files().size() == 5);
+  CHECK(waves.files().size() == 9);
 }
 
 TEST_CASE("rows are transformed alike by one and by more threads, those that overflow too",
