@@ -61,7 +61,7 @@ bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps, acc
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench
 	@scripts/bench.sh $(BUILD)/bin/privgrad
-	@for program in training_step training accounting noise correlated federated tables; do $(BUILD)/bench/$$program || exit; done
+	@for program in training_step training accounting noise correlated federated tables scattering; do $(BUILD)/bench/$$program || exit; done
 
 bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond bench/bounds.json [SLACK=1.5]
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null

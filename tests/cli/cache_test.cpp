@@ -98,11 +98,11 @@ TEST_CASE("a cache folder that is open to others is refused before anything is r
   check_one_error_line(cli({"run", "head.yaml", "--out", "a", "--cache=head.yaml"}), 4);
 }
 
-TEST_CASE("a manifest without frozen layers has nothing to keep, and is told so") {
+TEST_CASE("a manifest without layers or transforms to keep anything of is told so") {
   const Cli cli;
   const Outcome outcome = cli.on_manifest("run", {"--out", "a", "--cache=kept", "--quiet"});
   CHECK(outcome.exit_code == 0);
-  CHECK_THAT(outcome.err, ContainsSubstring("freezes none"));
+  CHECK_THAT(outcome.err, ContainsSubstring("has neither"));
   CHECK(fs::is_empty(cli.dir() / "kept"));
 }
 

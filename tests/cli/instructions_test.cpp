@@ -202,6 +202,35 @@ steps: 1
                      {"data.transforms=" + transforms}));
 }
 
+// The same of images, and of the coefficients of a transform that makes its own wide registers.
+TEST_CASE("an image becomes the same bits at every level by scattering") {
+  const Cli cli;
+  std::string images("\0\0\x08\x03\0\0\0\x08\0\0\0\x0b\0\0\0\x09", 16);
+  std::string labels("\0\0\x08\x01\0\0\0\x08", 8);
+  for (int row = 0; row < 8; ++row) {
+    labels += static_cast<char>(row % 2);
+    for (int i = 0; i < 99; ++i) images += static_cast<char>((row + 31) * (i + 7) * i / 3 % 256);
+  }
+  write_file(cli.dir() / "images", images);
+  write_file(cli.dir() / "labels", labels);
+  const auto transforms =
+      GENERATE(as<std::string>(), "[scattering]", "[{kind: scattering, scales: 3, angles: 5}]",
+               "[{kind: scattering, scales: 1, angles: 9, max_order: 1}]");
+  CAPTURE(transforms);
+  check_equal(models(cli, R"(privgrad: 1
+seed: 3
+data: {kind: idx, train: {images: images, labels: labels}, classes: 2}
+model: {kind: linear, loss: squared}
+sampler: {kind: fixed_size, batch_size: 1}
+aggregator: {kind: gaussian, arithmetic: float}
+optimizer: sgd
+schedules: {noise_multiplier: {kind: constant, value: 1e-6}, clip_norm: 1024, learning_rate: 0.5}
+privacy: {target_delta: 1e-5, adjacency: replace_one, accountant: rdp}
+steps: 1
+)",
+                     {"data.transforms=" + transforms}));
+}
+
 // Products are chains of fused multiply-adds in one order, and everything that is added up over
 // examples is a whole number: a run has the same bits at every level, from its first batch to its
 // model.

@@ -172,7 +172,8 @@ class RightTransform : public Transform,
     for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean_[i % mean_.size()];
     data.replace_features(data.shape().features, std::move(features));
   }
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i) out[i] = features[i] - mean_[i];
   }
   Statistic statistic() const override { return statistic_; }
@@ -184,7 +185,7 @@ class RightTransform : public Transform,
     if (values.size() != 1) throw ConfigError("right: expected the mean alone");
     mean_.assign(mean.values.begin(), mean.values.end());
   }
-  std::vector<RowOperation> row_operations() const override {
+  std::vector<RowOperation> row_operations(const Shape&) const override {
     return {row_operation::Subtract{{mean_.begin(), mean_.end()}}};
   }
 
@@ -292,8 +293,9 @@ struct Shared final : RightTransform {
 /// Adds what an earlier row was, as a running sum would.
 struct RemembersRows final : RightTransform {
   using RightTransform::RightTransform;
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
-    RightTransform::apply_row(features, out);
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    RightTransform::apply_row(shape, features, out);
     out[0] += 1e-3f * before_;
     before_ = features[0];
   }
@@ -302,8 +304,9 @@ struct RemembersRows final : RightTransform {
 /// Only once it saw a number that is not finite.
 struct CatchesInfinity final : RightTransform {
   using RightTransform::RightTransform;
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
-    RightTransform::apply_row(features, out);
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    RightTransform::apply_row(shape, features, out);
     if (std::isinf(features[0])) caught_ = true;
     if (caught_) out[0] += 1.0f;
   }
@@ -312,24 +315,27 @@ struct CatchesInfinity final : RightTransform {
 /// Adds up from a boundary of 16 bytes on, as hand-written loops do.
 struct FollowsAlignment final : RightTransform {
   using RightTransform::RightTransform;
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
-    RightTransform::apply_row(features, out);
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    RightTransform::apply_row(shape, features, out);
     const auto place = reinterpret_cast<std::uintptr_t>(features.data()) % 16;
     out[0] += static_cast<float>(place) * 1e-3f;
   }
 };
 struct WritesBeside final : RightTransform {
   using RightTransform::RightTransform;
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
-    RightTransform::apply_row(features, out);
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    RightTransform::apply_row(shape, features, out);
     out.data()[out.size()] = 0.0f;
   }
 };
 /// What is applied to all is another function than what is applied to one.
 struct RoundsTogether final : RightTransform {
   using RightTransform::RightTransform;
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
-    RightTransform::apply_row(features, out);
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    RightTransform::apply_row(shape, features, out);
     for (float& value : out) value *= 1.0f + 1e-7f;
   }
 };
@@ -356,10 +362,11 @@ struct GivesAnotherLater final : RightTransform {
 struct SavesARow : RightTransform {
   using RightTransform::RightTransform;
   void apply(Dataset&) const override {}
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     std::copy(features.begin(), features.end(), out.begin());
   }
-  std::vector<RowOperation> row_operations() const override { return {}; }
+  std::vector<RowOperation> row_operations(const Shape&) const override { return {}; }
   Statistic statistic() const override { return Statistic::is_public; }
 };
 struct SavesARowOfNone final : SavesARow {
@@ -396,22 +403,39 @@ struct HalfRestored final : RightTransform {
 
 struct TellsAnotherSign final : RightTransform {
   using RightTransform::RightTransform;
-  std::vector<RowOperation> row_operations() const override {
-    auto told = RightTransform::row_operations();
+  std::vector<RowOperation> row_operations(const Shape&) const override {
+    auto told = RightTransform::row_operations({});
     for (double& x : std::get<row_operation::Subtract>(told[0]).values) x = -x;
     return told;
   }
 };
 struct TellsOfOneFeature final : RightTransform {
   using RightTransform::RightTransform;
-  std::vector<RowOperation> row_operations() const override {
+  std::vector<RowOperation> row_operations(const Shape&) const override {
     return {row_operation::Project{1, std::vector<double>(mean_.size())}};
   }
 };
 struct TellsADivisionByZero final : RightTransform {
   using RightTransform::RightTransform;
-  std::vector<RowOperation> row_operations() const override {
+  std::vector<RowOperation> row_operations(const Shape&) const override {
     return {row_operation::Divide{{0.0}}};
+  }
+};
+
+struct TellsAnotherOrder final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
+    auto told = RightTransform::row_operations(shape);
+    row_operation::Take backwards;
+    for (std::size_t j = mean_.size(); j > 0; --j) backwards.from.push_back(j - 1);
+    told.emplace_back(backwards);
+    return told;
+  }
+};
+struct TellsOfAFeatureTooMany final : RightTransform {
+  using RightTransform::RightTransform;
+  std::vector<RowOperation> row_operations(const Shape& shape) const override {
+    return {row_operation::Take{{element_count(shape)}}};
   }
 };
 
@@ -523,6 +547,8 @@ TEST_CASE("each rule of transforms can fail") {
        {"its_operations_are_what_it_does", "another number of features",
         findings<TellsOfOneFeature>()},
        {"its_operations_are_what_it_does", "divides by 0", findings<TellsADivisionByZero>()},
+       {"its_operations_are_what_it_does", "by row_operations()", findings<TellsAnotherOrder>()},
+       {"its_operations_are_what_it_does", "takes feature", findings<TellsOfAFeatureTooMany>()},
        {"survives_equal_examples", "no privgrad::Error", findings<FailsOnEqual>()},
        {"instances_are_independent", "changed this one", findings<Shared>()},
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},

@@ -1,5 +1,6 @@
 // What onnxruntime, which knows nothing of this project, makes of exported models: each layer and
 // each transform, against `privgrad predict` on the same raw rows.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -64,7 +65,10 @@ std::vector<float> random_rows(std::size_t width, std::uint32_t seed = 1) {
 }
 
 /// A model of any layers, whose weights are drawn and shrunk so that outputs stay moderate.
-std::string model_of(const Network& network, float size = 1.0f) {
+/// \param raw  what the transforms in front of the network are given.
+/// \param transforms  JSON, as in a model's file.
+std::string model_of(const Network& network, float size, const ExampleShape& raw,
+                     const std::string& transforms) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   std::vector<float> parameters(parameter_count(network));
@@ -74,18 +78,22 @@ std::string model_of(const Network& network, float size = 1.0f) {
     for (std::size_t i = 0; i < element_count(block.shape); ++i)
       parameters[block.offset + i] = block.initial + size * scale * normal(random);
   }
-  const ExampleShape& shape = network.input;
+  const ExampleShape& shape = raw;
   return core::to_safetensors(
       network, parameters, {},
       {{"format", "privgrad"},
        {"model_format", std::string(core::kModelFormat)},
        {"input", Json{{"features", shape.features}, {"classes", shape.classes}}.dump()},
        {"classes", Json(core::class_names(shape, {})).dump()},
-       {"preprocessing", "[]"},
+       {"preprocessing", transforms},
        {"network", core::to_json(network).dump()},
        {"model", R"({"kind": "privgrad.linear:linear", "params": {}})"},
        {"backend", R"({"kind": "privgrad.cpu:cpu", "params": {}})"},
        {"statement", "epsilon 3 at delta 1e-05"}});
+}
+
+std::string model_of(const Network& network, float size = 1.0f) {
+  return model_of(network, size, network.input, "[]");
 }
 
 /// What the file says, and what it makes of rows.
@@ -312,6 +320,57 @@ TEST_CASE("every transform is in the graph: raw rows go in") {
     rows[1] = std::numeric_limits<float>::quiet_NaN();
     exporting.write_rows({{4}, 2}, rows);
     CHECK(exporting.by_onnxruntime().result == before);
+  }
+}
+
+TEST_CASE("scattering is in the graph: images go in") {
+  NEEDS_ONNXRUNTIME();
+  const Exporting exporting;
+  struct Case {
+    Shape image, coefficients;
+    std::string params;
+  };
+  // Heights, widths and channels differ, so that none can be mistaken.
+  const Case cases[] = {
+      {{13, 9}, {3, 2, 81}, "{}"},
+      {{28, 28}, {7, 7, 25}, R"({"angles": 4})"},
+      {{9, 12, 3}, {1, 1, 3 * 37}, R"({"scales": 3, "angles": 3})"},
+      {{7, 8, 2}, {3, 4, 2 * 6}, R"({"scales": 1, "angles": 5, "max_order": 1})"},
+  };
+  for (const Case& one : cases) {
+    INFO(to_text(one.image) << " " << one.params);
+    // Every output is a sum over all coefficients, with weights of about the same size.
+    const Network network{{one.coefficients, 5}, {Dense{5}}, Loss::squared};
+    const ExampleShape images{one.image, 5};
+    write_file(exporting.out("m.safetensors"),
+               model_of(network, 1.0f, images,
+                        R"([{"kind": "privgrad.scattering:scattering", "is_known": true, )"
+                        R"("params": )" +
+                            one.params + "}]"));
+    std::vector<float> rows = random_rows(element_count(one.image));
+    rows[0] = std::numeric_limits<float>::quiet_NaN();
+    const std::size_t size = element_count(one.image);
+    rows[size] = std::numeric_limits<float>::infinity();
+    exporting.write_rows(images, rows);
+    exporting.export_model("m.safetensors");
+    const Executed theirs = exporting.by_onnxruntime();
+    Json extents = one.image;
+    extents.insert(extents.begin(), "n");
+    CHECK(theirs.about.at("input").at(2) == extents);
+    // Rows that are not finite are refused as data; as graph, they have no result.
+    for (std::size_t i = 0; i < 10; ++i) CHECK(std::isnan(theirs.result[i]));
+    std::copy(rows.end() - static_cast<std::ptrdiff_t>(2 * size), rows.end(), rows.begin());
+    exporting.write_rows(images, rows);
+    const std::vector<float> given = exporting.by_onnxruntime().result;
+    const std::vector<double> ours = exporting.by_predict("m.safetensors", images);
+    REQUIRE(ours.size() == given.size());
+    double largest = 0.0, gap = 0.0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      largest = std::max(largest, std::abs(ours[i]));
+      gap = std::max(gap, std::abs(ours[i] - static_cast<double>(given[i])));
+    }
+    CHECK(largest > 0.05);
+    CHECK(gap <= 1e-5 * largest);
   }
 }
 

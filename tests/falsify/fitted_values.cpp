@@ -28,7 +28,8 @@ struct Base : Transform, RowTransform, FittedValues, RowOperations {
   void apply(Dataset& data) const override {
     apply_to_each_row(*this, data.shape().features, data);
   }
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i)
       out[i] = features[i] - static_cast<float>(offset_);
   }
@@ -116,7 +117,7 @@ class Faulty final : public Base {
   std::vector<FittedTensor> fitted_values() const override {
     return kTable[I].values != nullptr ? kTable[I].values(*this) : right_values();
   }
-  std::vector<RowOperation> row_operations() const override {
+  std::vector<RowOperation> row_operations(const Shape&) const override {
     return kTable[I].operations != nullptr ? kTable[I].operations(*this) : right_operations();
   }
 };

@@ -291,7 +291,8 @@ class ByRow : public Whole<I>, public RowTransform {
   void apply(Dataset& data) const override {
     apply_to_each_row(*this, data.shape().features, data);
   }
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     if (kTable[I].one != nullptr) kTable[I].one(*this, features, out);
   }
 };

@@ -110,3 +110,16 @@ TEST_CASE("example mnist-mlp: all of MNIST, its first ten steps", "[examples][da
   CHECK(result.epsilon.value <= 3.0);
   CHECK(result.metrics.test_accuracy.value() > 0.5);
 }
+
+TEST_CASE("example mnist-scattering: features that cost nothing, on some of MNIST",
+          "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("mnist-scattering", {"data.limit=1000", "data.test_limit=500", "steps=8",
+                                       "privacy.target_epsilon=100"});
+  CHECK(example.plan().setting->network.input.features == Shape{7, 7, 81});
+  CHECK(example.plan().parameters == 39862);  // 7 x 7 x 81 x 10 + 10, and 81 + 81 of the norm
+  const auto result = example.run();
+  CHECK(result.metrics.test_accuracy.value() > 0.5);
+  CHECK(result.summary.at("unaccounted") == nlohmann::json{"training metrics"});
+  CHECK(result.summary.at("floating_point") == "exact");
+}

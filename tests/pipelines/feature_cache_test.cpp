@@ -104,7 +104,8 @@ std::size_t count_of(const Notes& notes, const std::string& beginning) {
                     [&](const std::string& note) { return note.starts_with(beginning); }));
 }
 
-const core::FeatureKey kKey{R"({"privgrad":"test","row_size":3,"rows":2})", 2, 3};
+const core::FeatureKey kKey{R"({"privgrad":"test","row_size":3,"rows":2})", "outputs of a test", 2,
+                            3};
 const std::vector<float> kFeatures{1.0f,   -0.0f, 3.5f, std::numeric_limits<float>::quiet_NaN(),
                                    1e-40f, -2.0f};
 

@@ -129,7 +129,8 @@ struct FitsFewer final : Doubles {
 struct RowByRow final : Doubles, RowTransform {
   using Doubles::Doubles;
   void apply(Dataset&) const override { throw std::logic_error("apply() was called"); }
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i) out[i] = 2.0f * features[i];
   }
 };

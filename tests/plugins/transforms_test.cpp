@@ -385,7 +385,7 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     std::vector<float> out(width);
     bool all_same = true;
     for (std::size_t row = 0; row < 1025; ++row) {
-      by_row->apply_row(std::span(features).subspan(row * kWidth, kWidth), out);
+      by_row->apply_row({kWidth}, std::span(features).subspan(row * kWidth, kWidth), out);
       const auto same = together.features().subspan(row * width, width);
       all_same = all_same && std::equal(same.begin(), same.end(), out.begin());
     }

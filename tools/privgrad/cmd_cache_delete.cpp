@@ -21,19 +21,20 @@ int do_cache_delete(const Arguments& arguments) {
 }  // namespace
 
 Command cache_delete_command() {
-  return {.usage = {.name = "cache delete",
-                    .summary = "Removes the outputs of frozen layers that runs with --cache have "
-                               "kept, all of them.",
-                    .operands = {},
-                    .options = {cache_folder_option(),
-                                {.name = "json",
-                                 .value = "",
-                                 .doc = "Print what was removed as JSON, as cache list does."}},
-                    .details = "Runs lose nothing by it but time. Files are unlinked; the disk is "
-                               "not wiped (SECURITY.md).",
-                    .examples = {"privgrad cache delete",
-                                 "privgrad cache delete --dir /dev/shm/features"}},
-          .run = do_cache_delete};
+  return {
+      .usage = {.name = "cache delete",
+                .summary = "Removes the outputs of frozen layers and costly transforms that runs "
+                           "with --cache\nhave kept, all of them.",
+                .operands = {},
+                .options = {cache_folder_option(),
+                            {.name = "json",
+                             .value = "",
+                             .doc = "Print what was removed as JSON, as cache list does."}},
+                .details = "Runs lose nothing by it but time. Files are unlinked; the disk is "
+                           "not wiped (SECURITY.md).",
+                .examples = {"privgrad cache delete",
+                             "privgrad cache delete --dir /dev/shm/features"}},
+      .run = do_cache_delete};
 }
 
 }  // namespace privgrad::tool

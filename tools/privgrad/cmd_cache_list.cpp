@@ -37,14 +37,14 @@ int do_cache_list(const Arguments& arguments) {
 
 Command cache_list_command() {
   return {.usage = {.name = "cache list",
-                    .summary = "Lists the outputs of frozen layers that runs with --cache have "
-                               "kept: private copies of data.",
+                    .summary = "Lists the outputs of frozen layers and costly transforms that runs "
+                               "with --cache\nhave kept: private copies of data.",
                     .operands = {},
                     .options = {cache_folder_option(),
                                 {.name = "json", .value = "", .doc = "As JSON."}},
-                    .details = "Each file holds one split of one data set, as one set of frozen "
-                               "layers sees it. Times are UTC. A\nfile without numbers is damaged, "
-                               "or was left by a process that was killed.",
+                    .details = "Each file holds what one set of frozen layers, or one transform, "
+                               "makes of one split of one data\nset. Times are UTC. A file without "
+                               "numbers is damaged, or was left by a process that was killed.",
                     .examples = {"privgrad cache list", "privgrad cache list --json"}},
           .run = do_cache_list};
 }

@@ -199,8 +199,11 @@ int do_run(const Arguments& arguments) {
       complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
     const core::Plan plan = core::make_plan(*manifest);
     warn_of(plan);
-    if (cache != nullptr && plan.setting->frozen_layers == 0)
-      cache->note("--cache keeps the outputs of frozen layers, and this manifest freezes none");
+    if (cache != nullptr && !core::has_features_to_keep(*plan.setting)) {
+      cache->note(
+          "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
+          "has neither");
+    }
     // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
     std::signal(SIGPIPE, SIG_IGN);
     const core::RunResult result = train_in_directory(plan, std::move(options), arguments);

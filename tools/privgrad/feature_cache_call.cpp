@@ -41,13 +41,14 @@ std::string formatted(std::time_t time, const char* format) {
 }  // namespace
 
 Option cache_option() {
-  return {.name = "cache",
-          .value = "DIR",
-          .doc =
-              "Keep what frozen layers make of the data here, and take it from here: private "
-              "copies, readable by you alone, until privgrad cache delete; default "
-              "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
-          .implied = ""};
+  return {
+      .name = "cache",
+      .value = "DIR",
+      .doc =
+          "Keep what frozen layers and costly transforms make of the data here, and take it from "
+          "here: private copies, readable by you alone, until privgrad cache delete; default "
+          "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
+      .implied = ""};
 }
 
 Option cache_folder_option() {

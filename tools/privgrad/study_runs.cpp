@@ -87,12 +87,14 @@ void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
   const auto cache = requested_cache(arguments);
   if (cache == nullptr) return;
   const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
-    return arm.plan.setting->frozen_layers > 0;
+    return core::has_features_to_keep(*arm.plan.setting);
   });
-  cache->note(any ? "what frozen layers make of the data is kept in " +
-                        feature_folder(arguments, "cache").string() +
-                        ", as private as the data, until privgrad cache delete"
-                  : "--cache keeps the outputs of frozen layers, and no arm freezes any");
+  cache->note(
+      any ? "what frozen layers and costly transforms make of the data is kept in " +
+                feature_folder(arguments, "cache").string() +
+                ", as private as the data, until privgrad cache delete"
+          : "--cache keeps the outputs of frozen layers and of costly transforms, and no arm has "
+            "either");
 }
 
 std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record) {

@@ -39,7 +39,8 @@ class @CLASS@ final : public privgrad::Transform,
 
   // What an example becomes follows from it and the mean alone, to the last bit: sums over features
   // would need a fixed order, and -ffp-contract=off.
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     for (std::size_t j = 0; j < features.size(); ++j) out[j] = features[j] - mean_.at(j);
   }
 
@@ -59,7 +60,7 @@ class @CLASS@ final : public privgrad::Transform,
   }
 
   // With these it can be exported, for programs that know no plugins.
-  std::vector<privgrad::RowOperation> row_operations() const override {
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
     return {privgrad::row_operation::Subtract{{mean_.begin(), mean_.end()}}};
   }
 

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kept_features.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/transform.hpp"
 
@@ -123,10 +125,37 @@ class Before {
   std::vector<float> features_;      ///< Of these.
 };
 
-void apply_to_split(const Transform& transform, const Before& before, Dataset& data) {
+/// A transform as it is applied to rows one by one.
+struct ByRow {
+  const ComponentUse& use;
+  Executor& executor;
+  const FeatureCache* cache;
+
+  void operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
+    if (cache == nullptr) return apply_to_each_row(transform, shape, data, executor);
+    const std::string what = "outputs of transform " + use.name();
+    const FeatureKey key = key_of_features(key_of_code("transform", *use.component, use.params),
+                                           what, element_count(shape), data);
+    if (auto kept = cache->find(key)) return replace_features(shape, std::move(*kept), data);
+    apply_to_each_row(transform, shape, data, executor);
+    cache->keep(key, data.features());
+  }
+};
+
+/// What of a cache is used for a transform: all, or nothing.
+const FeatureCache* cache_for(const ComponentUse& use, const Transform& transform,
+                              const FeatureCache* cache) {
+  if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
+  if (!use.component->plugin->sha256.empty()) return cache;
+  cache->note("outputs of transform " + use.name() + " are not kept: its code has no hash");
+  return nullptr;
+}
+
+void apply_to_split(const Transform& transform, const Before& before, const ByRow& by_row,
+                    Dataset& data) {
   const ExampleShape told = transform.output_shape(data.shape());
-  if (const auto* by_row = dynamic_cast<const RowTransform*>(&transform)) {
-    apply_to_each_row(*by_row, told.features, data);
+  if (const auto* one_by_one = dynamic_cast<const RowTransform*>(&transform)) {
+    by_row(*one_by_one, told.features, data);
     return;
   }
   transform.apply(data);
@@ -163,17 +192,25 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
 
 }  // namespace
 
-FittedTransform apply_transform(const ComponentUse& use, RunData& data) {
+bool is_worth_keeping(const Transform& transform) {
+  return transform.statistic() == Statistic::none &&
+         dynamic_cast<const RowTransform*>(&transform) != nullptr &&
+         dynamic_cast<const CostlyRows*>(&transform) != nullptr;
+}
+
+FittedTransform apply_transform(const ComponentUse& use, RunData& data, Executor& executor,
+                                const FeatureCache* cache) {
   const auto transform = use.make<Transform>();
   return use.with_position([&] {
+    const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
     const Before train(use, "training", data.train);
     transform->fit(data.train);
     train.check_unchanged(data.train);
-    apply_to_split(*transform, train, data.train);
+    apply_to_split(*transform, train, by_row, data.train);
     FittedTransform fitted = fitted_of(use, *transform);
     if (data.test.rows() == 0) return fitted;
     const Before test(use, "test", data.test);
-    apply_to_split(*transform, test, data.test);
+    apply_to_split(*transform, test, by_row, data.test);
     return fitted;
   });
 }

@@ -1,9 +1,16 @@
 #pragma once
 
+#include "privgrad/executor.hpp"
 #include "privgrad/manifest/component_use.hpp"
+#include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/pipeline/setting.hpp"
+#include "privgrad/transform.hpp"
 
 namespace privgrad::core {
+
+/// \returns whether what it makes of examples follows from them, its parameters and its code alone, and
+///   is costly: what a FeatureCache is for.
+bool is_worth_keeping(const Transform& transform);
 
 /// Fits a transform to the training examples, and applies it to both splits: row by row where it
 /// has that ability (RowTransform).
@@ -13,8 +20,13 @@ namespace privgrad::core {
 /// compared after every transform. Targets are compared bit by bit. The order is by construction
 /// that of before where rows are transformed one by one; otherwise some examples, the first and the
 /// last among them, are transformed alone and compared with what stands in their places.
+/// \param executor  whose threads transform rows one by one; the same bits for any number.
+/// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are there,
+///   and kept if not; null: neither. They are the same bits: what they follow from is compared by its
+///   hash.
 /// \returns what the transform has learnt.
 /// \throws PluginError if any of them changed, or the shape is not the one that the plan was told.
-FittedTransform apply_transform(const ComponentUse& use, RunData& data);
+FittedTransform apply_transform(const ComponentUse& use, RunData& data, Executor& executor,
+                                const FeatureCache* cache);
 
 }  // namespace privgrad::core

@@ -224,7 +224,7 @@ std::optional<std::vector<float>> FeatureCache::find(const FeatureKey& key) cons
   }
   // It was used now; where that cannot be written down, it seems older than it is.
   ::futimens(file.get(), nullptr);
-  note("took the outputs of frozen layers for " + std::to_string(key.rows) + " examples from " +
+  note("took the " + key.what + " for " + std::to_string(key.rows) + " examples from " +
        folder_.string());
   return features;
 }
@@ -233,7 +233,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
   const std::string head = head_of(key), name = file_name(key);
   const std::uint64_t bytes = head.size() + features.size_bytes() + kHashDigits;
   const auto fail = [&](const std::string& why) {
-    note("outputs of frozen layers for " + std::to_string(key.rows) +
+    note(key.what + " for " + std::to_string(key.rows) +
          " examples are not kept: " + folder_.string() + ": " + why);
   };
   if (key.text.size() > kLongestKey || key.text.find('\n') != key.text.npos)
@@ -257,7 +257,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
     ::unlinkat(descriptor_, aside.c_str(), 0);
     return fail(why);
   }
-  note("kept the outputs of frozen layers for " + std::to_string(key.rows) + " examples, " +
+  note("kept the " + key.what + " for " + std::to_string(key.rows) + " examples, " +
        size_words(bytes) + " as private as the examples, in " + folder_.string());
 }
 

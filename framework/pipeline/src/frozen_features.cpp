@@ -1,7 +1,5 @@
 #include "frozen_features.hpp"
 
-#include <gnu/libc-version.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,9 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "privgrad/abi.hpp"
+#include "kept_features.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/instruction_set.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/network_json.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -63,25 +60,6 @@ std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Da
   return result;
 }
 
-/// \param shape  of what comes out of the layers.
-void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data) {
-  const std::size_t size = element_count(shape);
-  std::vector<std::size_t> no_numbers;
-  for (std::size_t row = 0; row < data.rows(); ++row) {
-    const auto out = std::span(outputs).subspan(row * size, size);
-    if (all_numbers(out)) continue;
-    std::fill(out.begin(), out.end(), 0.0f);
-    no_numbers.push_back(row);
-  }
-  data.replace_features(shape, std::move(outputs));
-  // To stop here would tell of one row.
-  const std::span<float> written = data.features();
-  for (const std::size_t row : no_numbers) {
-    const auto out = written.subspan(row * size, size);
-    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
-  }
-}
-
 // ---- what the outputs follow from
 
 std::string hash_of(std::span<const float> values) {
@@ -90,43 +68,13 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// The features as the layers see them, whatever source and transforms made them. Targets are no part
-/// of what the layers make of them.
-std::string hash_of_features(const Dataset& data) {
-  Sha256 hash;
-  RowsInTurn some;
-  for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
-    some.take(data, first, std::min(kRowsOfFeatures, data.rows() - first));
-    hash.add(std::string_view(reinterpret_cast<const char*>(some.features.data()),
-                              some.features.size() * sizeof(float)));
-  }
-  return hash.hex();
-}
-
-/// All but the data: layers, weights, and the code that computes. Outputs have the same bits on every
-/// processor if the backend keeps its promise; instructions and the C library, whose elementary
-/// functions it may use, are named in case it does not.
+/// All but the data: layers, weights, and the code that computes.
 nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
                              std::span<const float> parameters) {
-  const ComponentUse& backend = manifest.backend;
-  const PluginIdentity& plugin = *backend.component->plugin;
-  return {{"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
-                           PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
-          {"abi", PRIVGRAD_ABI_TAG},
-          {"c_library", ::gnu_get_libc_version()},
-          {"instructions", name_of(instruction_set())},
-          {"backend", backend.component->full_name()},
-          {"backend_file", plugin.sha256},
-          {"backend_parameters", sha256_hex(to_yaml(backend.params.value()))},
-          {"layers", sha256_hex(to_json(layers).dump())},
-          {"weights", hash_of(parameters)}};
-}
-
-FeatureKey key_of(nlohmann::json layers, std::size_t row_size, const Dataset& data) {
-  layers["rows"] = data.rows();
-  layers["row_size"] = row_size;
-  layers["features"] = hash_of_features(data);
-  return {layers.dump(), data.rows(), row_size};
+  nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
+  key["layers"] = sha256_hex(to_json(layers).dump());
+  key["weights"] = hash_of(parameters);
+  return key;
 }
 
 }  // namespace
@@ -175,7 +123,7 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
       replace_features(shape, outputs_of(layers, row_size, *split), *split);
       continue;
     }
-    const FeatureKey key = key_of(about, row_size, *split);
+    const FeatureKey key = key_of_features(about, "outputs of frozen layers", row_size, *split);
     std::optional<std::vector<float>> outputs = cache->find(key);
     if (!outputs) {
       outputs = outputs_of(layers, row_size, *split);

@@ -156,7 +156,8 @@ void TrainedModel::apply_transforms(std::vector<float>& features, std::size_t ro
       executor_.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
         for (std::size_t row = task * kTaskRows; row < std::min(rows, (task + 1) * kTaskRows);
              ++row)
-          by_row->apply_row(std::span<const float>(features).subspan(row * before, before),
+          by_row->apply_row(stage.before.features,
+                            std::span<const float>(features).subspan(row * before, before),
                             std::span(changed).subspan(row * after, after));
       });
       features = std::move(changed);

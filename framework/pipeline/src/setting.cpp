@@ -31,6 +31,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
     });
     setting.statistics.push_back(transform->statistic());
     setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
+    setting.has_costly_rows = setting.has_costly_rows || is_worth_keeping(*transform);
     setting.is_restorable.push_back(transform->statistic() == Statistic::none ||
                                     dynamic_cast<const FittedValues*>(transform.get()) != nullptr);
   }
@@ -243,8 +244,9 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
 
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data, int threads,
                       const FeatureCache* cache) {
+  const auto executor = make_executor(threads);
   for (const ComponentUse& use : manifest.transforms)
-    data.preprocessing.push_back(apply_transform(use, data));
+    data.preprocessing.push_back(apply_transform(use, data, *executor, cache));
   apply_frozen_layers(manifest, setting, data, threads, cache);
 }
 

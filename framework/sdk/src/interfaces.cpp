@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "privgrad/accountant.hpp"
@@ -50,6 +52,7 @@ DataSource::~DataSource() = default;
 Executor::~Executor() = default;
 FittedValues::~FittedValues() = default;
 ReproducibleRows::~ReproducibleRows() = default;
+CostlyRows::~CostlyRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
@@ -70,23 +73,46 @@ SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 
-void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data) {
-  const std::size_t before = data.row_size();
-  const std::size_t after = element_count(shape);
-  const std::span<const float> features = data.features();
-  std::vector<float> result(data.rows() * after);
-  std::vector<std::size_t> overflown;
-  for (std::size_t row = 0; row < data.rows(); ++row) {
-    const auto out = std::span(result).subspan(row * after, after);
-    transform.apply_row(features.subspan(row * before, before), out);
-    if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
-    std::fill(out.begin(), out.end(), 0.0f);
-    overflown.push_back(row);
+namespace {
+
+constexpr std::size_t kTaskRows = 16;
+
+/// On the thread that calls.
+class OneThread final : public Executor {
+ public:
+  void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) body(chunk);
   }
+};
+
+}  // namespace
+
+void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data) {
+  OneThread here;
+  apply_to_each_row(transform, shape, data, here);
+}
+
+void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data,
+                       Executor& executor) {
+  const Shape before_shape = data.shape().features;
+  const std::size_t rows = data.rows(), before = data.row_size(), after = element_count(shape);
+  const std::span<const float> features = data.features();
+  std::vector<float> result(rows * after);
+  std::vector<char> is_overflown(rows);  // not bool: threads write to neighbours
+  executor.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
+    for (std::size_t row = task * kTaskRows; row < std::min(rows, (task + 1) * kTaskRows); ++row) {
+      const auto out = std::span(result).subspan(row * after, after);
+      transform.apply_row(before_shape, features.subspan(row * before, before), out);
+      if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
+      std::fill(out.begin(), out.end(), 0.0f);
+      is_overflown[row] = 1;
+    }
+  });
   data.replace_features(shape, std::move(result));
   // To stop here would tell of one row. Its gradient will not be finite, and counts as zero.
   const std::span<float> written = data.features();
-  for (const std::size_t row : overflown) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (is_overflown[row] == 0) continue;
     const auto out = written.subspan(row * after, after);
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   }

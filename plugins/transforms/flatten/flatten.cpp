@@ -27,11 +27,14 @@ class Flatten final : public privgrad::Transform,
     data.replace_features(output_shape(data.shape()).features, {features.begin(), features.end()});
   }
 
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     std::copy(features.begin(), features.end(), out.begin());
   }
 
-  std::vector<privgrad::RowOperation> row_operations() const override { return {}; }
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
+    return {};
+  }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
 };

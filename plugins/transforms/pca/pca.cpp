@@ -170,7 +170,8 @@ class Pca final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, {dimensions_}, data);
   }
 
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     if (features.size() != mean_.size()) {
       throw ConfigError("pca: was fitted to " + std::to_string(mean_.size()) +
                         " features, the examples have " + std::to_string(features.size()));
@@ -193,7 +194,7 @@ class Pca final : public privgrad::Transform,
     mean_ = mean.values;
   }
 
-  std::vector<privgrad::RowOperation> row_operations() const override {
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
     namespace row = privgrad::row_operation;
     return {row::Subtract{mean_}, row::Project{dimensions_, components_.directions()}};
   }

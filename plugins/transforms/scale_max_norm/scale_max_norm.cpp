@@ -60,7 +60,8 @@ class ScaleMaxNorm final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, data.shape().features, data);
   }
 
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     if (max_norm_ == 0.0) {
       throw privgrad::PluginError("scale_max_norm: apply() was called before fit()");
     }
@@ -88,7 +89,7 @@ class ScaleMaxNorm final : public privgrad::Transform,
     max_norm_ = norm;
   }
 
-  std::vector<privgrad::RowOperation> row_operations() const override {
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
     namespace row = privgrad::row_operation;
     if (given_) return {row::DivideByNorm{max_norm_}, row::Multiply{{to_}}};
     return {row::Divide{{max_norm_}}, row::Multiply{{to_}}};

@@ -83,7 +83,8 @@ class Standardize final : public privgrad::Transform,
   }
 
   /// A difference and a quotient, each with its one rounding: the same bits wherever it is computed.
-  void apply_row(std::span<const float> features, std::span<float> out) const override {
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
     if (features.size() != mean_.size()) {
       throw ConfigError("standardize: was fitted to " + std::to_string(mean_.size()) +
                         " features, the examples have " + std::to_string(features.size()));
@@ -114,7 +115,7 @@ class Standardize final : public privgrad::Transform,
     deviation_ = deviation.values;
   }
 
-  std::vector<privgrad::RowOperation> row_operations() const override {
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
     std::vector<bool> kept(deviation_.size());
     std::vector<double> divisors(deviation_.size(), 1.0);
     for (std::size_t j = 0; j < deviation_.size(); ++j) {

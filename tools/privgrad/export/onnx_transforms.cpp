@@ -1,5 +1,7 @@
 #include "onnx_transforms.hpp"
 
+#include <utility>
+
 #include "privgrad/error.hpp"
 #include "privgrad/row_operation.hpp"
 
@@ -31,16 +33,60 @@ class RowGraph {
     x_ = graph_.add("Div", {x_, graph_.add("Max", {norm, number(one.at_least)})});
   }
   void operator()(const Project& one) {
-    std::vector<double> columns(one.matrix.size());  // [features, outputs]
-    for (std::size_t i = 0; i < one.outputs; ++i) {
-      for (std::size_t j = 0; j < features_; ++j)
-        columns[j * one.outputs + i] = one.matrix[i * features_ + j];
-    }
-    x_ = graph_.add("MatMul", {x_, graph_.constant(columns, {features_, one.outputs})});
+    x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, features_)});
     features_ = one.outputs;
+  }
+  void operator()(const ProjectAxis& one) {
+    const std::size_t before = features_ / (one.length * one.after);
+    if (one.after == 1) {
+      // One product for all blocks, and not one of a matrix and a vector for each.
+      x_ = graph_.reshape(x_, {before, one.length});
+      x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, one.length)});
+    } else {
+      x_ = graph_.reshape(x_, {before, one.length, one.after});
+      x_ = graph_.add("MatMul", {graph_.constant(one.matrix, {one.outputs, one.length}), x_});
+    }
+    features_ = before * one.outputs * one.after;
+    x_ = graph_.reshape(x_, {features_});
+  }
+  void operator()(const Take& one) {
+    const std::vector<std::int64_t> places(one.from.begin(), one.from.end());
+    x_ = graph_.add("Gather", {x_, graph_.constant(places, {places.size()})},
+                    {{"axis", std::int64_t{1}}});
+    features_ = places.size();
+  }
+  void operator()(const Modulus&) {
+    const std::size_t half = features_ / 2;
+    const std::string pairs = graph_.reshape(graph_.add("Mul", {x_, x_}), {2, half});
+    const std::int64_t parts = 1;
+    const std::string sum =
+        graph_.add("ReduceSum", {pairs, graph_.constant(std::span(&parts, 1), {1})},
+                   {{"keepdims", std::int64_t{0}}});
+    x_ = graph_.add("Sqrt", {sum});
+    features_ = half;
+  }
+  void operator()(const Concatenate& one) {
+    std::vector<std::string> parts;
+    std::size_t features = 0;
+    for (const Branch& branch : one.branches) {
+      RowGraph part(graph_, x_, features_);
+      for (const RowOperation& operation : branch.operations) std::visit(part, operation);
+      parts.push_back(part.x_);
+      features += part.features_;
+    }
+    x_ = graph_.add("Concat", parts, {{"axis", std::int64_t{1}}});
+    features_ = features;
   }
 
  private:
+  /// A matrix [outputs, inputs] as [inputs, outputs].
+  std::string columns(const std::vector<double>& matrix, std::size_t outputs, std::size_t inputs) {
+    std::vector<double> turned(matrix.size());
+    for (std::size_t i = 0; i < outputs; ++i) {
+      for (std::size_t j = 0; j < inputs; ++j) turned[j * outputs + i] = matrix[i * inputs + j];
+    }
+    return graph_.constant(turned, {inputs, outputs});
+  }
   std::string number(double value) { return graph_.constant(std::span(&value, 1), {1}); }
   void with_numbers(const char* operation, const std::vector<double>& values) {
     x_ = graph_.add(operation, {x_, graph_.constant(values, {values.size()})});
@@ -66,7 +112,7 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
                         " cannot be exported: it does not tell in operations what it does (it is "
                         "no RowOperations)");
     }
-    const std::vector<RowOperation> operations = told->row_operations();
+    const std::vector<RowOperation> operations = told->row_operations(stage.before.features);
     const std::size_t before = element_count(stage.before.features);
     if (check_row_operations(operations, before) != element_count(stage.after.features))
       throw PluginError(name + ": its operations make other examples than it says");

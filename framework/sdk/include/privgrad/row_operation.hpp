@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "privgrad/dataset.hpp"
 #include "privgrad/export.hpp"
 
 namespace privgrad {
@@ -45,11 +46,43 @@ struct Project {
   std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
 };
 
+/// The same along one axis of features that are seen as [before, length, after], where before is what
+/// is left: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
+struct ProjectAxis {
+  std::size_t length = 0;  ///< length * after divides the features.
+  std::size_t after = 0;
+  std::size_t outputs = 0;
+  std::vector<double> matrix;  ///< [outputs, length], row-major, finite.
+};
+
+/// y[i] = x[from[i]]: features in another order, left out, or more than once.
+struct Take {
+  std::vector<std::size_t> from;  ///< At least one.
+};
+
+/// y[j] = sqrt(x[j]^2 + x[n + j]^2), where n is half of the features: the moduli of complex numbers,
+/// whose real parts come first.
+struct Modulus {};
+
+struct Branch;
+
+/// What each branch makes of x, one after the other.
+struct Concatenate {
+  std::vector<Branch> branches;  ///< At least one.
+};
+
 }  // namespace row_operation
 
 using RowOperation =
     std::variant<row_operation::Subtract, row_operation::Multiply, row_operation::Divide,
-                 row_operation::Keep, row_operation::DivideByNorm, row_operation::Project>;
+                 row_operation::Keep, row_operation::DivideByNorm, row_operation::Project,
+                 row_operation::ProjectAxis, row_operation::Take, row_operation::Modulus,
+                 row_operation::Concatenate>;
+
+/// Operations one after the other; none leave x as it is.
+struct row_operation::Branch {
+  std::vector<RowOperation> operations;
+};
 
 /// Optional ability of a transform, found with dynamic_cast: what it does to an example can be said in
 /// operations that other programs know, too. `privgrad export` needs it of every transform of a
@@ -62,9 +95,11 @@ class PRIVGRAD_API RowOperations {
  public:
   virtual ~RowOperations();
 
+  /// \param shape  of the features that enter, as output_shape() was asked for; e.g. {28, 28}.
   /// \returns none where an example keeps its numbers, and at most its shape changes.
+  /// \throws ConfigError for examples of which it cannot be said, e.g. because they are too large.
   /// \pre fit() or restore() was called.
-  virtual std::vector<RowOperation> row_operations() const = 0;
+  virtual std::vector<RowOperation> row_operations(const Shape& shape) const = 0;
 };
 
 /// \param features  how many enter the first operation.

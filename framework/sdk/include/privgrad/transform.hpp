@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/params.hpp"
 
@@ -69,10 +70,23 @@ class PRIVGRAD_API RowTransform {
  public:
   virtual ~RowTransform();
 
-  /// \param features  float32, of one example.
+  /// \param shape  of the features, as output_shape() was asked for; e.g. {28, 28}.
+  /// \param features  float32, of one example, element_count(shape).
   /// \param out  float32, as many as Transform::output_shape() says; not `features`.
   /// \throws ConfigError if `features` has not as many numbers as it was fitted to.
-  virtual void apply_row(std::span<const float> features, std::span<float> out) const = 0;
+  virtual void apply_row(const Shape& shape, std::span<const float> features,
+                         std::span<float> out) const = 0;
+};
+
+/// Optional ability of a RowTransform whose Statistic is `none`, found with dynamic_cast: to compute
+/// what an example becomes takes longer than to read it from a disk. `privgrad run --cache` keeps it
+/// for the next run with the same data, parameters and code, and takes it from there, bit for bit.
+///
+/// Privacy: none of its own; what is kept is as private as the examples, and nothing is kept unless
+/// the user asks for it. A transform that is cheap and has the ability costs room on the disk.
+class PRIVGRAD_API CostlyRows {
+ public:
+  virtual ~CostlyRows();
 };
 
 /// A part of what a transform has learnt.
@@ -116,11 +130,15 @@ PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& va
                                              std::string_view who, std::string_view name,
                                              const Shape& shape);
 
-/// Transform::apply() for a transform with the ability RowTransform. An example that overflows becomes NaN, and
-/// stays among the others: to refuse it would tell of it, and its gradient counts as zero.
+/// Transform::apply() for a transform with the ability RowTransform. An example that overflows becomes
+/// NaN, and stays among the others: to refuse it would tell of it, and its gradient counts as zero.
 /// \param shape  of what becomes of an example.
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data);
+
+/// The same by an executor's threads, some rows at a time, with the same bits.
+PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
+                                    Dataset& data, Executor& executor);
 
 /// The parameter that every fitted transform declares: `statistics: unaccounted | public`.
 PRIVGRAD_API ParamSpec statistics_param();

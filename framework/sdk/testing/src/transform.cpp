@@ -52,7 +52,7 @@ Dataset constant(const Shape& shape, float value) {
 
 std::vector<Shape> accepted_shapes(const Checker& checker) {
   std::vector<Shape> found;
-  for (const Shape& shape : {Shape{6}, Shape{2, 3}, Shape{10, 10}, Shape{100}}) {
+  for (const Shape& shape : {Shape{6}, Shape{2, 3}, Shape{10, 10}, Shape{100}, Shape{7, 9, 2}}) {
     const auto transform = checker.make<Transform>();
     if (accepted("output_shape() for " + to_text(shape), {Thrown::config}, [&] {
           static_cast<void>(transform->output_shape({shape, 3}));
@@ -141,27 +141,28 @@ const RowTransform& by_row(const Transform& transform) {
 
 /// What an example becomes, in memory that begins `offset` numbers after its allocation, with a
 /// number on each side that must stay.
-std::vector<float> row_of(const RowTransform& transform, std::span<const float> features,
-                          std::size_t width, std::size_t offset = 0) {
+std::vector<float> row_of(const RowTransform& transform, const Shape& shape,
+                          std::span<const float> features, std::size_t width,
+                          std::size_t offset = 0) {
   constexpr float kGuard = 12345.0f;
   std::vector<float> in(features.size() + offset);
   std::copy(features.begin(), features.end(), in.begin() + static_cast<std::ptrdiff_t>(offset));
   std::vector<float> out(width + offset + 2, kGuard);
   const auto inner = std::span(out).subspan(offset + 1, width);
   std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
-  transform.apply_row(std::span(in).subspan(offset), inner);
+  transform.apply_row(shape, std::span(in).subspan(offset), inner);
   require(out[offset] == kGuard && out.back() == kGuard, "apply_row() writes beside its output");
   return {inner.begin(), inner.end()};
 }
 
 /// Rows that a transform may refuse, and must not remember.
-void show_hostile_rows(const RowTransform& transform, std::size_t features, std::size_t width) {
+void show_hostile_rows(const RowTransform& transform, const Shape& shape, std::size_t width) {
   using Limits = std::numeric_limits<float>;
   for (const float value : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(),
                             Limits::denorm_min(), Limits::max()}) {
-    const std::vector<float> row(features, value);
+    const std::vector<float> row(element_count(shape), value);
     std::vector<float> out(width);
-    outcome_of([&] { transform.apply_row(row, out); });
+    outcome_of([&] { transform.apply_row(shape, row, out); });
   }
 }
 
@@ -175,15 +176,15 @@ void require_row_of_itself(const Checker& checker, const Shape& shape) {
   for (const std::size_t i : {0u, 1u, 17u, 39u}) {
     // Seen by an instance that has seen nothing else.
     const auto other = fitted(checker, varied(shape, 7));
-    const std::vector<float> alone = row_of(by_row(*other), row(i), width);
-    row_of(rows, row((i + 1) % test.rows()), width);
+    const std::vector<float> alone = row_of(by_row(*other), shape, row(i), width);
+    row_of(rows, shape, row((i + 1) % test.rows()), width);
     const auto same = [&](const std::string& when, std::size_t offset = 0) {
-      require(same_bits(alone, row_of(rows, row(i), width, offset)),
+      require(same_bits(alone, row_of(rows, shape, row(i), width, offset)),
               "apply_row() makes other bits of an example of " + to_text(shape) + " " + when);
     };
     same("after other examples");
     same("the second time");
-    show_hostile_rows(rows, size, width);
+    show_hostile_rows(rows, shape, width);
     same("after rows that are not finite");
     for (const std::size_t offset : {1u, 2u, 3u, 5u}) same("elsewhere in memory", offset);
   }
@@ -196,10 +197,19 @@ void require_agreement(const Checker& checker, const Shape& shape) {
     Dataset data = varied(shape, 8, count);
     const ExampleShape told = transform->output_shape(data.shape());
     const std::vector<float> together = applied(*transform, data);
+    const std::string of = std::to_string(count) + " examples of " + to_text(shape);
+    const Dataset raw = data;
     apply_to_each_row(rows, told.features, data);
-    require(same_bits(together, features_of(data)), "apply() makes other bits of " +
-                                                        std::to_string(count) + " examples of " +
-                                                        to_text(shape) + " than apply_row()");
+    require(same_bits(together, features_of(data)),
+            "apply() makes other bits of " + of + " than apply_row()");
+    SerialExecutor backwards(true);
+    TwoThreadExecutor threads;
+    for (Executor* executor : std::initializer_list<Executor*>{&backwards, &threads}) {
+      Dataset again = raw;
+      apply_to_each_row(rows, told.features, again, *executor);
+      require(same_bits(together, features_of(again)),
+              "apply_row() makes other bits of " + of + " from the last one on, or on two threads");
+    }
   }
 }
 
@@ -315,16 +325,16 @@ bool learns_from_examples(const Checker& checker, const Shape& shape) {
 
 // ---- the ability to say in operations what it does (RowOperations)
 
-std::vector<RowOperation> told(const Transform& transform) {
+std::vector<RowOperation> told(const Transform& transform, const Shape& shape) {
   const auto* found = dynamic_cast<const RowOperations*>(&transform);
   if (found == nullptr) throw NotChecked{"what it does is not told in operations (RowOperations)"};
-  return found->row_operations();
+  return found->row_operations(shape);
 }
 
 /// What the operations compute is what apply() gives, within a few roundings of float32 of the largest
 /// number of the example.
 void require_operations(const Transform& transform, const Dataset& data) {
-  const std::vector<RowOperation> operations = told(transform);
+  const std::vector<RowOperation> operations = told(transform, data.shape().features);
   const std::size_t width = element_count(transform.output_shape(data.shape()).features);
   const std::string where = " of an example of " + to_text(data.shape().features);
   require(check_row_operations(operations, data.row_size()) == width,
@@ -348,7 +358,7 @@ void require_operations(const Transform& transform, const Dataset& data) {
 /// As fitted, and as made again from what was learnt, which is how a saved model is exported.
 void require_told(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
-  told(*original);
+  told(*original, shape);
   const auto copy = checker.make<Transform>();
   auto* values = dynamic_cast<FittedValues*>(original.get());
   if (values != nullptr) learnt(*copy).restore(values->fitted_values());
@@ -454,7 +464,9 @@ void check_transform(Checker& checker) {
   std::vector<Shape> shapes;
   if (!checker.prepare("accepts_a_shape", [&] {
         shapes = accepted_shapes(checker);
-        require(!shapes.empty(), "output_shape() refuses examples of 6, 2 x 3, 10 x 10 and 100");
+        require(!shapes.empty(),
+                "output_shape() refuses examples of 6, 2 x 3, 10 x 10, 100 and "
+                "7 x 9 x 2");
       })) {
     return;
   }

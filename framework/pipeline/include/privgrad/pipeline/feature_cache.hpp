@@ -15,12 +15,14 @@ namespace privgrad::core {
 /// What features follow from, all of it, and how many there are.
 struct FeatureKey {
   std::string text;  ///< On one line: JSON that names data, layers, weights and code by hashes.
+  std::string what;  ///< "outputs of frozen layers", for notes; no part of the file.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;  ///< Numbers that an example becomes.
 };
 
-/// Outputs of frozen layers that outlive their run: a folder of files, each for one split of the data
-/// and one set of frozen layers, that the next run with the same ones reads instead of computing them.
+/// Outputs of frozen layers, and of transforms that are costly (CostlyRows), that outlive their run: a
+/// folder of files, each for one split of the data and one set of layers or one transform, that the
+/// next run with the same ones reads instead of computing them.
 ///
 /// Privacy: what is kept is what private rows become, and as private as they are. So nothing is kept
 /// unless the user says so, in a folder that nobody else can look into (0700, files 0600), outside of

@@ -42,6 +42,7 @@ struct Setting {
   /// One per transform: whether it can be applied again later, since it uses no numbers or gives
   /// those that it has learnt (FittedValues).
   std::vector<bool> is_restorable;
+  bool has_costly_rows = false;         ///< Whether outputs of a transform are worth keeping.
   std::uint64_t dataset_size = 0;       ///< Public.
   Network whole;                        ///< The model, with its frozen layers.
   std::size_t frozen_layers = 0;        ///< The first ones, which nothing trains.
@@ -95,11 +96,17 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 
 /// The two halves of it: examples as the source has them, and as the transforms and the frozen layers
 /// leave them.
-/// \param threads  that frozen layers are computed with; the same bits for any number.
-/// \param cache  for the outputs of frozen layers; null: none.
+/// \param threads  that rows are transformed and frozen layers computed with; the same bits for any
+///   number.
+/// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1, const FeatureCache* cache = nullptr);
+
+/// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly transform.
+inline bool has_features_to_keep(const Setting& setting) {
+  return setting.frozen_layers > 0 || setting.has_costly_rows;
+}
 
 /// How many numbers of the whole model are not trained themselves: those of frozen layers, and weights
 /// that have adapters.

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace scattering {
+
+/// The length of the padded image: a multiple of 2^scales, with room for one average outside of
+/// each border.
+inline std::size_t padded(std::size_t length, std::size_t scales) {
+  return ((length >> scales) + 2) << scales;
+}
+
+/// The place in the image of a pixel of the padded one: borders are mirrors, and are not repeated.
+/// \param before  pixels in front of the image.
+/// \param length  of the image, > 1.
+inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {
+  const std::size_t period = 2 * (length - 1);
+  const std::size_t at = (place + period * before - before) % period;
+  return std::min(at, period - at);
+}
+
+}  // namespace scattering
