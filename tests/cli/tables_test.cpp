@@ -38,7 +38,7 @@ Outcome run_on(const Cli& cli, const std::string& section, Words more = {}) {
   return cli.on_manifest("run", more);
 }
 
-Json printed(const Cli& cli, Words words) {
+Json printed_json(const Cli& cli, Words words) {
   words.emplace_back("--json");
   const Outcome outcome = cli(words);
   INFO(outcome.out << outcome.err);
@@ -57,15 +57,15 @@ TEST_CASE(
   REQUIRE(run.exit_code == 0);
   write_file(cli.out("same.csv"),
              "id,age,sex,smoker,notes,outcome\n0,90,f,yes,x,no\n1,5,m,no,x,no\n2,,x,,x,no\n");
-  const Json same = printed(cli, {"predict", "out", "--data", "{kind: csv, train: same.csv}"});
+  const Json same = printed_json(cli, {"predict", "out", "--data", "{kind: csv, train: same.csv}"});
   CHECK(same.at("classes") == Json({"no", "yes"}));
   CHECK(same.at("rows") == 3);
   // Columns in another order, one that is new, none for the target or what was left out; what has
   // never been seen counts as it was declared.
   write_file(cli.out("new.csv"),
              "smoker,new,sex,age\nyes,?,f,90\nno,?,m,5\nwho knows,?,unheard of,NaN\n");
-  const Json other =
-      printed(cli, {"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}"});
+  const Json other = printed_json(
+      cli, {"predict", "out", "--data", "{kind: csv, train: new.csv, unlabelled: true}"});
   CHECK(other.at("probabilities") == same.at("probabilities"));
   CHECK(other.at("predictions") == same.at("predictions"));
   CHECK(other.at("predictions")[0] !=
@@ -112,7 +112,7 @@ TEST_CASE("tables: a table of numbers that was not declared is read by its names
   write_file(cli.out("new.csv"), "b,a\n0,1\n1,0\n");
   write_file(cli.out("old.csv"), "a,b,y\n1,0,0\n0,1,1\n");
   const auto probabilities = [&](const std::string& section) {
-    return printed(cli, {"predict", "out", "--data", section}).at("probabilities");
+    return printed_json(cli, {"predict", "out", "--data", section}).at("probabilities");
   };
   CHECK(probabilities("{kind: csv, train: new.csv, unlabelled: true}") ==
         probabilities("{kind: csv, train: old.csv}"));
@@ -227,7 +227,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   REQUIRE(suggested.exit_code == 0);
   CHECK_THAT(suggested.out, ContainsSubstring("# Made by looking at all rows"));
   const Json section =
-      printed(cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"})
+      printed_json(cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"})
           .at("data");
   const Json expected = Json::parse(R"([
     {"name": "id", "type": "drop"},
