@@ -28,6 +28,6 @@ TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]
     names.insert(manifest.name);
   }
   CHECK(names == std::set<std::string>{"crafted", "discrete-noise", "fashion-mnist", "mnist-cnn",
-                                       "mnist-mlp", "mnist35-dynamic", "mnist35-uniform",
-                                       "quickstart"});
+                                       "mnist-mlp", "mnist-scattering", "mnist35-dynamic",
+                                       "mnist35-uniform", "quickstart"});
 }
