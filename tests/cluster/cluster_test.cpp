@@ -201,6 +201,32 @@ TEST_CASE("what cannot be shared among processes is refused before anything is w
   CHECK(wrong.err.find("error: steps") == wrong.err.rfind("error: steps"));
 }
 
+TEST_CASE("release mode asks that what carries private sums has passed its tests") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const auto release = [&](const std::string& run, const Words& more) {
+    Words words{"run",          "small.yaml", "--quiet",
+                "--out",        run,          "--set",
+                "mode=release", "--set",      "data.test_is_public=true"};
+    words.insert(words.end(), more.begin(), more.end());
+    return call(in_processes(cli, 2, words));
+  };
+  const Outcome tested = release("tested", {});
+  INFO(tested.err);
+  CHECK(tested.exit_code == 0);
+  // The same file, without its record.
+  const fs::path alone = cli.out("plugins");
+  fs::create_directory(alone);
+  fs::copy_file(fs::path(PRIVGRAD_TEST_PLUGINS) / "clusters/mpi.privgrad.so",
+                alone / "mpi.privgrad.so");
+  fs::permissions(alone / "mpi.privgrad.so", fs::perms::owner_all);
+  const Outcome untested = release("untested", {"--plugin-dir", alone});
+  INFO(untested.err);
+  CHECK(untested.exit_code == 3);
+  CHECK_THAT(untested.err, ContainsSubstring("release mode refuses plugin privgrad.mpi"));
+  CHECK_FALSE(fs::exists(cli.out("untested") / "ledger.jsonl"));
+}
+
 TEST_CASE("a cluster that is not there, or is asked for in a wrong way, is one line") {
   const Cli cli;
   const auto refused = [&](const std::string& cluster, const std::string& why) {

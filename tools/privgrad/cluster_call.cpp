@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -63,9 +64,9 @@ const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
   }
 }
 
-ComponentPtr<Cluster> of_several(ComponentPtr<Cluster> cluster) {
-  if (cluster->size() < 2) cluster.reset();
-  return cluster;
+RequestedCluster of_several(ComponentPtr<Cluster> cluster, const Component& component) {
+  if (cluster->size() < 2) return {};
+  return {std::move(cluster), component.plugin};
 }
 
 }  // namespace
@@ -79,8 +80,8 @@ Option cluster_option() {
               "same, bit for bit, on any number of them."};
 }
 
-ComponentPtr<Cluster> requested_cluster(const Arguments& arguments) {
-  if (!arguments.has("cluster")) return nullptr;
+RequestedCluster requested_cluster(const Arguments& arguments) {
+  if (!arguments.has("cluster")) return {};
   // Not by a lock file: a run that began on one process goes on with several, and the other way round.
   const host::PluginHost host = load_plugins(arguments);
   const Asked asked = asked_cluster(arguments.text("cluster"));
@@ -91,12 +92,12 @@ ComponentPtr<Cluster> requested_cluster(const Arguments& arguments) {
     throw ConfigError("--cluster: " + asked.kind + ": " + problems.front().where + " " +
                       problems.front().what);
   }
-  return of_several(Catalog::create<Cluster>(component, params));
+  return of_several(Catalog::create<Cluster>(component, params), component);
 }
 
-ComponentPtr<Cluster> requested_cluster(const core::Manifest& manifest) {
-  if (!manifest.cluster.is_given()) return nullptr;
-  return of_several(manifest.cluster.make<Cluster>());
+RequestedCluster requested_cluster(const core::Manifest& manifest) {
+  if (!manifest.cluster.is_given()) return {};
+  return of_several(manifest.cluster.make<Cluster>(), *manifest.cluster.component);
 }
 
 int with_cluster(Cluster* cluster, const std::function<int()>& action) {

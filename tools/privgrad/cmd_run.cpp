@@ -9,6 +9,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"
@@ -134,6 +135,13 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   return conclude(plan, result, arguments);
 }
 
+/// What carries private sums from one process to another has passed its tests, or is allowed.
+/// \throws PrivacyError
+void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
+  if (processes.plugin == nullptr) return;
+  if (const auto why = core::why_refused(manifest, *processes.plugin)) throw PrivacyError(*why);
+}
+
 /// What a process does that does not lead. Whoever stops the run stops process 0, which ends the others.
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
@@ -160,11 +168,12 @@ int do_resume(const Arguments& arguments) {
   core::check_resumable(options);
   const host::PluginHost host =
       load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
-  const auto cluster = requested_cluster(arguments);
-  options.cluster = cluster.get();
-  return with_cluster(cluster.get(), [&] {
+  const RequestedCluster processes = requested_cluster(arguments);
+  Cluster* const cluster = options.cluster = processes.cluster.get();
+  return with_cluster(cluster, [&] {
     const core::Manifest manifest =
         core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+    check_tested(manifest, processes);
     options.lock = lock_text({&manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(manifest, options);
     const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
@@ -182,17 +191,18 @@ int do_run(const Arguments& arguments) {
   const auto cache = requested_cache(arguments);
   options.features = cache.get();
   const host::PluginHost host = load_plugins(arguments, requested_lock(arguments));
-  ComponentPtr<Cluster> cluster = requested_cluster(arguments);
+  RequestedCluster processes = requested_cluster(arguments);
   std::optional<core::Manifest> manifest;
   const auto load = [&] {
     manifest.emplace(
         core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
     return 0;
   };
-  with_cluster(cluster.get(), load);
-  if (!arguments.has("cluster")) cluster = requested_cluster(*manifest);
-  options.cluster = cluster.get();
-  return with_cluster(cluster.get(), [&] {
+  with_cluster(processes.cluster.get(), load);
+  if (!arguments.has("cluster")) processes = requested_cluster(*manifest);
+  Cluster* const cluster = options.cluster = processes.cluster.get();
+  return with_cluster(cluster, [&] {
+    check_tested(*manifest, processes);
     options.lock = lock_text({&*manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(*manifest, options);
     for (const std::string& hash : core::allowed_for_nothing(*manifest))

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "manifest_reader.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -35,19 +38,24 @@ std::vector<std::string> allowed_for_nothing(const Manifest& manifest) {
   return unused;
 }
 
+std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin) {
+  if (manifest.mode != Mode::release) return std::nullopt;
+  if (plugin.is_tested() || is_allowed_by_hash(manifest, plugin)) return std::nullopt;
+  std::string what = "release mode refuses plugin " + plugin.name + " (" + plugin.file +
+                     ", sha256 " + plugin.sha256 +
+                     "), which is not on record as having passed its tests";
+  if (!plugin.record_problem.empty()) what += ": " + plugin.record_problem;
+  return what + "; run: privgrad plugins test " + plugin.file +
+         ", or accept it as it is: allow: {plugins: [" + plugin.sha256 + "]}";
+}
+
 void ManifestReader::check_tested(const Manifest& manifest) {
-  if (manifest.mode != Mode::release) return;
-  for (const auto& [plugin, use] : plugins_of(manifest)) {
-    if (plugin->is_tested() || is_allowed_by_hash(manifest, *plugin)) continue;
-    std::string what = "release mode refuses plugin " + plugin->name + " (" + plugin->file +
-                       ", sha256 " + plugin->sha256 +
-                       "), which is not on record as having passed its tests";
-    if (!plugin->record_problem.empty()) what += ": " + plugin->record_problem;
-    problems_.add(use->mark, use->where,
-                  what + "; run: privgrad plugins test " + plugin->file +
-                      ", or accept it as it is: allow: {plugins: [" + plugin->sha256 + "]}",
-                  Fault::privacy);
-  }
+  const auto check = [&](const PluginIdentity& plugin, const ComponentUse& use) {
+    if (auto why = why_refused(manifest, plugin))
+      problems_.add(use.mark, use.where, *std::move(why), Fault::privacy);
+  };
+  for (const auto& [plugin, use] : plugins_of(manifest)) check(*plugin, *use);
+  if (manifest.cluster.is_given()) check(*manifest.cluster.component->plugin, manifest.cluster);
 }
 
 }  // namespace privgrad::core

@@ -222,6 +222,10 @@ bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 /// The hashes of allow.plugins that are of none of the manifest's plugins, and so allow nothing.
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
+/// Why a run in release mode must not use a plugin that its manifest need not name, such as that of
+/// --cluster; nothing: it may. What manifests name is checked as they are read.
+std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
+
 /// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
 /// Loading a resolved manifest that was written so gives the same run.
 /// \throws ConfigError if a text in it is not UTF-8.
