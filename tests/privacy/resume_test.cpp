@@ -161,6 +161,24 @@ TEST_CASE("a run whose bits nobody promises goes on from an orderly stop alone",
   CHECK(read_file(killed.run() / "ledger.jsonl") == ledger);
 }
 
+TEST_CASE("what was paid for ahead is not made twice by a run whose bits nobody promises",
+          "[resume][privacy]") {
+  // 65 steps and more are paid for in blocks: a checkpoint has receipts in hand, and behind it steps
+  // were made of which the ledger has nothing more to tell.
+  const Place begun;
+  REQUIRE(begun
+              .begin({"aggregator.arithmetic=float", "steps=640", "evaluate_every=640",
+                      "checkpoint.every_steps=3"})
+              .code == 0);
+  const Place killed(begun, 0);
+  REQUIRE(killed.resume({.operation = 60}).killed);
+  const std::string ledger = read_file(killed.run() / "ledger.jsonl");
+  CHECK(killed.resume().code == 3);
+  CHECK_THAT(killed.last_words(), ContainsSubstring("to make those that it had paid for would be a "
+                                                    "second release"));
+  CHECK(read_file(killed.run() / "ledger.jsonl") == ledger);
+}
+
 TEST_CASE("what was shown is made again to the last bit, or nothing is shown",
           "[resume][privacy]") {
   const Place begun;
