@@ -1,5 +1,6 @@
 #include <cstring>
 #include <sstream>
+#include <tuple>
 
 #include "../cli/cli.hpp"
 #include "shared_files.hpp"
@@ -176,6 +177,54 @@ TEST_CASE("processes that are not alike make no run, and the one that differs is
       ContainsSubstring("privgrad: error: process 2 has another program, manifest, plugins or "
                         "data than process 0\n"));
   CHECK_FALSE(fs::exists(cli.out("run") / "ledger.jsonl"));
+}
+
+TEST_CASE("processes that have other examples under the same name make no run") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  // The same path for all, in the folder that each process runs in.
+  write_file(cli.manifest(), [] {
+    std::string text = Cli::kManifest;
+    const std::string data = "data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 4}";
+    return text.replace(text.find(data), data.size(),
+                        "data: {kind: csv, train: /proc/self/cwd/train.csv, "
+                        "test: /proc/self/cwd/test.csv, target: y}");
+  }());
+  const std::string rows = "a,y\n0.5,1\n-0.25,0\n0.75,1\n-1,0\n";
+  const std::string others = "a,y\n0.5,1\n-0.25,0\n0.75,1\n-1,1\n";
+  const auto outcome = [&](const std::string& run, const std::string& train,
+                           const std::string& test) {
+    for (const char* rank : {"0", "1"}) {
+      const fs::path folder = cli.out(run + rank);
+      fs::create_directory(folder);
+      write_file(folder / "train.csv", *rank == '0' ? rows : train);
+      write_file(folder / "test.csv", *rank == '0' ? rows : test);
+    }
+    Call what = in_processes(cli, 1, {});
+    what.words = {kMpirun, "--allow-run-as-root", "--oversubscribe"};
+    for (const char* rank : {"0", "1"}) {
+      const Words part = cli.prepare({"run", cli.manifest(), "--quiet", "--out",
+                                      cli.out(run + "-run"), "--cluster", "mpi"})
+                             .words;
+      if (*rank == '1') what.words.push_back(":");
+      what.words.insert(what.words.end(), {"-np", "1", "--wdir", cli.out(run + rank)});
+      what.words.insert(what.words.end(), part.begin(), part.end());
+    }
+    return call(what);
+  };
+  const Outcome same = outcome("same", rows, rows);
+  INFO(same.err);
+  CHECK(same.exit_code == 0);
+  for (const auto& [name, train, test] :
+       {std::tuple{"train", others, rows}, std::tuple{"test", rows, others}}) {
+    INFO(name);
+    const Outcome differs = outcome(name, train, test);
+    INFO(differs.err);
+    CHECK(differs.exit_code == 2);
+    CHECK_THAT(differs.err, ContainsSubstring("process 1 has another program, manifest, plugins or "
+                                              "data than process 0"));
+    CHECK_FALSE(fs::exists(cli.out(std::string(name) + "-run") / "ledger.jsonl"));
+  }
 }
 
 TEST_CASE("what cannot be shared among processes is refused before anything is written") {

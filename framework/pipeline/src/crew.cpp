@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "breach.hpp"
-#include "checkpoints.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
@@ -126,7 +126,12 @@ std::string common_ground(const Plan& plan, const RunOptions& options, const Run
   ground.bytes(PRIVGRAD_ABI_TAG);
   ground.bytes(options.lock);
   ground.bytes(to_yaml(plan.manifest->resolved));
-  ground.bytes(transformed_hash(plan, data.train));
+  // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
+  // other process has committed to anything.
+  for (const Dataset* split : {&data.train, &data.test}) {
+    ground.word(split->rows());
+    ground.bytes(split->rows() == 0 ? "" : commitment_to({}, *split));
+  }
   return sha256_hex(ground.text());
 }
 
