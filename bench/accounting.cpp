@@ -4,7 +4,6 @@
 #include <ctime>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "processor.hpp"
 
 namespace {
 
@@ -122,14 +122,6 @@ class Bench {
   const privgrad::Catalog& catalog_;
   std::string name_;
 };
-
-std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
 
 }  // namespace
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/rounded_gaussian_tiers.hpp"
+#include "processor.hpp"
 
 namespace {
 
@@ -139,14 +139,6 @@ Json rounded(const RandomKey& key, const RoundingWay& way) {
     }
   }
   return result;
-}
-
-std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
 }
 
 }  // namespace

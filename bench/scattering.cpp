@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <ctime>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/transform.hpp"
 #include "privgrad/wide_registers.hpp"
+#include "processor.hpp"
 
 namespace {
 
@@ -125,14 +125,6 @@ Json measured(const Catalog& catalog, const Case& one, double peak) {
           {"million_operations", operations(one) * 1e-6},
           {"floor_microseconds", floor * 1e6},
           {"ratio_to_floor", each / floor}};
-}
-
-std::string processor() {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
 }
 
 }  // namespace

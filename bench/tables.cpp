@@ -15,6 +15,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/host/search_path.hpp"
+#include "processor.hpp"
 
 namespace {
 
@@ -140,15 +141,6 @@ Json measure(const privgrad::Catalog& catalog, const Kind& kind, const fs::path&
           {"megabytes_per_second", megabytes / whole},
           {"with_split_megabytes_per_second", megabytes / with_split},
           {"counting_lines_megabytes_per_second", megabytes / count}};
-}
-
-/// What the numbers belong to.
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
 }
 
 }  // namespace

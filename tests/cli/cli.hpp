@@ -54,6 +54,15 @@ evaluate_every: 3
   TempDir dir_, state_;
 };
 
+/// What a call that succeeds prints with --json.
+inline Json printed_json(const Cli& cli, Words words) {
+  words.emplace_back("--json");
+  const Outcome outcome = cli(words);
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return Json::parse(outcome.out);
+}
+
 inline std::size_t line_count(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }

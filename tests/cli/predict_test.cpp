@@ -21,21 +21,13 @@ void train(const Cli& cli, Words more = kPrepared) {
   REQUIRE(outcome.exit_code == 0);
 }
 
-Json printed(const Cli& cli, Words words) {
-  words.emplace_back("--json");
-  const Outcome outcome = cli(words);
-  INFO(outcome.out << outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
-}
-
 }  // namespace
 
 TEST_CASE("evaluate: the same numbers, to the last bit, as the run found on its test rows") {
   const Cli cli;
   train(cli);
   const Json summary = Json::parse(read_file(cli.out("out/summary.json")));
-  Json now = printed(cli, {"evaluate", "out"});
+  Json now = printed_json(cli, {"evaluate", "out"});
   CHECK(now.at("split") == "test");
   CHECK(now.at("private") == true);
   now.erase("model");
@@ -46,7 +38,7 @@ TEST_CASE("evaluate: the same numbers, to the last bit, as the run found on its 
                  summary.at("metrics").at("test_loss").get<double>()) < 1e-9);
   CHECK(now.at("rows") == 20);
   // Its columns are what they were, so the file alone and the same section do the same.
-  const Json by_file = printed(cli, {"evaluate", "out/model.safetensors", "--threads", "1"});
+  const Json by_file = printed_json(cli, {"evaluate", "out/model.safetensors", "--threads", "1"});
   CHECK(by_file.at("loss") == now.at("loss"));
 }
 
@@ -54,11 +46,11 @@ TEST_CASE("evaluate: what is private is told, and what was declared public is no
   const Cli cli;
   train(cli);
   CHECK(cli({"evaluate", "out"}).err.find("private") != std::string::npos);
-  const Json open = printed(
+  const Json open = printed_json(
       cli, {"evaluate", "out", "--data",
             "{kind: synthetic, rows: 10, test_rows: 10, dimensions: 4, test_is_public: true}"});
   CHECK(open.at("private") == false);
-  const Json train_rows = printed(
+  const Json train_rows = printed_json(
       cli, {"evaluate", "out", "--split", "train", "--data",
             "{kind: synthetic, rows: 10, test_rows: 10, dimensions: 4, test_is_public: true}"});
   CHECK(train_rows.at("private") == true);
@@ -67,7 +59,7 @@ TEST_CASE("evaluate: what is private is told, and what was declared public is no
 TEST_CASE("predict: classes and probabilities, in every format the same") {
   const Cli cli;
   train(cli);
-  const Json json = printed(cli, {"predict", "out"});
+  const Json json = printed_json(cli, {"predict", "out"});
   CHECK(json.at("rows") == 20);
   CHECK(json.at("classes") == Json({"0", "1"}));
   REQUIRE(json.at("predictions").size() == 20);
@@ -107,11 +99,11 @@ TEST_CASE("predict: a regression gives values, from rows of a table") {
               "model={kind: linear}", "--set", "seed=3", "--out", "out", "--quiet"});
   INFO(run.err);
   REQUIRE(run.exit_code == 0);
-  const Json json = printed(cli, {"predict", "out", "--data", "section.yaml"});
+  const Json json = printed_json(cli, {"predict", "out", "--data", "section.yaml"});
   REQUIRE(json.at("values").size() == 6);
   CHECK(json.at("values")[0].is_number());
   CHECK_FALSE(json.contains("predictions"));
-  const Json metrics = printed(cli, {"evaluate", "out", "--data", "section.yaml"});
+  const Json metrics = printed_json(cli, {"evaluate", "out", "--data", "section.yaml"});
   double squares = 0.0;
   const double truth[] = {2, -1, 1, 3, 0, 5};
   for (std::size_t i = 0; i < 6; ++i)
@@ -182,9 +174,9 @@ TEST_CASE("a model of dense layers is applied by numpy alone, from what its file
              "np.save('x.npy', rng.normal(size=(40, 4)).astype(np.float32))\n"
              "np.save('y.npy', np.zeros(40, np.int64))\n");
   REQUIRE(python({"rows.py"}, cli.dir()).exit_code == 0);
-  const Json ours = printed(cli, {"predict", "out", "--data",
-                                  "{kind: npy, train: {features: x.npy, targets: y.npy}, "
-                                  "classes: 2}"});
+  const Json ours = printed_json(cli, {"predict", "out", "--data",
+                                       "{kind: npy, train: {features: x.npy, targets: y.npy}, "
+                                       "classes: 2}"});
   const Outcome theirs =
       python({(kSource / "examples/use/predict.py").string(), "out/model.safetensors", "x.npy"},
              cli.dir());

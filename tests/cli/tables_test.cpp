@@ -38,14 +38,6 @@ Outcome run_on(const Cli& cli, const std::string& section, Words more = {}) {
   return cli.on_manifest("run", more);
 }
 
-Json printed_json(const Cli& cli, Words words) {
-  words.emplace_back("--json");
-  const Outcome outcome = cli(words);
-  INFO(outcome.out << outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  return Json::parse(outcome.out);
-}
-
 }  // namespace
 
 TEST_CASE(

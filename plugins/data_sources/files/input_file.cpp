@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "append_bytes.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
@@ -83,17 +84,7 @@ std::size_t InputFile::read(std::span<std::uint8_t> to) {
 }
 
 std::uint64_t InputFile::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
-  std::uint64_t done = 0;
-  while (done < count) {
-    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(count - done, kChunk));
-    const std::size_t before = to.size();
-    to.resize(before + wanted);
-    const std::size_t got = read(std::span(to).subspan(before));
-    to.resize(before + got);
-    done += got;
-    if (got < wanted) break;
-  }
-  return done;
+  return append_bytes(to, count, [this](std::span<std::uint8_t> part) { return read(part); });
 }
 
 std::uint64_t InputFile::skip(std::uint64_t count) {

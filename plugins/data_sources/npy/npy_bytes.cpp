@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "../files/append_bytes.hpp"
 #include "../files/input_file.hpp"
 #include "privgrad/error.hpp"
 
@@ -31,18 +32,7 @@ class PlainBytes final : public NpyBytes {
 void NpyBytes::fail(const std::string& what) const { throw privgrad::IoError(who() + what); }
 
 std::uint64_t NpyBytes::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
-  constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;
-  std::uint64_t done = 0;
-  while (done < count) {
-    const auto wanted = static_cast<std::size_t>(std::min(count - done, kChunk));
-    const std::size_t before = to.size();
-    to.resize(before + wanted);
-    const std::size_t got = read(std::span(to).subspan(before));
-    to.resize(before + got);
-    done += got;
-    if (got < wanted) break;
-  }
-  return done;
+  return append_bytes(to, count, [this](std::span<std::uint8_t> part) { return read(part); });
 }
 
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
