@@ -54,8 +54,9 @@ struct Gaussian {
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle) {
   const long double size = std::ldexp(1.0L, static_cast<int>(j));
   const auto angles = static_cast<long double>(bank.angles);
-  const long double first =
-      bank.angles < 2 ? 0.0L : static_cast<long double>((bank.angles - 2) / 2);
+  // Half of the angles but one, in whole angles: rounded down.
+  const std::size_t half = bank.angles < 2 ? 0 : (bank.angles - 2) / 2;
+  const long double first = static_cast<long double>(half);
   const long double theta = (first - static_cast<long double>(angle)) * kPi / angles;
   const Gaussian gaussian{0.8L * size, 4.0L / angles, std::cos(theta), std::sin(theta)};
   const long double xi = 0.75L * kPi / size;
