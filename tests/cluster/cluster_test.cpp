@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "../cli/cli.hpp"
+#include "npy_file.hpp"
 #include "shared_files.hpp"
 
 // Runs that several processes make together, on this machine.
@@ -57,6 +58,17 @@ std::vector<Json> charges(const fs::path& run) {
   return lines;
 }
 
+/// x.npy and y.npy: twenty images of two classes.
+void write_images(const Cli& cli) {
+  std::vector<float> pixels(20 * 6 * 6);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<float>(i * i % 251) / 255.0f;
+  std::vector<std::uint8_t> labels(20);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 2;
+  write_file(cli.out("x.npy"), array_file("<f4", "20, 6, 6", pixels));
+  write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
+}
+
 const std::vector<std::pair<std::string, Words>>& kinds() {
   static const Words shuffled{"--set", "sampler={kind: shuffle, batch_size: 7}",
                               "--set", "privacy.adjacency=replace_one",
@@ -91,6 +103,10 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
                     "--set", "schedules.learning_rate=0.05"})},
       {"whole releases for an optimizer that takes norms",
        with(large, {"--set", "optimizer=normalized_sgd"})},
+      {"altered copies of images",
+       {"--set", "data={kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2}", "--set",
+        "model={kind: cnn, layers: [{kind: conv2d, channels: 2, kernel: 3, stride: 2}]}", "--set",
+        "augmentation={copies: 3, kinds: [flip, crop]}"}},
       {"differences of gradients",
        {"--set", "sampler={kind: shuffle, batch_size: 15, fresh: false}", "--set",
         "privacy.adjacency=replace_one", "--set", "privacy.accountant=gdp", "--set",
@@ -106,6 +122,7 @@ TEST_CASE("a run has the same bits on one process and on several") {
   for (const auto& [name, change] : kinds()) {
     INFO(name);
     const Cli cli;
+    write_images(cli);
     Words words{"run", "small.yaml", "--quiet", "--threads", "1", "--set", "seed=3"};
     words.insert(words.end(), change.begin(), change.end());
     const auto to = [&](const std::string& run) {
