@@ -101,16 +101,17 @@ double MomentumDescent::bound(std::span<const double> noise_multiplier) const {
   const std::uint64_t steps = noise_multiplier.size();
   return power(gamma(), static_cast<double>(steps)) +
          2.0 * eta0 * alpha * budget_of_noise(noise_multiplier) *
-             weighted_noise(momentum_influence(steps, gamma(), beta), noise_multiplier);
+             weighted_noise(momentum_influence(steps, gamma(), beta), noise_multiplier) +
+         2.0 * eta0 * sampling * sum_of_momentum_influence(steps, gamma(), beta);
 }
 
 double MomentumDescent::bound(std::uint64_t steps, BudgetSplit split) const {
   const double left = power(gamma(), static_cast<double>(steps));
-  const double weight =
-      split == BudgetSplit::uniform
-          ? static_cast<double>(steps) * sum_of_momentum_influence(steps, gamma(), beta)
-          : least_weighted_noise(momentum_influence(steps, gamma(), beta), 1.0);
-  return left + 2.0 * eta0 * alpha * weight;
+  const double sum = sum_of_momentum_influence(steps, gamma(), beta);
+  const double weight = split == BudgetSplit::uniform
+                            ? static_cast<double>(steps) * sum
+                            : least_weighted_noise(momentum_influence(steps, gamma(), beta), 1.0);
+  return left + 2.0 * eta0 * (alpha * weight + sampling * sum);
 }
 
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
