@@ -48,6 +48,11 @@ checkpoint: {every_steps: 3}
 
 using Overrides = std::vector<std::string>;
 
+/// Two transforms, of which the second learns from rows as the first leaves them.
+inline const std::string kStatistics =
+    "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], share: 0.1}, "
+    "{kind: standardize, statistic: private, range: [-4, 4], noise_multiplier: 20}]";
+
 /// Federated runs, of which a checkpoint is made between rounds, with each kind of state that
 /// rounds leave for later ones.
 inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
@@ -122,6 +127,10 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
         {"an iterate that was drawn", {"output=random_iterate"}},
         {"an average of the iterates", {"ema_decay=0.9", "output=ema"}},
         {"features that were fitted", {"data.transforms=[{kind: standardize}]"}},
+        {"statistics that are paid for", {"data.size=60", kStatistics}},
+        {"statistics that are paid for, of a seed", {"seed=7", kStatistics}},
+        {"statistics that are paid for, for release",
+         {"mode=release", "data.size=60", kStatistics}},
         {"discrete noise",
          {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
         {"without noise", {"privacy.noise=off"}},
