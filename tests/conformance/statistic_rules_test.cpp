@@ -71,7 +71,8 @@ class RightStatistic : public Transform,
 struct AsksWithoutBeingTold final : RightStatistic {
   using RightStatistic::RightStatistic;
   std::optional<StatisticRequest> request(const ExampleShape& input) const override {
-    return StatisticRequest{"means", element_count(input.features), 2.0, {.multiplier = 2.0}};
+    return StatisticRequest{"means", element_count(input.features), 2.0,
+                            noise_.value_or(StatisticNoise{.multiplier = 2.0})};
   }
 };
 struct AsksForNothing final : RightStatistic {

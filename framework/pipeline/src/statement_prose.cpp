@@ -293,9 +293,8 @@ std::string statistics(const Json& statement) {
                        short_number(one.at("l2_bound").get<double>(), 5);
     if (noise) {
       item += "; noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
-      if (one.at("share").is_number())
-        item +=
-            ", for a share of " + format_number(one.at("share").get<double>()) + " of the budget";
+      const double share = one.at("share").is_number() ? one.at("share").get<double>() : 0.0;
+      if (share > 0.0) item += ", for a share of " + format_number(share) + " of the budget";
     }
     items.push_back(item + ")");
   }
