@@ -8,6 +8,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "test_components.hpp"
 #include "verify.hpp"
@@ -262,12 +263,40 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
   };
   CHECK_THAT(problems_without(1), ContainsSubstring("ledger.jsonl"));
   CHECK_THAT(problems_without(2), ContainsSubstring("ledger.jsonl"));
+  // Both, so that what is left looks like a run that had none.
+  {
+    std::vector<Json> lines = whole;
+    lines.erase(lines.begin() + 1, lines.begin() + 3);
+    verify::write_chain(file, lines);
+    CHECK_THAT(verify::all_of(verify::check(experiment.run_dir()).problems),
+               ContainsSubstring("is a release that is not planned"));
+  }
   // With more noise than there was.
   std::vector<Json> lines = whole;
   lines[1]["release"] = lines[1]["event"] = core::to_json(Event::gaussian(1000.0));
   verify::write_chain(file, lines);
   CHECK_THAT(verify::all_of(verify::check(experiment.run_dir()).problems),
              ContainsSubstring("is not the release that the plan charges for there"));
+}
+
+TEST_CASE("statistics: an account reserves them with the run, and settles what was charged",
+          "[statistics]") {
+  Experiment experiment(kBase, {"privacy.account=rows.account", "privacy.adjacency=zero_out",
+                                "privacy.accountant=zcdp", "sampler=full_batch", kTwo});
+  const auto file = experiment.dir() / "rows.account";
+  core::DataAccount::open(file, {.name = "rows",
+                                 .adjacency = Adjacency::zero_out,
+                                 .target_epsilon = 3.5,
+                                 .target_delta = 1e-5,
+                                 .accountant = "zcdp"});
+  CHECK(experiment.run().status == core::RunStatus::completed);
+  const core::DataAccount account(file);
+  REQUIRE(account.entries().size() == 1);
+  REQUIRE(account.entries().front().settled.has_value());
+  CHECK(*account.entries().front().settled == experiment.plan().event);
+  // Statistics and steps.
+  const auto filter = house().create<Accountant>("zcdp", {});
+  CHECK_THAT(account.spent(*filter).value, WithinAbs(3.0, 1e-6));
 }
 
 TEST_CASE("statistics: what they do not go together with is refused by name", "[statistics]") {

@@ -250,7 +250,10 @@ double ResumableRun::seconds() const {
 }
 
 void ResumableRun::train_and_report() {
-  if (!is_transformed_) release_statistics();
+  if (!is_transformed_) {
+    if (ends_here() && result_.can_be_resumed) return stop_for_later();
+    release_statistics();
+  }
   began_ = std::chrono::steady_clock::now();
   train();
   result_.seconds = seconds();
