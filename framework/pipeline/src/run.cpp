@@ -46,21 +46,26 @@ class Training final : ResumableRun {
   // ---- where it begins, or goes on
 
   void make_parts() override {
-    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, keys_->lasting()));
+    gather_crew("");
+    make_trainer();
     if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
     chosen_ = step_of_output();
-    gather_crew();
   }
 
+  void make_trainer() {
+    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
+                     crew_ ? &*crew_ : nullptr);
+  }
+
+  /// \param state  of the trainers, to go on from; "": the run begins.
   /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
-  void gather_crew() {
+  void gather_crew(std::string_view state) {
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
-    crew_.emplace(*options_.cluster);
-    crew_->join(common_ground(plan_, options_, data_));
-    trainer_->share_work_with(*crew_);
+    crew_.emplace(*options_.cluster, plan_, *bench_.program);
+    crew_->join(common_ground(plan_, options_, data_), state);
     output_.share_work_with(*crew_);
   }
 
@@ -105,11 +110,11 @@ class Training final : ResumableRun {
       average_.emplace(*manifest_.ema_decay, parameters);
       average_->restore(in);
     }
-    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_);
-    trainer_->restore(in, Trainer::Between::steps);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(parameters));
-    gather_crew();
+    gather_crew(in.rest());
+    make_trainer();
+    trainer_->restore(in, Trainer::Between::steps);
   }
 
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands

@@ -60,6 +60,7 @@ ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
 LinearDescent::~LinearDescent() = default;
+Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
