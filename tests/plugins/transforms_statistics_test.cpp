@@ -222,3 +222,33 @@ TEST_CASE("group_norm: each group of channels to mean 0 and standard deviation 1
     CHECK_THAT(static_cast<double>(out[i]), WithinAbs(wanted[i], 1e-6));
   CHECK_THROWS_AS(transform->output_shape({{2, 3}, 0}), ConfigError);
 }
+
+TEST_CASE("robust_scale: quantiles of the rows, and of their histograms") {
+  // 0, 1, ..., 100 in each of two features, the second ten times as wide.
+  Rows rows;
+  std::vector<float> all;
+  for (int i = 0; i <= 100; ++i) {
+    rows.push_back({static_cast<float>(i) - 40.0f, static_cast<float>(10 * i) - 500.0f});
+    all.insert(all.end(), rows.back().begin(), rows.back().end());
+  }
+  const auto fitted = made("robust_scale", {});
+  Dataset data({{2}, 0}, all, std::vector<float>(rows.size(), 0.0f));
+  fitted->fit(data);
+  // The median is 10 and 0, the quartiles are 50 and 500 apart.
+  CHECK(applied(*fitted, {2}, {60.0f, 250.0f}) == std::vector<float>{1.0f, 0.5f});
+
+  const auto transform =
+      private_one("robust_scale", {{"range", Value::List{-600.0, 600.0}, {}}, {"bins", 1200, {}}});
+  for (const auto& row : random_rows(20, 2, 3)) {
+    const std::vector<float> one = contribution(*transform, {2}, row);
+    CHECK(one.size() == 2400);
+    CHECK_THAT(length(one), WithinRel(std::sqrt(2.0), 1e-7));
+  }
+  // Beyond the range as its ends.
+  CHECK(contribution(*transform, {2}, {1e30f, -1e30f})[1199] == 1.0f);
+  CHECK(contribution(*transform, {2}, {1e30f, -1e30f})[1200] == 1.0f);
+  learn_exactly(*transform, {2}, rows);
+  const std::vector<float> out = applied(*transform, {2}, {60.0f, 250.0f});
+  CHECK_THAT(static_cast<double>(out[0]), WithinAbs(1.0, 0.05));
+  CHECK_THAT(static_cast<double>(out[1]), WithinAbs(0.5, 0.05));
+}
