@@ -87,6 +87,8 @@ class Training final : ResumableRun {
     output_.ledgers_are_open({{"ledger.jsonl", ledger()->first_hash()}});
   }
 
+  Ledger* ledger_of_statistics() override { return ledger(); }
+
   bool records_are_behind() const override {
     return trainer_->ledger() != nullptr && trainer_->ledger()->is_behind();
   }
@@ -118,7 +120,8 @@ class Training final : ResumableRun {
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
   /// by itself: steps that share noise.
   std::optional<Event> charged() {
-    if (plan_.correlated || !plan_.beside.empty()) return std::nullopt;
+    const std::size_t statistics = charges_of(plan_.statistics).size();
+    if (plan_.correlated || plan_.beside.size() > statistics) return std::nullopt;
     if (ledger() == nullptr) return Event::nothing();
     std::vector<Event> costs;
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise()) {
@@ -128,9 +131,17 @@ class Training final : ResumableRun {
       }
       return compose_runs(costs);
     }
-    for (const Charge& charge : std::span(plan_.charges).first(ledger()->releases()))
+    const std::uint64_t steps = steps_paid();
+    for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
+    for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
     return compose_runs(costs);
+  }
+
+  /// Of the ledger's releases those of steps: statistics are before them.
+  std::uint64_t steps_paid() {
+    const std::uint64_t statistics = charges_of(plan_.statistics).size();
+    return ledger()->releases() - std::min(statistics, ledger()->releases());
   }
 
   /// A run that fails says why; that its account cannot be written is no better reason, and its
@@ -247,7 +258,7 @@ class Training final : ResumableRun {
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     if (average_) more["ema_decay"] = *manifest_.ema_decay;
     ChargedSteps& paid = result_.paid;
-    if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
+    if (ledger() != nullptr) paid.charged = paid.accounted = steps_paid();
     if (plan_.noise_adapts) {
       record_noise();
       more["epsilon_spent"] = result_.noise->spent_epsilon;
