@@ -1,0 +1,58 @@
+from collections.abc import Callable, Sequence
+
+ABI: str
+VERSION: str
+
+class ManifestText:
+    def __init__(
+        self, is_file: bool, text: str, name: str, overrides: Sequence[str]
+    ) -> None: ...
+
+class Framework:
+    def __init__(self, plugin_dirs: Sequence[str], program: str) -> None: ...
+    def account(
+        self,
+        accountant: str,
+        adjacency: str,
+        event: str,
+        delta: float | None,
+        epsilon: float | None,
+    ) -> str: ...
+    def calibrate(
+        self,
+        accountant: str,
+        adjacency: str,
+        target_epsilon: float,
+        target_delta: float,
+        sample_rate: float,
+        steps: int | None,
+        noise_multiplier: float | None,
+    ) -> str: ...
+    def plugins(self) -> str: ...
+    def describe(self, component: str) -> str: ...
+    def schema(self, of_studies: bool) -> str: ...
+    def validate(self, manifest: ManifestText) -> None: ...
+    def plan(self, manifest: ManifestText) -> str: ...
+    def resolve(self, manifest: ManifestText) -> str: ...
+    def evaluate(self, model: str, data: str | None, split: str | None, threads: int) -> str: ...
+    def run(
+        self,
+        manifest: ManifestText | None,
+        directory: str | None,
+        state: str | None,
+        locked: str | None,
+        threads: int,
+        finish: bool,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+    def verify(
+        self,
+        directory: str,
+        client: int | None,
+        data: bool,
+        audit: bool,
+        new_key: bool,
+        opening: str | None,
+        trusted: str | None,
+        sign: str | None,
+    ) -> tuple[str | None, BaseException | None]: ...
