@@ -1,7 +1,7 @@
 """Training under differential privacy, from plugins that a manifest puts together.
 
 The functions are the command's: :func:`account`, :func:`calibrate`, :func:`plan`, :func:`run`,
-:func:`evaluate`, :func:`verify`, :func:`plugins`. docs/python.md has the whole.
+:func:`ablate`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`. docs/python.md has the whole.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .api import (
     evaluate,
     plan,
     plugins,
+    predict,
     run,
     schema,
     validate,
@@ -33,14 +34,28 @@ from .errors import (
     Problem,
     StudyError,
 )
-from .results import Account, AccountantAnswer, Calibration, Plan, Plugin, Verification
+from .results import (
+    Account,
+    AccountantAnswer,
+    Arm,
+    Audit,
+    Calibration,
+    Plan,
+    Plugin,
+    Predictions,
+    Study,
+    Verification,
+)
 from .runs import Run
+from .studies import ablate, audit
 
 __version__: str = _core.VERSION
 
 __all__ = [
     "Account",
     "AccountantAnswer",
+    "Arm",
+    "Audit",
     "Calibration",
     "Callback",
     "ConfigError",
@@ -51,6 +66,7 @@ __all__ = [
     "Plan",
     "Plugin",
     "PluginError",
+    "Predictions",
     "PrivacyError",
     "PrivgradError",
     "PrivgradWarning",
@@ -58,14 +74,18 @@ __all__ = [
     "Progress",
     "ProgressBar",
     "Run",
+    "Study",
     "StudyError",
     "Verification",
+    "ablate",
     "account",
+    "audit",
     "calibrate",
     "describe",
     "evaluate",
     "plan",
     "plugins",
+    "predict",
     "run",
     "schema",
     "validate",

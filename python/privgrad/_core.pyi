@@ -1,5 +1,7 @@
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 ABI: str
 VERSION: str
 
@@ -7,6 +9,14 @@ class ManifestText:
     def __init__(
         self, is_file: bool, text: str, name: str, overrides: Sequence[str]
     ) -> None: ...
+
+class PredictedRows:
+    @property
+    def json(self) -> str: ...
+    @property
+    def are_probabilities(self) -> bool: ...
+    def numbers(self) -> np.ndarray: ...
+    def predicted(self) -> np.ndarray: ...
 
 class Framework:
     def __init__(self, plugin_dirs: Sequence[str], program: str) -> None: ...
@@ -35,6 +45,31 @@ class Framework:
     def plan(self, manifest: ManifestText) -> str: ...
     def resolve(self, manifest: ManifestText) -> str: ...
     def evaluate(self, model: str, data: str | None, split: str | None, threads: int) -> str: ...
+    def predict(
+        self, model: str, data: str | None, split: str | None, threads: int
+    ) -> PredictedRows: ...
+    def audit(
+        self,
+        manifest: ManifestText | None,
+        directory: str,
+        canaries: int | None,
+        runs: int | None,
+        confidence: float | None,
+        neighbours: str | None,
+        threads: int,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+    def ablate(
+        self,
+        is_file: bool,
+        text: str,
+        name: str,
+        overrides: Sequence[str],
+        directory: str | None,
+        threads: int,
+        dry_run: bool,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
     def run(
         self,
         manifest: ManifestText | None,

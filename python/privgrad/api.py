@@ -11,7 +11,7 @@ from typing import Any
 from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
 from .callbacks import Progress, as_callback
 from .errors import ConfigError, Interrupted, PrivgradWarning
-from .results import Account, Calibration, Plan, Plugin, Verification
+from .results import Account, Calibration, Plan, Plugin, Predictions, Verification
 from .runs import Run
 
 Path = str | os.PathLike[str]
@@ -24,6 +24,7 @@ __all__ = [
     "evaluate",
     "plan",
     "plugins",
+    "predict",
     "run",
     "schema",
     "validate",
@@ -342,6 +343,43 @@ def _stopped(answer: dict[str, Any] | None, stopped_by: BaseException) -> BaseEx
     error = Interrupted(message, directory, steps, answer["can_be_resumed"])
     error.__cause__ = stopped_by
     return error
+
+
+def predict(
+    model: Path | Run,
+    data: Any = None,
+    *,
+    split: str | None = None,
+    threads: int | None = None,
+    plugin_dirs: Iterable[Path] = (),
+) -> Predictions:
+    """Apply a trained model to rows.
+
+    Parameters
+    ----------
+    model, data, split, threads, plugin_dirs
+        As for :func:`evaluate`; the rows need no targets.
+
+    Returns
+    -------
+    Predictions
+
+    Raises
+    ------
+    ConfigError, DataError
+    """
+    made = framework(plugin_dirs).predict(_model(model), _section(data), split, threads or 0)
+    said = json.loads(made.json)
+    _warn(said["remarks"])
+    numbers, predicted = made.numbers(), made.predicted()
+    return Predictions(
+        probabilities=numbers if made.are_probabilities else None,
+        values=None if made.are_probabilities else numbers,
+        predicted=predicted if len(predicted) == len(numbers) else None,
+        classes=tuple(said["classes"]),
+        split=said["split"],
+        private=said["private"],
+    )
 
 
 def evaluate(

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Account", "AccountantAnswer", "Calibration", "Plan", "Plugin", "Verification"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Account",
+    "AccountantAnswer",
+    "Arm",
+    "Audit",
+    "Calibration",
+    "Plan",
+    "Plugin",
+    "Predictions",
+    "Study",
+    "Verification",
+]
 
 
 def number(value: float | None) -> float:
@@ -205,3 +220,131 @@ class Verification:
 
     def __bool__(self) -> bool:
         return self.verified
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of rows; as private as they are.
+
+    Attributes
+    ----------
+    probabilities : numpy.ndarray or None
+        float64, [rows, classes]; None where the loss makes none. NaN where a row overflowed.
+    values : numpy.ndarray or None
+        float64, [rows, outputs], where there are no probabilities.
+    predicted : numpy.ndarray or None
+        int64, [rows]: the class, -1 for none; None of a regression.
+    classes : tuple of str
+        What the classes are called.
+    split : str
+        Which rows they are of: ``"train"`` or ``"test"``.
+    private : bool
+        Whether nobody has declared the rows public.
+    """
+
+    probabilities: np.ndarray | None
+    values: np.ndarray | None
+    predicted: np.ndarray | None
+    classes: tuple[str, ...]
+    split: str
+    private: bool
+
+    def __len__(self) -> int:
+        numbers = self.values if self.probabilities is None else self.probabilities
+        return 0 if numbers is None else len(numbers)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A lower bound on epsilon, from an attack.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        At least this, with the confidence.
+    epsilon_upper : float
+        What was proved; infinite without noise.
+    contradicts : bool
+        Whether the two contradict each other: what runs is less private than what was proved.
+    json : dict
+        All that ``privgrad audit --json`` prints.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    confidence: float
+    method: str
+    canaries: int
+    contradicts: bool
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Audit:
+        lower, upper = number(json["epsilon_lower"]), number(json["epsilon_upper"])
+        return cls(lower, upper, json["confidence"], json["method"], json["canaries"],
+                   lower > upper, json)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant of a study.
+
+    Attributes
+    ----------
+    name : str
+        Of the arm.
+    set : dict
+        What it changes.
+    runs : int
+        Finished ones, a seed each.
+    epsilon, delta : float
+        What each of its runs guarantees.
+    metrics : dict
+        Of each metric ``mean``, ``std`` and ``ci95``.
+    versus_baseline : dict
+        Of each metric ``difference``, ``ci95`` and ``p``, paired by seed.
+    """
+
+    name: str
+    set: dict[str, Any]
+    runs: int
+    epsilon: float
+    delta: float
+    metrics: dict[str, Any]
+    versus_baseline: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants compared at the same privacy.
+
+    Attributes
+    ----------
+    name : str
+        Of the study.
+    arms : tuple of Arm
+        In the study's order.
+    study_dir : pathlib.Path
+        What the study has left.
+    json : dict
+        All that ``privgrad ablate --json`` prints.
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    study_dir: Path
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Study:
+        arms = tuple(
+            Arm(arm["name"], arm.get("set", {}), arm["runs"], number(arm["epsilon"]), arm["delta"],
+                arm["metrics"], arm.get("versus_baseline") or {})
+            for arm in json["arms"]
+        )
+        return cls(str(json.get("name", "")), arms, Path(json["study_dir"]), json)
+
+    def _repr_html_(self) -> str:
+        from ._html import study_html
+
+        return study_html(self)

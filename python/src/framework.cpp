@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/calls/accounting.hpp"
+#include "privgrad/calls/auditing.hpp"
 #include "privgrad/calls/check_components.hpp"
 #include "privgrad/calls/component_json.hpp"
 #include "privgrad/calls/lock_text.hpp"
@@ -228,12 +229,62 @@ std::string Framework::verify(const VerifyCall& call) const {
   return calls::to_json(calls::verify(request, directory, catalog())).dump();
 }
 
+PredictedRows Framework::predict(const std::string& model, const std::optional<std::string>& data,
+                                 const std::optional<std::string>& split, int threads) const {
+  const calls::ModelCall call = calls::open_model_call(
+      {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
+      catalog());
+  const core::Predictions made = call.model->predict(call.rows);
+  PredictedRows result;
+  result.rows = made.rows();
+  result.are_probabilities = made.has_probabilities();
+  result.columns = result.are_probabilities ? made.classes : made.outputs;
+  result.numbers.reserve(result.rows * result.columns);
+  for (std::size_t row = 0; row < result.rows; ++row) {
+    if (result.are_probabilities) {
+      const std::vector<double> all = made.probabilities(row);
+      result.numbers.insert(result.numbers.end(), all.begin(), all.end());
+    } else {
+      const auto all = made.of(row);
+      result.numbers.insert(result.numbers.end(), all.begin(), all.end());
+    }
+    if (made.classes == 0) continue;
+    const auto predicted = made.predicted(row);
+    result.predicted.push_back(predicted ? static_cast<std::int64_t>(*predicted) : -1);
+  }
+  Json json = calls::model_call_json(call);
+  json["classes"] = call.model->file().classes;
+  json["remarks"] = call.remarks;
+  result.json = json.dump();
+  return result;
+}
+
 std::string Framework::evaluate(const std::string& model, const std::optional<std::string>& data,
                                 const std::optional<std::string>& split, int threads) const {
   const calls::ModelCall call = calls::open_model_call(
       {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
       catalog());
   return calls::evaluate(call).dump();
+}
+
+std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
+  core::AuditOptions options;
+  if (call.canaries) options.canaries = *call.canaries;
+  if (call.runs) options.runs = *call.runs;
+  if (call.runs || call.neighbours) options.kind = core::AuditKind::repeated;
+  if (call.neighbours) options.neighbours = calls::neighbours_of(*call.neighbours, "neighbours");
+  if (call.confidence) options.confidence = *call.confidence;
+  options.threads = threads_of(call.threads);
+  options.stop = watch.stop;
+  options.on_run = [&](std::uint64_t run, std::uint64_t runs) {
+    if (watch.listener) watch.listener(Json{{"run", run}, {"runs", runs}}.dump());
+  };
+  if (call.manifest) {
+    const core::Manifest manifest = load(*call.manifest, catalog());
+    return core::to_json(core::audit(core::make_plan(manifest), options)).dump();
+  }
+  return calls::audit_directory(core::RecordDirectory(fs::path(call.directory)), catalog(), options)
+      .record.dump();
 }
 
 }  // namespace privgrad::python

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -39,6 +40,34 @@ struct RunCall {
   bool finish = false;
 };
 
+struct AuditCall {
+  std::optional<ManifestText> manifest;  ///< Nothing: `directory` is audited.
+  std::string directory;
+  std::optional<std::uint64_t> canaries, runs;
+  std::optional<double> confidence;
+  std::optional<std::string> neighbours;
+  int threads = 0;  ///< 0: all.
+};
+
+struct StudyCall {
+  bool is_file = false;
+  std::string text;  ///< The path, or the text itself.
+  std::string name;  ///< What errors call a text.
+  std::vector<std::string> overrides;
+  std::optional<std::string> directory;  ///< Nothing: studies/NAME.
+  int threads = 0;                       ///< 0: all.
+  bool dry_run = false;
+};
+
+/// What a model says of rows.
+struct PredictedRows {
+  std::string json;  ///< "model", "split", "private", "classes", "remarks".
+  std::size_t rows = 0, columns = 0;
+  bool are_probabilities = false;
+  std::vector<double> numbers;          ///< [rows, columns]; probabilities, or values.
+  std::vector<std::int64_t> predicted;  ///< [rows], -1 for none; empty for a regression.
+};
+
 struct VerifyCall {
   std::string directory;
   std::optional<std::uint64_t> client;
@@ -71,6 +100,10 @@ class Framework {
   std::string verify(const VerifyCall& call) const;
   std::string evaluate(const std::string& model, const std::optional<std::string>& data,
                        const std::optional<std::string>& split, int threads) const;
+  PredictedRows predict(const std::string& model, const std::optional<std::string>& data,
+                        const std::optional<std::string>& split, int threads) const;
+  std::string audit(const AuditCall& call, const Watch& watch) const;
+  std::string ablate(const StudyCall& call, const Watch& watch) const;
 
   const Catalog& catalog() const { return host_.catalog(); }
 

@@ -1,8 +1,10 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -107,6 +109,14 @@ void add_calls(nb::class_<Framework>& framework) {
           "manifest"_a)
       .def("resolve", &Framework::resolve, "manifest"_a)
       .def(
+          "predict",
+          [](const Framework& self, const std::string& model,
+             const std::optional<std::string>& data, const std::optional<std::string>& split,
+             int threads) {
+            return unlocked([&] { return self.predict(model, data, split, threads); });
+          },
+          "model"_a, "data"_a.none(), "split"_a.none(), "threads"_a)
+      .def(
           "evaluate",
           [](const Framework& self, const std::string& model,
              const std::optional<std::string>& data, const std::optional<std::string>& split,
@@ -148,6 +158,64 @@ void add_long_calls(nb::class_<Framework>& framework) {
           "trusted"_a.none(), "sign"_a.none());
 }
 
+void add_studies(nb::class_<Framework>& framework) {
+  framework
+      .def(
+          "audit",
+          [](const Framework& self, const std::optional<ManifestText>& manifest,
+             std::string directory, std::optional<std::uint64_t> canaries,
+             std::optional<std::uint64_t> runs, std::optional<double> confidence,
+             std::optional<std::string> neighbours, int threads, nb::object callback) {
+            const AuditCall call{manifest,   std::move(directory),  canaries, runs,
+                                 confidence, std::move(neighbours), threads};
+            return long_call([&](const Watch& watch) { return self.audit(call, watch); },
+                             std::move(callback));
+          },
+          "manifest"_a.none(), "directory"_a, "canaries"_a.none(), "runs"_a.none(),
+          "confidence"_a.none(), "neighbours"_a.none(), "threads"_a, "callback"_a.none())
+      .def(
+          "ablate",
+          [](const Framework& self, bool is_file, std::string text, std::string name,
+             std::vector<std::string> overrides, std::optional<std::string> directory, int threads,
+             bool dry_run, nb::object callback) {
+            const StudyCall call{is_file,
+                                 std::move(text),
+                                 std::move(name),
+                                 std::move(overrides),
+                                 std::move(directory),
+                                 threads,
+                                 dry_run};
+            return long_call([&](const Watch& watch) { return self.ablate(call, watch); },
+                             std::move(callback));
+          },
+          "is_file"_a, "text"_a, "name"_a, "overrides"_a, "directory"_a.none(), "threads"_a,
+          "dry_run"_a, "callback"_a.none());
+}
+
+/// Numbers that an array of Python's own keeps.
+template <class T>
+nb::ndarray<nb::numpy, T> as_array(std::vector<T>&& numbers,
+                                   std::initializer_list<std::size_t> shape) {
+  auto* kept = new std::vector<T>(std::move(numbers));
+  const nb::capsule owner(
+      kept, [](void* pointer) noexcept { delete static_cast<std::vector<T>*>(pointer); });
+  return nb::ndarray<nb::numpy, T>(kept->data(), shape, owner);
+}
+
+void add_predictions(nb::module_& module) {
+  nb::class_<PredictedRows>(module, "PredictedRows")
+      .def_ro("json", &PredictedRows::json)
+      .def_ro("are_probabilities", &PredictedRows::are_probabilities)
+      .def("numbers",
+           [](PredictedRows& self) {
+             return as_array(std::move(self.numbers), {self.rows, self.columns});
+           })
+      .def("predicted", [](PredictedRows& self) {
+        const std::size_t count = self.predicted.size();
+        return as_array(std::move(self.predicted), {count});
+      });
+}
+
 }  // namespace
 }  // namespace privgrad::python
 
@@ -173,4 +241,6 @@ NB_MODULE(_core, module) {
                 "program"_a);
   add_calls(framework);
   add_long_calls(framework);
+  add_studies(framework);
+  add_predictions(module);
 }
