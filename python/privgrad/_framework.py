@@ -75,7 +75,8 @@ def manifest_text(
     """What the module takes for a manifest: a dict, a path, or the text itself."""
     lines = override_lines(overrides)
     if isinstance(manifest, Mapping):
-        return _core.ManifestText(False, yaml_text(plain(manifest)), _DICT, lines)
+        named = {"name": "run", **plain(manifest)}  # else its name would be that of a file
+        return _core.ManifestText(False, yaml_text(named), _DICT, lines)
     if isinstance(manifest, str) and ("\n" in manifest or manifest.lstrip().startswith("{")):
         return _core.ManifestText(False, manifest, "<text>", lines)
     if isinstance(manifest, (str, os.PathLike)):

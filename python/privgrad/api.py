@@ -10,6 +10,7 @@ from typing import Any
 
 from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
 from .callbacks import Progress, as_callback
+from .data import lent_again, lent_manifest, lent_rows
 from .errors import ConfigError, Interrupted, PrivgradWarning
 from .results import Account, Calibration, Plan, Plugin, Predictions, Verification
 from .runs import Run
@@ -219,7 +220,8 @@ def validate(
     DataError
         If files that it names are missing.
     """
-    framework(plugin_dirs).validate(manifest_text(manifest, overrides))
+    with lent_manifest(manifest) as lent:
+        framework(plugin_dirs).validate(manifest_text(lent, overrides))
 
 
 def plan(
@@ -240,7 +242,8 @@ def plan(
     ------
     ManifestError, PrivacyError, DataError
     """
-    made = json.loads(framework(plugin_dirs).plan(manifest_text(manifest, overrides)))
+    with lent_manifest(manifest) as lent:
+        made = json.loads(framework(plugin_dirs).plan(manifest_text(lent, overrides)))
     _warn(made["notes"])
     return Plan._of(made["name"], made["manifest"], made["plan"])
 
@@ -255,6 +258,7 @@ def run(
     threads: int | None = None,
     state: Path | None = None,
     locked: Path | None = None,
+    data: Mapping[str, Any] | None = None,
     callback: Callable[[Progress], None] | Iterable[Any] | Any = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Run:
@@ -281,6 +285,9 @@ def run(
         Keep what is private here, outside the run directory; default as the command's.
     locked : path, optional
         Load the plugins of this lock file only, unchanged.
+    data : dict, optional
+        With `resume`: the section ``data`` with the rows in memory that the run began with. Other
+        rows are refused.
     callback : callable, or tracker, or several of them
         Told of the progress, on the calling thread; see :mod:`privgrad.callbacks`. An exception of it
         ends the run as Ctrl-C does, and is raised.
@@ -304,20 +311,25 @@ def run(
         raise ConfigError("resume goes on with a run as it began; overrides, out and locked do not fit")
     if finish and resume is None:
         raise ConfigError("finish ends a run that is resumed; give resume, too")
+    if data is not None and resume is None:
+        raise ConfigError("data is for resume; a manifest has its own")
     if threads is not None and not 1 <= threads <= 4096:
         raise ConfigError(f"threads is {threads}, allowed is [1, 4096]")
     listener = as_callback(callback)
     loaded = framework(plugin_dirs)
-    text = None if manifest is None else manifest_text(manifest, overrides)
     if listener is not None:
         listener.begin()
     result = None
     try:
-        made, stopped_by = loaded.run(
-            text, _path(out if resume is None else resume), _path(state), _path(locked),
-            threads or 0, finish,
-            None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
-        )
+        with lent_manifest(manifest) as lent, lent_again(*_rows_of_run(loaded, resume, data)):
+            made, stopped_by = loaded.run(
+                None if manifest is None else manifest_text(lent, overrides),
+                _path(out if resume is None else resume), _path(state), _path(locked),
+                threads or 0, finish,
+                None
+                if listener is None
+                else lambda report: listener(Progress._of(json.loads(report))),
+            )
         answer = None if made is None else json.loads(made)
         if stopped_by is not None:
             raise _stopped(answer, stopped_by)
@@ -327,6 +339,16 @@ def run(
         if listener is not None:
             listener.end(result)
     return result
+
+
+def _rows_of_run(
+    loaded: Any, directory: Path | None, data: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, Any] | None]:
+    """What :func:`lent_again` asks: the run's section ``data``, and the rows."""
+    if data is None or directory is None:
+        return None, None
+    manifest = os.path.join(os.fspath(directory), "manifest.yaml")
+    return json.loads(loaded.data_section(manifest_text(manifest))), data
 
 
 def _stopped(answer: dict[str, Any] | None, stopped_by: BaseException) -> BaseException:
@@ -368,7 +390,8 @@ def predict(
     ------
     ConfigError, DataError
     """
-    made = framework(plugin_dirs).predict(_model(model), _section(data), split, threads or 0)
+    with lent_rows(data) as rows:
+        made = framework(plugin_dirs).predict(_model(model), _section(rows), split, threads or 0)
     said = json.loads(made.json)
     _warn(said["remarks"])
     numbers, predicted = made.numbers(), made.predicted()
@@ -396,8 +419,9 @@ def evaluate(
     ----------
     model : path or Run
         A run (or its directory), or the file of a model.
-    data : dict or path, optional
-        A manifest's section ``data``, or a file that holds one; default the test rows of the run.
+    data : dict, path or rows, optional
+        A manifest's section ``data``, or a file that holds one; or rows in memory: features, or
+        (features, targets). Default the test rows of the run.
     split : str, optional
         ``"train"`` or ``"test"``; default test where there are test rows, else train.
     threads : int, optional
@@ -416,9 +440,10 @@ def evaluate(
     ------
     ConfigError, DataError
     """
-    return json.loads(
-        framework(plugin_dirs).evaluate(_model(model), _section(data), split, threads or 0)
-    )
+    with lent_rows(data) as rows:
+        return json.loads(
+            framework(plugin_dirs).evaluate(_model(model), _section(rows), split, threads or 0)
+        )
 
 
 def _model(model: Path | Run) -> str:
@@ -435,7 +460,7 @@ def verify(
     directory: Path | Run,
     *,
     client: int | None = None,
-    data: bool = False,
+    data: bool | Mapping[str, Any] = False,
     opening: Path | None = None,
     audit: bool = False,
     trusted: Path | None = None,
@@ -451,8 +476,9 @@ def verify(
         Of the run or study.
     client : int, optional
         Of a run with a ledger for each client: what it guarantees to this one.
-    data : bool
-        Read the training data, and compare it with what the ledger is bound to.
+    data : bool or dict
+        Read the training data, and compare it with what the ledger is bound to; of a run with rows
+        in memory, the section ``data`` with the rows.
     opening : path, optional
         With `data`: the ``opening.json`` that the run left with the data's owner.
     audit : bool
@@ -475,13 +501,17 @@ def verify(
     ------
     ConfigError, DataError
     """
+    rows = None if isinstance(data, bool) else data
     if opening is not None and not data:
         raise ConfigError("opening opens what data=True compares; give both")
     if new_key and sign is None:
         raise ConfigError("new_key makes the key of sign; give both")
-    made, stopped_by = framework(plugin_dirs).verify(
-        _model(directory), client, data, audit, new_key, _path(opening), _path(trusted), _path(sign)
-    )
+    loaded = framework(plugin_dirs)
+    with lent_again(*_rows_of_run(loaded, _model(directory), rows)):
+        made, stopped_by = loaded.verify(
+            _model(directory), client, bool(data), audit, new_key, _path(opening), _path(trusted),
+            _path(sign),
+        )
     if stopped_by is not None:
         raise stopped_by
     return Verification._of(json.loads(made))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
 from .api import Overrides, Path, _path, _warn
+from .data import lent_manifest
 from .errors import _DICT, ConfigError, Interrupted, Problem, StudyError
 from .results import Audit, Study
 from .runs import Run
@@ -58,10 +59,11 @@ def ablate(
     Interrupted
         A ``KeyboardInterrupt``; the same call continues the study.
     """
-    made, stopped_by = framework(plugin_dirs).ablate(
-        *_study_text(study), override_lines(overrides), _path(out), threads or 0, False,
-        None if callback is None else lambda report: callback(json.loads(report)),
-    )
+    with lent_manifest(study) as lent:
+        made, stopped_by = framework(plugin_dirs).ablate(
+            *_study_text(lent), override_lines(overrides), _path(out), threads or 0, False,
+            None if callback is None else lambda report: callback(json.loads(report)),
+        )
     answer = None if made is None else json.loads(made)
     if stopped_by is not None:
         if answer is None or not isinstance(stopped_by, KeyboardInterrupt):
@@ -132,15 +134,14 @@ def audit(
     ManifestError, ConfigError, PrivacyError, DataError
     """
     directory = _run_directory(manifest)
-    text = None
-    if directory is None:
-        text = manifest_text(manifest, overrides)  # type: ignore[arg-type]
-    elif overrides:
+    if directory is not None and overrides:
         raise ConfigError("overrides change a manifest, and that of a run stays as it was")
-    made, stopped_by = framework(plugin_dirs).audit(
-        text, directory or "", canaries, runs, confidence, neighbours, threads or 0,
-        None if callback is None else lambda report: callback(json.loads(report)),
-    )
+    with lent_manifest(manifest) as lent:
+        made, stopped_by = framework(plugin_dirs).audit(
+            manifest_text(lent, overrides) if directory is None else None,
+            directory or "", canaries, runs, confidence, neighbours, threads or 0,
+            None if callback is None else lambda report: callback(json.loads(report)),
+        )
     if stopped_by is not None:
         raise stopped_by
     return Audit._of(json.loads(made))

@@ -177,8 +177,10 @@ std::string Framework::plan(const ManifestText& manifest) const {
       .dump();
 }
 
-std::string Framework::resolve(const ManifestText& manifest) const {
-  return core::to_yaml(load(manifest, catalog()).resolved);
+std::string Framework::data_section(const ManifestText& manifest) const {
+  const core::Manifest loaded = load(manifest, catalog());
+  const Value* section = loaded.resolved.find("data");
+  return section != nullptr ? core::value_to_json(*section).dump() : "null";
 }
 
 std::string Framework::run(const RunCall& call, const Watch& watch) const {

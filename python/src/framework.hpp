@@ -95,7 +95,8 @@ class Framework {
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
   std::string plan(const ManifestText& manifest) const;
-  std::string resolve(const ManifestText& manifest) const;
+  /// The section data, as resolved.
+  std::string data_section(const ManifestText& manifest) const;
   std::string run(const RunCall& call, const Watch& watch) const;
   std::string verify(const VerifyCall& call) const;
   std::string evaluate(const std::string& model, const std::optional<std::string>& data,

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "framework.hpp"
+#include "lending.hpp"
 #include "long_call.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/calls/check_components.hpp"
@@ -107,7 +108,7 @@ void add_calls(nb::class_<Framework>& framework) {
             return unlocked([&] { return self.plan(manifest); });
           },
           "manifest"_a)
-      .def("resolve", &Framework::resolve, "manifest"_a)
+      .def("data_section", &Framework::data_section, "manifest"_a)
       .def(
           "predict",
           [](const Framework& self, const std::string& model,
@@ -243,4 +244,5 @@ NB_MODULE(_core, module) {
   add_long_calls(framework);
   add_studies(framework);
   add_predictions(module);
+  add_lending(module);
 }
