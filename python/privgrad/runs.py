@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import dataclass, field
@@ -130,6 +131,33 @@ class Run:
             As ``statement.json`` has it.
         """
         return json.loads((self.run_dir / "statement.json").read_text(encoding="utf-8"))
+
+    def event(self) -> dict[str, Any]:
+        """Give what the run was charged for, by the lines of its ledger.
+
+        Returns
+        -------
+        dict
+            An event, as :func:`privgrad.account` takes it: of several runs on the same rows, chosen
+            beforehand, ``{"event": "composed", "of": [...]}`` is what they cost together.
+
+        Raises
+        ------
+        DataError
+            If there is no single ledger: a federated run has one for each client.
+        """
+        file = self.run_dir / "ledger.jsonl"
+        if not file.exists():
+            raise DataError(f"{file}: is not there; a federated run has a ledger for each client")
+        lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+        events = (line["event"] for line in lines if line["type"] == "release")
+        return {
+            "event": "composed",
+            "of": [
+                {"event": "self_composed", "count": sum(1 for _ in same), "of": event}
+                for event, same in itertools.groupby(events)
+            ],
+        }
 
     def _repr_html_(self) -> str:
         from ._html import run_html

@@ -16,22 +16,24 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import api
-from .errors import ConfigError, PrivgradWarning
+from .errors import ConfigError, PrivacyError, PrivgradWarning
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "DPClassifier", "DPGridSearch", "DPRegressor"]
 
 #: Checks of ``check_estimator`` that privacy forbids, each with its reason.
-EXPECTED_FAILED_CHECKS: dict[str, str] = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "a weight would multiply what one example contributes, which the clip norm bounds"
-    ),
-    "check_methods_subset_invariance": (
-        "only where `bounds` are not declared: see unaccounted_"
-    ),
+EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
+    "DPClassifier": {},
+    "DPRegressor": {
+        "check_regressors_train": (
+            "asks R2 above 0.5 of 200 rows; the noise of epsilon 1 does not allow that (at epsilon 1000"
+            " it passes)"
+        ),
+    },
 }
 
 _counter = itertools.count()
@@ -121,7 +123,7 @@ class _DPEstimator(BaseEstimator):
         return np.clip(2 * (X - low) / width - 1, -1, 1).astype(np.float32)
 
     def _set_bounds(self, X: np.ndarray) -> list[str]:
-        """\u005freturns what was read off the rows."""
+        """Take the declared bounds, or read them off the rows. Gives what was read."""
         read = []
         if self.bounds is None:
             self._low, self._high = X.min(axis=0), X.max(axis=0)
@@ -140,8 +142,6 @@ class _DPEstimator(BaseEstimator):
         data = {"kind": "memory", **data,
                 "train": {"features": self._scaled(X), "targets": y, "table": table}}
         if read and self.mode == "release":
-            from .errors import PrivacyError
-
             raise PrivacyError(
                 f"{', '.join(read)}: read off the rows, which release mode refuses; declare them"
             )
@@ -152,6 +152,7 @@ class _DPEstimator(BaseEstimator):
                 threads=self.threads, callback=self.callback,
             )
             self.model_ = (self.run_.run_dir / "model.safetensors").read_bytes()
+            self.event_ = self.run_.event()
             self.ledger_ = (self.run_.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -164,8 +165,27 @@ class _DPEstimator(BaseEstimator):
                 PrivgradWarning, stacklevel=3,
             )
 
+    def _take_seed(self, place: int) -> None:
+        """Noise of its own for each candidate: of the same noise, the difference of two has none."""
+        if self.random_state is not None:
+            self.random_state = _seed(self.random_state) + place
+
+    def _event(self, X: Any, y: Any) -> dict[str, Any]:
+        """What a training is charged for: it needs the number of rows, and none of their values."""
+        rows, width = np.shape(X)
+        labels = len(np.unique(y)) if getattr(self, "classes", None) is None else len(self.classes)
+        is_classifier = isinstance(self, ClassifierMixin)
+        data = {"kind": "memory",
+                **({"classes": labels} if is_classifier else {"task": "regression"}),
+                "train": {"features": np.zeros((rows, width), dtype=np.float32),
+                          "targets": np.zeros(rows, dtype=np.float32),
+                          "table": f"scikit-learn-{next(_counter)}"}}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivgradWarning)
+            loss = "cross_entropy" if is_classifier else "squared"
+            return api.plan(self._manifest(data, loss)).event
+
     def _predictions(self, X: Any) -> Any:
-        check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
             file.write(self.model_)
@@ -320,6 +340,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         numpy.ndarray
             float64, [rows, classes].
         """
+        check_is_fitted(self)
         return self._predictions(X).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
@@ -334,6 +355,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         numpy.ndarray
             [rows], labels.
         """
+        check_is_fitted(self)
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
 
@@ -412,6 +434,180 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         numpy.ndarray
             float64, [rows].
         """
+        check_is_fitted(self)
         values = self._predictions(X).values[:, 0]
         low, width = self._target
         return (values + 1) / 2 * width + low
+
+
+class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
+    """Choose among parameters under one budget: all candidates together cost what is declared.
+
+    Each candidate is trained once, with the largest epsilon of its own at which the accountant proves
+    the total for all trainings together. They are compared on rows that are declared public, which
+    costs nothing: what is chosen is a function of released models and public rows.
+
+    Parameters
+    ----------
+    estimator : DPClassifier or DPRegressor
+        Its ``epsilon`` is replaced.
+    param_grid : dict or list of dict
+        As for ``sklearn.model_selection.GridSearchCV``. The budget cannot be searched.
+    epsilon, delta : float
+        Of the whole search.
+    validation : (X, y)
+        Public rows, which are in no training.
+
+    Attributes
+    ----------
+    best_estimator_, best_params_, best_score_, best_index_
+        Of the candidate with the highest score on the public rows.
+    cv_results_ : dict
+        ``params``, ``score`` and ``epsilon`` of each candidate.
+    epsilon_ : float
+        What all trainings cost together.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        epsilon: float,
+        delta: float,
+        validation: tuple[Any, Any],
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.epsilon = epsilon
+        self.delta = delta
+        self.validation = validation
+
+    def fit(self, X: Any, y: Any) -> DPGridSearch:
+        """Train every candidate.
+
+        Parameters
+        ----------
+        X, y : array-like
+            Private rows.
+
+        Returns
+        -------
+        DPGridSearch
+            Itself.
+        """
+        from sklearn.model_selection import ParameterGrid
+
+        candidates = list(ParameterGrid(self.param_grid))
+        for params in candidates:
+            for budget in ("epsilon", "delta", "accountant", "adjacency"):
+                if any(key.split("__")[-1] == budget for key in params):
+                    raise ConfigError(f"param_grid: {budget} is of the whole search, and not searched")
+        share = self._share(candidates, X, y)
+        made, scores, spent = [], [], []
+        for place, params in enumerate(candidates):
+            candidate = self._candidate(params, share)
+            _estimator_of(candidate)._take_seed(place)
+            candidate.fit(X, y)
+            made.append(candidate)
+            scores.append(candidate.score(*self.validation))
+            spent.append(_estimator_of(candidate).event_)
+        self.epsilon_ = self._cost(spent)
+        if self.epsilon_ > self.epsilon:
+            raise RuntimeError(f"the search cost {self.epsilon_}, above {self.epsilon}")
+        self.best_index_ = int(np.argmax(scores))
+        self.best_score_ = scores[self.best_index_]
+        self.best_params_ = candidates[self.best_index_]
+        self.best_estimator_ = made[self.best_index_]
+        self.cv_results_ = {
+            "params": candidates,
+            "score": np.array(scores),
+            "epsilon": np.array([_estimator_of(one).epsilon_ for one in made]),
+        }
+        if hasattr(self.best_estimator_, "classes_"):
+            self.classes_ = self.best_estimator_.classes_
+        return self
+
+    def _candidate(self, params: Mapping[str, Any], epsilon: float) -> Any:
+        candidate = clone(self.estimator).set_params(**params)
+        _estimator_of(candidate).set_params(epsilon=epsilon, delta=self.delta)
+        return candidate
+
+    def _cost(self, events: Sequence[Mapping[str, Any]]) -> float:
+        """What the events cost together: they are on the same rows, chosen beforehand."""
+        inner = _estimator_of(self.estimator)
+        return api.account(
+            {"event": "composed", "of": list(events)}, accountant=inner.accountant,
+            delta=self.delta, adjacency=inner.adjacency,
+        ).epsilon
+
+    def _share(self, candidates: Iterable[Mapping[str, Any]], X: Any, y: Any) -> float:
+        """The largest epsilon for each at which all cost no more than the budget, to 1 in 1000."""
+
+        def total(share: float) -> float:
+            return self._cost(
+                [_estimator_of(self._candidate(params, share))._event(X, y) for params in candidates]
+            )
+
+        low, high = 0.0, self.epsilon
+        if total(high) <= self.epsilon:
+            return high
+        while high - low > 1e-3 * high:
+            middle = (low + high) / 2
+            if total(middle) <= self.epsilon:
+                low = middle
+            else:
+                high = middle
+        if low == 0.0:
+            raise ConfigError("param_grid: the budget pays for no candidate")
+        return low
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict by the best estimator.
+
+        Parameters
+        ----------
+        X : array-like, [rows, features]
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Give the best estimator's probabilities.
+
+        Parameters
+        ----------
+        X : array-like, [rows, features]
+
+        Returns
+        -------
+        numpy.ndarray
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.predict_proba(X)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Give the best estimator's score.
+
+        Parameters
+        ----------
+        X, y : array-like
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        return self.best_estimator_.score(X, y)
+
+
+def _estimator_of(candidate: Any) -> Any:
+    """The private estimator of a candidate: itself, or the last step of a pipeline."""
+    last = candidate.steps[-1][1] if isinstance(candidate, Pipeline) else candidate
+    if not isinstance(last, _DPEstimator):
+        raise ConfigError("estimator: neither a private estimator nor a pipeline that ends in one")
+    return last
