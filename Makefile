@@ -72,6 +72,11 @@ python-test: test-dependencies $(BUILD)/.configured ## Install the Python packag
 	@scripts/install-dependencies.sh --python
 	@scripts/python-test.sh $(BUILD) $(JOBS) $(PYTEST_ARGS)
 
+wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interpreter, in dist/, and test it in an empty environment
+	@scripts/install-dependencies.sh --python
+	@scripts/python-wheel.sh $(BUILD) $(JOBS)
+	@sh tests/wheel/wheel_test.sh $(BUILD)
+
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
 	@scripts/install-dependencies.sh --fuzz
 	@$(MAKE) --no-print-directory PRESET=fuzz build-fuzz/.configured

@@ -21,6 +21,10 @@ fi
 # Of the folder's own settings nothing changes, so that nothing is compiled again.
 setting() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 prefix=$(setting CMAKE_INSTALL_PREFIX)
+# Else the compiler that Python was built with would be taken, and everything compiled anew.
+CC=$(setting CMAKE_C_COMPILER)
+CXX=$(setting CMAKE_CXX_COMPILER)
+export CC CXX
 CMAKE_BUILD_PARALLEL_LEVEL=$jobs PATH=$place/bin:$PATH "$place/bin/pip" install -q --disable-pip-version-check \
   --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir="$build" \
   --config-settings=cmake.build-type="$(setting CMAKE_BUILD_TYPE)" \

@@ -47,6 +47,8 @@ def plain(value: Any, key: str = "") -> Any:
         return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
+    if hasattr(value, "component"):  # a prototype
+        return value.component()
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
     raise ConfigError(

@@ -25,6 +25,7 @@
 #include "privgrad/report/report.hpp"
 #include "privgrad/studies/study_schema.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "prototypes.hpp"
 
 namespace privgrad::python {
 namespace {
@@ -124,11 +125,25 @@ std::string conclude(const core::Plan& plan, const core::RunResult& result) {
 Framework::Framework(const std::vector<std::string>& plugin_dirs, std::string program)
     : plugin_dirs_(plugin_dirs.begin(), plugin_dirs.end()),
       program_(std::move(program)),
-      host_(python::load(plugin_dirs_, program_)) {}
+      host_(python::load(plugin_dirs_, program_)),
+      catalog_(host_.catalog()) {
+  add_prototypes(catalog_);
+}
 
 core::Manifest Framework::load(const ManifestText& manifest, const Catalog& catalog) const {
-  if (manifest.is_file) return core::load_manifest(manifest.text, manifest.overrides, catalog);
-  return core::parse_manifest(manifest.text, manifest.name, manifest.overrides, catalog);
+  core::Manifest loaded =
+      manifest.is_file
+          ? core::load_manifest(manifest.text, manifest.overrides, catalog)
+          : core::parse_manifest(manifest.text, manifest.name, manifest.overrides, catalog);
+  if (loaded.mode == core::Mode::research) return loaded;
+  // Release mode asks for a record of tests already; nor may allow.plugins let them in.
+  for (const core::ComponentUse* use : core::components_of(loaded)) {
+    if (use->component->plugin->name == kPrototypes) {
+      throw core::privacy_error_at(loaded, use->where,
+                                   "is a prototype in Python, which is for research mode alone");
+    }
+  }
+  return loaded;
 }
 
 std::string Framework::account(const std::string& accountant, const std::string& adjacency,
@@ -149,14 +164,15 @@ std::string Framework::calibrate(const std::string& accountant, const std::strin
       .dump();
 }
 
-std::string Framework::plugins() const { return calls::list_json(catalog()).dump(); }
+std::string Framework::plugins() const { return calls::list_json(host_.catalog()).dump(); }
 
 std::string Framework::describe(const std::string& component) const {
-  return calls::description_json(calls::find_component(catalog(), component)).dump();
+  return calls::description_json(calls::find_component(host_.catalog(), component)).dump();
 }
 
 std::string Framework::schema(bool of_studies) const {
-  return (of_studies ? core::study_schema(catalog()) : core::manifest_schema(catalog())).dump();
+  return (of_studies ? core::study_schema(host_.catalog()) : core::manifest_schema(host_.catalog()))
+      .dump();
 }
 
 void Framework::validate(const ManifestText& manifest) const {

@@ -106,7 +106,7 @@ class Framework {
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 
-  const Catalog& catalog() const { return host_.catalog(); }
+  const Catalog& catalog() const { return catalog_; }
 
  private:
   core::Manifest load(const ManifestText& manifest, const Catalog& catalog) const;
@@ -114,6 +114,7 @@ class Framework {
   std::vector<std::filesystem::path> plugin_dirs_;
   std::filesystem::path program_;
   host::PluginHost host_;
+  Catalog catalog_;  ///< What was loaded, and the prototypes in Python.
 };
 
 }  // namespace privgrad::python
