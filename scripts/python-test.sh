@@ -10,7 +10,8 @@ python=${PYTHON:-/usr/bin/python3}
 place=$build/python-environment
 # What builds the package, and what its tests use.
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 pytest==9.2.0 numpy==2.4.6 pandas==3.1.1 polars==2.1.0
-  pyarrow==26.0.1 scikit-learn==1.9.1 tqdm==4.70.1"
+  pyarrow==26.0.1 scikit-learn==1.9.1 tqdm==4.70.1
+  mlflow-skinny==3.17.2 sqlalchemy==2.1.9 alembic==1.20.1"
 wanted="$("$python" --version) $packages"
 if [ "$(cat "$place/installed" 2>/dev/null)" != "$wanted" ]; then
   "$python" -m venv --clear "$place"
