@@ -26,7 +26,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-long build install bench bench-check fuzz format check-format lint clean dependencies test-dependencies
+.PHONY: help run check test test-long build install bench bench-check python-test wheel fuzz format check-format lint clean dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -67,6 +67,15 @@ bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond bench/bo
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
 	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_ratios
 	@$(BUILD)/bench/ratios bench/bounds.json $(BUILD)/bin/privgrad $(or $(SLACK),1)
+
+python-test: test-dependencies $(BUILD)/.configured ## Install the Python package into an environment of its own, and test it [PYTEST_ARGS="-k run"]
+	@scripts/install-dependencies.sh --python
+	@scripts/python-test.sh $(BUILD) $(JOBS) $(PYTEST_ARGS)
+
+wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interpreter, in dist/, and test it in an empty environment
+	@scripts/install-dependencies.sh --python
+	@scripts/python-wheel.sh $(BUILD) $(JOBS)
+	@sh tests/wheel/wheel_test.sh $(BUILD)
 
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
 	@scripts/install-dependencies.sh --fuzz

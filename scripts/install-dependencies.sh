@@ -4,6 +4,8 @@
 #   scripts/install-dependencies.sh            what building needs
 #   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports;
 #                                              and, where PyPI can be reached, onnxruntime in a folder of its own
+#   scripts/install-dependencies.sh --python   and what the Python package is built with; what PyPI has of it,
+#                                              scripts/python-test.sh installs in the build folder
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
@@ -50,6 +52,11 @@ LIST
     echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
+  if [ "$with_python" = 1 ]; then
+    echo 'python3                       the interpreter that the package is for'
+    echo 'python3-dev                   its headers'
+    echo 'python3-venv                  an environment to install the package in'
+  fi
   if [ "$with_format" = 1 ]; then
     echo 'clang-format-14               formats the sources; one version, because versions disagree'
   fi
@@ -72,6 +79,7 @@ with_format=0
 with_test=0
 with_lint=0
 with_fuzz=0
+with_python=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
@@ -79,8 +87,9 @@ for argument in "$@"; do
     --test) with_test=1 ;;
     --lint) with_lint=1 ;;
     --fuzz) with_fuzz=1 ;;
+    --python) with_python=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --format, --fuzz, --lint, --list and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --format, --fuzz, --lint, --list, --python and --test" ;;
   esac
 done
 

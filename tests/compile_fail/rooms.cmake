@@ -1,5 +1,5 @@
 # The rooms of the framework, and which other rooms each may see: by include, and by link. framework/README.md draws it.
-set(rooms sdk conformance trust trust_testing manifest pipeline statistics studies report host use)
+set(rooms sdk conformance trust trust_testing manifest pipeline statistics studies report host calls use)
 
 set(sees_sdk "")
 set(sees_conformance sdk)
@@ -12,6 +12,7 @@ set(sees_statistics "")
 set(sees_studies pipeline manifest trust sdk statistics)
 set(sees_report manifest trust sdk statistics)
 set(sees_host sdk)
+set(sees_calls studies report host pipeline manifest trust sdk statistics)
 set(sees_use pipeline manifest trust sdk host)
 set(sees_plugins sdk)  # each of them
 
@@ -26,4 +27,5 @@ set(headers_of_statistics framework/studies/statistics/include/privgrad/statisti
 set(headers_of_studies framework/studies/include/privgrad/studies)
 set(headers_of_report framework/report/include/privgrad/report)
 set(headers_of_host framework/host/include/privgrad/host)
+set(headers_of_calls framework/calls/include/privgrad/calls)
 set(headers_of_use framework/use/include/privgrad/use)

@@ -39,7 +39,7 @@ int open_account(const Arguments& arguments) {
     if (!arguments.has(needed)) throw UsageError(std::string("--") + needed + " is missing");
   }
   const host::PluginHost host = load_plugins(arguments);
-  const AccountantCall call(arguments, host.catalog());
+  const AccountantCall call = accountant_call(arguments, host.catalog());
   if (dynamic_cast<const ComposesAdaptively*>(call.after(Event::nothing()).get()) == nullptr) {
     throw PrivacyError(
         "accountant " + call.name() +

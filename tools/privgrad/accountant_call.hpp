@@ -1,12 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "arguments.hpp"
-#include "privgrad/accountant.hpp"
+#include "privgrad/calls/accounting.hpp"
 #include "privgrad/catalog.hpp"
-#include "privgrad/value.hpp"
 
 namespace privgrad::tool {
 
@@ -14,30 +12,11 @@ namespace privgrad::tool {
 Option accountant_option();
 Option adjacency_option();
 
-/// The accountant that a call asks for, ready to be made as often as needed.
-class AccountantCall {
- public:
-  /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
-  AccountantCall(const Arguments& arguments, const Catalog& catalog);
-  /// \param accountant  as --accountant has it.
-  AccountantCall(const std::string& accountant, Adjacency adjacency, const Catalog& catalog);
+using calls::AccountantCall;
 
-  const std::string& name() const { return component_->factory.info.name; }
-  Adjacency adjacency() const { return adjacency_; }
-  /// Its full name and all its parameters, as a manifest has them.
-  Value resolved() const;
-
-  /// One that has composed `count` times `event`.
-  /// \throws PrivacyError with the accountant's reason if it has no proof for the event.
-  ComponentPtr<Accountant> after(const Event& event, std::uint64_t count = 1) const;
-
- private:
-  const Component* component_;
-  const Component* certifier_;
-  Params params_;
-  Adjacency adjacency_;
-  const Catalog* catalog_;
-};
+/// The accountant of --accountant and --adjacency.
+/// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
+AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 
 /// \returns `text` as a finite number inside (low, high), or [low, high) if `include_low`.
 /// \throws UsageError naming the option and what is allowed.

@@ -1,34 +1,22 @@
 #include <nlohmann/json.hpp>
 
-#include <system_error>
-
 #include "command.hpp"
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/study_state.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
-#include "privgrad/studies/study_results.hpp"
-#include "privgrad/trust/files.hpp"
 #include "result_page.hpp"
 #include "study_page.hpp"
 #include "study_runs.hpp"
-#include "study_state.hpp"
 
 namespace privgrad::tool {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-void remove_results(const core::StudyDirectory& directory) {
-  for (const fs::path& file : {directory.results_csv(), directory.results_json()}) {
-    std::error_code failure;
-    fs::remove(file, failure);
-    if (failure) throw IoError(file.string() + ": cannot be removed: " + failure.message());
-  }
-}
 
 int show_dry_run(const core::StudyPlan& plan, const Arguments& arguments, int jobs) {
   const std::vector<double> seconds = run_seconds(plan);
@@ -47,10 +35,7 @@ int show_dry_run(const core::StudyPlan& plan, const Arguments& arguments, int jo
 
 int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
            const Arguments& arguments) {
-  const core::StudyRuns runs = all_runs(plan, directory);
-  Json results = core::results_json(plan, runs);
-  core::write_atomically(directory.results_csv(), core::results_csv(plan, runs));
-  core::write_atomically(directory.results_json(), results.dump(2) + "\n");
+  Json results = calls::write_results(plan, directory);
   write_result_page(directory.path(), "study");
   if (arguments.has("json")) {
     results["study_dir"] = directory.path().string();
@@ -73,11 +58,11 @@ int do_ablate(const Arguments& arguments) {
   const core::StudyDirectory directory(arguments.has("out")
                                            ? fs::path(arguments.text("out"))
                                            : fs::path("studies") / plan.study->name);
-  prepare_directory(directory, plan, host.catalog());
+  calls::prepare_directory(directory, plan, host.catalog());
   if (const std::size_t open = open_runs(plan, directory); open > 0) {
     const std::vector<double> seconds = run_seconds(plan);
     if (!arguments.has("json")) print(study_plan_page(plan, seconds, open, jobs));
-    remove_results(directory);  // they would not be those of this study
+    calls::remove_results(directory);  // they would not be those of this study
     if (!make_runs(plan, directory, seconds, jobs, arguments)) return 1;
   }
   return finish(plan, directory, arguments);

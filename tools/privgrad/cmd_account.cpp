@@ -1,12 +1,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "account_file.hpp"
 #include "accountant_call.hpp"
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 
@@ -18,25 +18,11 @@ std::string read_event_text(const std::string& file) {
   return core::read_whole(file, core::kMostEventBytes);
 }
 
-/// Epsilon and delta, one of which was asked for and the other given.
-struct Account {
-  PrivacyAnswer answer;
-  double epsilon = 0.0;
-  double delta = 0.0;
-};
-
-Account account(const Arguments& arguments, const Accountant& accountant) {
-  Account result;
-  if (arguments.has("delta")) {
-    result.delta = number_in("delta", arguments.text("delta"), 0.0, 1.0);
-    result.answer = accountant.epsilon(result.delta);
-    result.epsilon = result.answer.value;
-  } else {
-    result.epsilon = number_in("epsilon", arguments.text("epsilon"), 0.0, HUGE_VAL, true);
-    result.answer = accountant.delta(result.epsilon);
-    result.delta = result.answer.value;
-  }
-  return result;
+/// A number of the range, or nothing if it was not given.
+std::optional<double> given(const Arguments& arguments, const char* option, double high,
+                            bool include_low = false) {
+  if (!arguments.has(option)) return std::nullopt;
+  return number_in(option, arguments.text(option), 0.0, high, include_low);
 }
 
 int do_account(const Arguments& arguments) {
@@ -57,19 +43,12 @@ int do_account(const Arguments& arguments) {
     throw UsageError("give one of --delta and --epsilon; the other one is computed");
   }
   const host::PluginHost host = load_plugins(arguments);
-  const AccountantCall call(arguments, host.catalog());
-  const auto accountant = call.after(event);
-  Account result = account(arguments, *accountant);
-  result.answer = core::checked(std::move(result.answer), call.name());
+  const AccountantCall call = accountant_call(arguments, host.catalog());
+  const calls::Account result = calls::account(call, event, given(arguments, "delta", 1.0),
+                                               given(arguments, "epsilon", HUGE_VAL, true));
   const std::optional<double>& lower = result.answer.lower;
   if (arguments.has("json")) {
-    print_json({{"accountant", call.name()},
-                {"adjacency", to_text(call.adjacency())},
-                {"epsilon", core::json_number(result.epsilon)},
-                {"delta", core::json_number(result.delta)},
-                {"bound", to_text(result.answer.bound)},
-                {"lower", lower ? core::json_number(*lower) : nlohmann::json(nullptr)},
-                {"note", result.answer.note}});
+    print_json(calls::to_json(call, result));
     return 0;
   }
   print("epsilon     " + short_bound(result.epsilon) + "\ndelta       " +

@@ -8,12 +8,11 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/auditing.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/report/report.hpp"
 #include "privgrad/studies/audit.hpp"
 #include "privgrad/studies/run_audit.hpp"
-#include "privgrad/trust/files.hpp"
 #include "stop_signals.hpp"
 #include "table.hpp"
 
@@ -23,13 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostThreads = 4096, kMostRuns = 10'000'000, kMostCanaries = 1 << 24;
-
-core::AuditNeighbours neighbours_of(const std::string& text) {
-  if (text == "canary") return core::AuditNeighbours::canary;
-  if (text == "rounding") return core::AuditNeighbours::rounding;
-  if (text == "lattice") return core::AuditNeighbours::lattice;
-  throw UsageError("--neighbours is '" + text + "', allowed are canary, rounding and lattice");
-}
 
 core::AuditOptions options_of(const Arguments& arguments) {
   core::AuditOptions options;
@@ -46,7 +38,7 @@ core::AuditOptions options_of(const Arguments& arguments) {
     if (arguments.has("canaries"))
       throw UsageError("--neighbours are two data sets, --canaries are for others");
     options.kind = core::AuditKind::repeated;
-    options.neighbours = neighbours_of(arguments.text("neighbours"));
+    options.neighbours = calls::neighbours_of(arguments.text("neighbours"), "--neighbours");
   }
   if (arguments.has("confidence"))
     options.confidence = number_in("confidence", arguments.text("confidence"), 0.0, 1.0);
@@ -117,15 +109,13 @@ int audit_directory(const Arguments& arguments, const core::AuditOptions& option
     throw UsageError("--set changes a manifest, and that of a run stays as it was");
   const core::RecordDirectory directory{fs::path(arguments.operand(0))};
   const host::PluginHost host = load_plugins(arguments);
-  const core::RunAudit made = core::audit_run(directory, host.catalog(), options);
-  const fs::path file = directory.path() / "audit.json";
-  core::write_atomically(file, made.record.dump(2) + "\n");
-  if (directory.has("report.html")) report::write_report(directory.path());
+  const core::RunAudit made = calls::audit_directory(directory, host.catalog(), options);
   if (arguments.has("json")) {
     print_json(made.record);
   } else {
     print(page_of(directory.path().string(), made.result,
-                  "No data was read: " + file.string() + " may be handed on with the run.\n"));
+                  "No data was read: " + (directory.path() / "audit.json").string() +
+                      " may be handed on with the run.\n"));
   }
   return conclude(made.result);
 }

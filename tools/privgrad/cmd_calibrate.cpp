@@ -7,99 +7,54 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/trust/calibrate.hpp"
-#include "privgrad/trust/checked_answer.hpp"
-#include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-/// What the call asks for: the guarantee, the sampling, and one of noise and steps.
-class Calibration {
- public:
-  Calibration(const Arguments& arguments, const AccountantCall& call)
-      : call_(call),
-        target_epsilon_(required(arguments, "target-epsilon", HUGE_VAL)),
-        target_delta_(required(arguments, "target-delta", 1.0)),
-        sample_rate_(required(arguments, "sample-rate", std::nextafter(1.0, 2.0))) {
-    if (arguments.has("steps") == arguments.has("noise-multiplier")) {
-      throw UsageError("give one of --steps and --noise-multiplier; the other one is computed");
-    }
-    if (arguments.has("steps")) {
-      steps_ = static_cast<std::uint64_t>(
-          whole_number("steps", arguments.text("steps"), 1, std::numeric_limits<int>::max()));
-      noise_multiplier_ = core::smallest_scale(
-          [&](double candidate) { return answer(candidate, steps_).value; }, target_epsilon_);
-    } else {
-      noise_multiplier_ =
-          number_in("noise-multiplier", arguments.text("noise-multiplier"), 0.0, HUGE_VAL);
-      steps_ = core::largest_count(
-          [&](std::uint64_t candidate) { return answer(noise_multiplier_, candidate).value; },
-          target_epsilon_);
-    }
-    result_ = answer(noise_multiplier_, steps_);
-    if (steps_ == 0) {
-      result_.note = "not a single step fits: it costs epsilon " +
-                     short_bound(answer(noise_multiplier_, 1).value);
-    }
-  }
+double required(const Arguments& arguments, const std::string& option, double below) {
+  if (!arguments.has(option)) throw UsageError("--" + option + " is missing");
+  return number_in(option, arguments.text(option), 0.0, below);
+}
 
-  nlohmann::json json() const {
-    return {{"noise_multiplier", noise_multiplier_},
-            {"steps", steps_},
-            {"sample_rate", sample_rate_},
-            {"epsilon", core::json_number(result_.value)},
-            {"delta", target_delta_},
-            {"target_epsilon", target_epsilon_},
-            {"bound", to_text(result_.bound)},
-            {"lower", result_.lower ? core::json_number(*result_.lower) : nlohmann::json(nullptr)},
-            {"accountant", call_.name()},
-            {"adjacency", to_text(call_.adjacency())},
-            {"note", result_.note}};
+calls::CalibrationQuestion question_of(const Arguments& arguments) {
+  calls::CalibrationQuestion question{
+      .target_epsilon = required(arguments, "target-epsilon", HUGE_VAL),
+      .target_delta = required(arguments, "target-delta", 1.0),
+      .sample_rate = required(arguments, "sample-rate", std::nextafter(1.0, 2.0)),
+      .steps = {},
+      .noise_multiplier = {}};
+  if (arguments.has("steps") == arguments.has("noise-multiplier"))
+    throw UsageError("give one of --steps and --noise-multiplier; the other one is computed");
+  if (arguments.has("steps")) {
+    question.steps = static_cast<std::uint64_t>(
+        whole_number("steps", arguments.text("steps"), 1, std::numeric_limits<int>::max()));
+  } else {
+    question.noise_multiplier =
+        number_in("noise-multiplier", arguments.text("noise-multiplier"), 0.0, HUGE_VAL);
   }
+  return question;
+}
 
-  std::string text() const {
-    return "noise multiplier  " + format_number(noise_multiplier_) + "\nsteps             " +
-           std::to_string(steps_) + "\nsample rate       " + format_number(sample_rate_) +
-           "\nepsilon           " + short_bound(result_.value) + " (" +
-           std::string(to_text(result_.bound)) + "), target " + format_number(target_epsilon_) +
-           "\ndelta             " + format_number(target_delta_) + "\naccountant        " +
-           call_.name() + ", " + std::string(to_text(call_.adjacency())) + "\n" +
-           (result_.note.empty() ? "" : "note              " + result_.note + "\n");
-  }
-
- private:
-  static double required(const Arguments& arguments, const std::string& option, double below) {
-    if (!arguments.has(option)) throw UsageError("--" + option + " is missing");
-    return number_in(option, arguments.text(option), 0.0, below);
-  }
-
-  /// What `steps` steps with this noise cost.
-  /// \throws PrivacyError if it is no bound.
-  PrivacyAnswer answer(double noise_multiplier, std::uint64_t steps) const {
-    const Event noise = Event::gaussian(noise_multiplier);
-    // Every example in every step needs no sampling, which not every accountant has.
-    const Event step = sample_rate_ == 1.0 ? noise : Event::poisson_sampled(sample_rate_, noise);
-    return core::checked_guard(call_.after(step, steps)->epsilon(target_delta_), call_.name());
-  }
-
-  const AccountantCall& call_;
-  double target_epsilon_;
-  double target_delta_;
-  double sample_rate_;
-  double noise_multiplier_ = 0.0;
-  std::uint64_t steps_ = 0;
-  PrivacyAnswer result_;
-};
+std::string text_of(const AccountantCall& call, const calls::Calibration& made) {
+  const PrivacyAnswer& result = made.result;
+  return "noise multiplier  " + format_number(made.noise_multiplier) + "\nsteps             " +
+         std::to_string(made.steps) + "\nsample rate       " +
+         format_number(made.question.sample_rate) + "\nepsilon           " +
+         short_bound(result.value) + " (" + std::string(to_text(result.bound)) + "), target " +
+         format_number(made.question.target_epsilon) + "\ndelta             " +
+         format_number(made.question.target_delta) + "\naccountant        " + call.name() + ", " +
+         std::string(to_text(call.adjacency())) + "\n" +
+         (result.note.empty() ? "" : "note              " + result.note + "\n");
+}
 
 int do_calibrate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const AccountantCall call(arguments, host.catalog());
-  const Calibration calibration(arguments, call);
+  const AccountantCall call = accountant_call(arguments, host.catalog());
+  const calls::Calibration made = calls::calibrate(call, question_of(arguments));
   if (arguments.has("json")) {
-    print_json(calibration.json());
+    print_json(calls::to_json(call, made));
   } else {
-    print(calibration.text());
+    print(text_of(call, made));
   }
   return 0;
 }

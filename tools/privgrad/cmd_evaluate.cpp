@@ -66,11 +66,11 @@ std::string confusion_table(const Json& result) {
 int do_evaluate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const ModelCall call = open_model_call(arguments, host.catalog());
-  if (!call.has_targets)
-    throw ConfigError("the rows have no targets to compare with; privgrad predict takes them");
-  const core::Predictions predictions = predict_rows(call, arguments.has("quiet"));
-  Json result = core::evaluation_json(predictions, call.rows.targets(), call.model->file().classes);
-  result.update(model_call_json(call));
+  Json result;
+  {
+    StatusLine status(arguments.has("quiet"));
+    result = calls::evaluate(call, row_display(call, status, arguments.has("quiet")));
+  }
   tell_if_private(call, "these are metrics");
   if (arguments.has("json")) {
     print_json(result);

@@ -10,6 +10,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/study_state.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/studies/influence_study.hpp"
@@ -18,7 +19,6 @@
 #include "result_page.hpp"
 #include "study_page.hpp"
 #include "study_runs.hpp"
-#include "study_state.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
@@ -241,7 +241,7 @@ int by_retraining(const Call& call, const Arguments& arguments, const core::Mani
                                          .changes = data_changes(call, arguments, manifest, plan)};
   const core::StudyPlan study = core::plan_study(core::influence_study(question), {}, catalog);
   const core::StudyDirectory directory(call.directory);
-  prepare_directory(directory, study, catalog);
+  calls::prepare_directory(directory, study, catalog);
   if (open_runs(study, directory) > 0) {
     // All arms cost the same.
     const std::vector<double> seconds(study.arms.size(),
@@ -250,7 +250,7 @@ int by_retraining(const Call& call, const Arguments& arguments, const core::Mani
   }
   return finish(call,
                 record_of(call, manifest, plan.steps(), plan.noise_multiplier,
-                          core::estimated_influence(question, all_runs(study, directory))),
+                          core::estimated_influence(question, calls::all_runs(study, directory))),
                 arguments);
 }
 

@@ -1,44 +1,20 @@
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "command.hpp"
-#include "component_json.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/component_json.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {
 namespace {
 
-std::vector<const Component*> sorted(const Catalog& catalog) {
-  std::vector<const Component*> components;
-  for (const Component& component : catalog.components()) components.push_back(&component);
-  const auto key = [](const Component* c) {
-    return std::tie(c->factory.kind, c->factory.info.name, c->plugin->name);
-  };
-  std::sort(components.begin(), components.end(),
-            [&](const Component* a, const Component* b) { return key(a) < key(b); });
-  return components;
-}
-
-nlohmann::json list_json(const Catalog& catalog) {
-  nlohmann::json json{{"plugins", nlohmann::json::array()}, {"refused", nlohmann::json::array()}};
-  for (const Component* component : sorted(catalog)) {
-    json["plugins"].push_back(listing_json(*component));
-  }
-  for (const Catalog::Refusal& refusal : catalog.refused()) {
-    json["refused"].push_back({{"path", refusal.file}, {"why", refusal.why}});
-  }
-  return json;
-}
-
 /// The folders and the ABI are the same for most plugins, so they stand below the table, once.
 std::string list_text(const host::PluginHost& host) {
   Table components({Align::left, Align::left, Align::left, Align::left, Align::left});
   components.add({"KIND", "NAME", "PLUGIN", "VERSION", "SUMMARY"});
-  for (const Component* c : sorted(host.catalog())) {
+  for (const Component* c : calls::sorted_components(host.catalog())) {
     components.add({c->factory.kind, c->factory.info.name, c->plugin->name, c->plugin->version,
                     c->factory.info.summary});
   }
@@ -58,7 +34,7 @@ std::string list_text(const host::PluginHost& host) {
 int do_plugins_list(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   if (arguments.has("json")) {
-    print_json(list_json(host.catalog()));
+    print_json(calls::list_json(host.catalog()));
   } else {
     print(list_text(host));
   }

@@ -175,6 +175,11 @@ std::string predictions_table(const Predictions& predictions,
   return text;
 }
 
+Predictions predict_rows(const ModelCall& call, bool quiet) {
+  StatusLine status(quiet);
+  return call.model->predict(call.rows, row_display(call, status, quiet));
+}
+
 int do_predict(const Arguments& arguments) {
   const Writer writer = arguments.has("out") ? writer_for(arguments.text("out")) : nullptr;
   const host::PluginHost host = load_plugins(arguments);
@@ -186,7 +191,7 @@ int do_predict(const Arguments& arguments) {
   tell_if_private(call, "these are predictions");
   if (arguments.has("json")) {
     Json result = document(predictions, classes);
-    result.update(model_call_json(call));
+    result.update(calls::model_call_json(call));
     if (writer != nullptr) result["out"] = arguments.text("out");
     print_json(result);
   } else if (writer != nullptr) {

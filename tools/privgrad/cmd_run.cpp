@@ -9,13 +9,14 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/lock_text.hpp"
+#include "privgrad/calls/run_directory.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "progress.hpp"
 #include "result_page.hpp"
-#include "run_directory.hpp"
 #include "run_report.hpp"
 #include "stop_signals.hpp"
 
@@ -66,7 +67,7 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
     options.directory = arguments.text("out");
     return train(plan, std::move(options), quiet);
   }
-  const DefaultRunDirectory directory(plan.manifest->name);
+  const calls::DefaultRunDirectory directory(plan.manifest->name);
   options.directory = directory.path();
   return train(plan, std::move(options), quiet);
 }
@@ -115,8 +116,8 @@ core::RunOptions common_options(const Arguments& arguments) {
   options.threads = arguments.has("threads")
                         ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
                         : core::available_threads();
-  options.state =
-      arguments.has("state") ? fs::absolute(arguments.text("state")) : default_state_directory();
+  options.state = arguments.has("state") ? fs::absolute(arguments.text("state"))
+                                         : calls::default_state_directory();
   return options;
 }
 
@@ -174,7 +175,7 @@ int do_resume(const Arguments& arguments) {
     const core::Manifest manifest =
         core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
     check_tested(manifest, processes);
-    options.lock = lock_text({&manifest});
+    options.lock = calls::lock_text({&manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(manifest, options);
     const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
     std::signal(SIGPIPE, SIG_IGN);
@@ -203,7 +204,7 @@ int do_run(const Arguments& arguments) {
   Cluster* const cluster = options.cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
     check_tested(*manifest, processes);
-    options.lock = lock_text({&*manifest});
+    options.lock = calls::lock_text({&*manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(*manifest, options);
     for (const std::string& hash : core::allowed_for_nothing(*manifest))
       complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");

@@ -1,17 +1,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/verification.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/verify.hpp"
-#include "privgrad/report/report.hpp"
-#include "privgrad/studies/run_audit.hpp"
-#include "privgrad/studies/verify_study.hpp"
-#include "privgrad/trust/files.hpp"
-#include "privgrad/trust/signature.hpp"
+#include "privgrad/trust/record_directory.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -20,8 +16,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kNotVerified = 3;
-constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
-constexpr std::size_t kMostSignatureBytes = 4096;
 
 /// What is to be verified: a run or a study, or one client of a run.
 struct Target {
@@ -46,75 +40,6 @@ Target target_of(const Arguments& arguments) {
   if (arguments.has("client"))
     target.client = whole_number("client", arguments.text("client"), 0, 999'999'999);
   return target;
-}
-
-/// The page is made again from the files that are verified by now, and compared byte for byte.
-void check_page(const core::RecordDirectory& directory, core::Verification& result) {
-  if (!directory.has("report.html")) {
-    result.notes.emplace_back("report.html: there is none to compare; privgrad report makes it");
-    return;
-  }
-  if (!result.verified()) return;  // made of files that are not the run's
-  try {
-    if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
-    result.problems.emplace_back("report.html: is not the page that the run's files make");
-  } catch (const Error& problem) {
-    result.problems.emplace_back(std::string("report.html: ") + problem.what());
-  }
-}
-
-/// \returns who signed, as JSON: null if nobody did.
-Json check_signature(const core::RecordDirectory& directory, const Arguments& arguments,
-                     core::Verification& result) {
-  std::optional<std::string> trusted;
-  if (arguments.has("trusted")) trusted = core::read_public_key(arguments.text("trusted"));
-  if (!directory.has("signature.json")) {
-    if (trusted) result.problems.emplace_back("signature.json: is missing");
-    return nullptr;
-  }
-  std::optional<std::string> signer;
-  try {
-    signer = core::signer_of(result.seals, directory.read("signature.json", kMostSignatureBytes));
-  } catch (const IoError&) {
-    signer.reset();
-  }
-  if (!signer) {
-    result.problems.emplace_back("signature.json: is no signature of this run");
-    return nullptr;
-  }
-  if (trusted && *trusted != *signer) {
-    result.problems.push_back("signature.json: is of the key " + *signer +
-                              ", not of the trusted one");
-  }
-  if (!trusted) {
-    result.notes.push_back("signature.json: is of the key " + *signer +
-                           "; whose that is nobody has said here (--trusted)");
-  }
-  return {{"public_key", *signer}, {"trusted", trusted == signer}};
-}
-
-void check_data(const core::RecordDirectory& directory, const Catalog& catalog,
-                const Arguments& arguments, core::Verification& result) {
-  const bool has_opening = arguments.has("opening");
-  if (!arguments.has("data")) {
-    if (has_opening) throw UsageError("--opening FILE opens what --data compares; give both");
-    return;
-  }
-  const fs::path opening = has_opening ? fs::path(arguments.text("opening")) : fs::path();
-  for (std::string& problem : core::verify_data(directory, catalog, opening))
-    result.problems.push_back(std::move(problem));
-}
-
-Json to_json(const core::Verification& result) {
-  Json seals = Json::object();
-  for (const auto& [name, hash] : result.seals) seals[name] = hash;
-  return {{"verified", result.verified()},
-          {"epsilon", result.epsilon ? Json(*result.epsilon) : Json(nullptr)},
-          {"delta", result.delta ? Json(*result.delta) : Json(nullptr)},
-          {"accountants", result.accountants},
-          {"problems", result.problems},
-          {"notes", result.notes},
-          {"last_lines", std::move(seals)}};
 }
 
 std::string accountant_line(const std::string& name, const Json& answer) {
@@ -151,48 +76,43 @@ void refuse_what_runs_only_have(const Arguments& arguments) {
   }
 }
 
-int conclude(const core::Verification& result, const Json& signature, const Arguments& arguments) {
+int conclude(const calls::Verified& verified, const Arguments& arguments) {
   if (arguments.has("json")) {
-    Json json = to_json(result);
-    json["signature"] = signature;
-    print_json(json);
+    print_json(calls::to_json(verified));
   } else {
-    print(text_of(result));
+    print(text_of(verified.result));
   }
-  return result.verified() ? 0 : kNotVerified;
+  return verified.result.verified() ? 0 : kNotVerified;
+}
+
+calls::VerifyRequest request_of(const Arguments& arguments) {
+  const auto file = [&](const char* option) {
+    return arguments.has(option) ? std::optional<fs::path>(arguments.text(option)) : std::nullopt;
+  };
+  if (arguments.has("new-key") && !arguments.has("sign"))
+    throw UsageError("--new-key makes the key of --sign KEY; give both");
+  if (arguments.has("opening") && !arguments.has("data"))
+    throw UsageError("--opening FILE opens what --data compares; give both");
+  const Target target = target_of(arguments);
+  return {.directory = target.directory,
+          .client = target.client,
+          .data = arguments.has("data"),
+          .audit = arguments.has("audit"),
+          .opening = file("opening"),
+          .trusted = file("trusted"),
+          .sign = file("sign"),
+          .new_key = arguments.has("new-key")};
 }
 
 int do_verify(const Arguments& arguments) {
-  if (arguments.has("new-key") && !arguments.has("sign"))
-    throw UsageError("--new-key makes the key of --sign KEY; give both");
-  const Target target = target_of(arguments);
-  const core::RecordDirectory directory(target.directory);
+  const calls::VerifyRequest request = request_of(arguments);
+  const core::RecordDirectory directory(request.directory);
   const host::PluginHost host = load_plugins(arguments);
-  if (directory.has("study.json")) {
-    refuse_what_runs_only_have(arguments);
-    core::Verification result = core::verify_study(directory, host.catalog());
-    check_page(directory, result);
-    return conclude(result, nullptr, arguments);
-  }
-  if (!directory.has("manifest.yaml")) {
-    throw IoError(target.directory.string() +
-                  ": holds neither a run (manifest.yaml) nor a study (study.json)");
-  }
-  core::Verification result = core::verify_run(directory, host.catalog(), target.client);
-  if (!target.client) core::check_audit(directory, result);
-  check_page(directory, result);
-  if (arguments.has("audit") && result.verified())
-    core::repeat_audit(directory, host.catalog(), core::available_threads(), result);
-  check_data(directory, host.catalog(), arguments, result);
-  if (arguments.has("sign") && result.verified()) {
-    if (arguments.has("new-key")) core::make_signing_key(arguments.text("sign"));
-    core::write_atomically(directory.path() / "signature.json",
-                           core::sign(result.seals, arguments.text("sign")));
-  } else if (arguments.has("sign")) {
+  if (directory.has("study.json")) refuse_what_runs_only_have(arguments);
+  const calls::Verified verified = calls::verify(request, directory, host.catalog());
+  if (request.sign && !verified.result.verified())
     complain("error", "what does not verify is not signed");
-  }
-  const Json signature = check_signature(directory, arguments, result);
-  return conclude(result, signature, arguments);
+  return conclude(verified, arguments);
 }
 
 }  // namespace

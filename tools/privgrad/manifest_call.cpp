@@ -1,7 +1,5 @@
 #include "manifest_call.hpp"
 
-#include "privgrad/host/lock_file.hpp"
-
 namespace privgrad::tool {
 
 Option set_option() {
@@ -11,17 +9,6 @@ Option set_option() {
               "Override one value of the manifest; KEY is dotted (schedules.clip_norm), VALUE is "
               "YAML.",
           .repeatable = true};
-}
-
-std::string lock_text(const std::vector<const core::Manifest*>& manifests) {
-  std::vector<PluginIdentity> used;
-  for (const core::Manifest* manifest : manifests) {
-    for (const core::ComponentUse* use : core::components_of(*manifest)) {
-      used.push_back(*use->component->plugin);
-      if (use->certifier != nullptr) used.push_back(*use->certifier->plugin);
-    }
-  }
-  return host::lock_file_text(used);
 }
 
 }  // namespace privgrad::tool

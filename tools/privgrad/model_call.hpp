@@ -1,29 +1,18 @@
 #pragma once
 
-#include <filesystem>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "arguments.hpp"
+#include "privgrad/calls/model_call.hpp"
 #include "privgrad/catalog.hpp"
-#include "privgrad/dataset.hpp"
-#include "privgrad/executor.hpp"
-#include "privgrad/pipeline/model_use.hpp"
+#include "status_line.hpp"
 
 namespace privgrad::tool {
 
-/// What a call that applies a model is given: the model, and rows.
-struct ModelCall {
-  std::filesystem::path file;  ///< The model's.
-  std::unique_ptr<Executor> executor;
-  std::unique_ptr<core::TrainedModel> model;
-  Dataset rows;
-  std::string split;        ///< "test", "train".
-  bool is_private = true;   ///< Whether nobody has said that the rows are public.
-  bool has_targets = true;  ///< Whether the rows can be compared with.
-};
+using calls::ModelCall;
 
 /// --data, --split, --threads, --json, --plugin-dir and --quiet.
 std::vector<Option> model_call_options();
@@ -33,11 +22,9 @@ std::vector<Option> model_call_options();
 /// \throws UsageError, ConfigError, IoError
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog);
 
-/// Predicts all rows, and shows on a terminal how many are done.
-core::Predictions predict_rows(const ModelCall& call, bool quiet);
-
-/// What both documents begin with.
-nlohmann::json model_call_json(const ModelCall& call);
+/// Shows on a terminal how many rows are done.
+/// \param status  outlives what is returned.
+std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 
 /// Says on standard error what the numbers are about, if that is private.
 void tell_if_private(const ModelCall& call, const std::string& what);

@@ -7,10 +7,11 @@
 #include "child_runs.hpp"
 #include "feature_cache_call.hpp"
 #include "output.hpp"
+#include "privgrad/calls/run_directory.hpp"
+#include "privgrad/calls/study_state.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/pipeline/run_estimate.hpp"
-#include "run_directory.hpp"
 #include "stop_signals.hpp"
 #include "study_progress.hpp"
 
@@ -19,11 +20,7 @@ namespace {
 
 constexpr int kMostJobs = 4096;
 
-/// A run that is still to be made.
-struct Open {
-  std::size_t arm = 0;
-  std::uint64_t seed = 0;
-};
+using Open = calls::OpenRun;
 
 std::string run_name(const core::StudyPlan& plan, const Open& run) {
   return plan.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
@@ -37,22 +34,11 @@ void add_common_options(ChildCall& call, const Arguments& arguments) {
     call.words.insert(call.words.end(), {"--plugin-dir", folder});
 }
 
-/// By seed, then arm: whoever looks at a study half-way has compared all arms.
-std::vector<Open> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
-  std::vector<Open> runs;
-  for (const std::uint64_t seed : plan.study->seeds) {
-    for (std::size_t a = 0; a < plan.arms.size(); ++a) {
-      if (!directory.finished(plan.arms[a].arm->name, seed)) runs.push_back({a, seed});
-    }
-  }
-  return runs;
-}
-
 core::RunOptions place_of(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                           const Open& run) {
   return {.directory = directory.run(plan.arms[run.arm].arm->name, run.seed),
           .lock = "",
-          .state = default_state_directory(),
+          .state = calls::default_state_directory(),
           .on_progress = {}};
 }
 
@@ -176,8 +162,8 @@ bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& director
   tell_of_cache(plan, arguments);
   std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals;
-  const std::vector<std::string> failed =
-      run_all(plan, directory, left_runs(plan, directory), seconds, jobs, arguments, signals);
+  const std::vector<std::string> failed = run_all(
+      plan, directory, calls::left_runs(plan, directory), seconds, jobs, arguments, signals);
   const std::size_t left = open_runs(plan, directory);
   const std::size_t all = plan.arms.size() * plan.study->seeds.size();
   const std::string done =
@@ -192,22 +178,7 @@ bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& director
 }
 
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
-  return left_runs(plan, directory).size();
-}
-
-core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
-  core::StudyRuns runs;
-  for (const core::PlannedArm& arm : plan.arms) {
-    auto& row = runs.emplace_back();
-    for (const std::uint64_t seed : plan.study->seeds) {
-      const auto record = directory.finished(arm.arm->name, seed);
-      if (!record) {
-        throw IoError(directory.run(arm.arm->name, seed).string() + ": has lost its summary.json");
-      }
-      row.push_back(*record);
-    }
-  }
-  return runs;
+  return calls::left_runs(plan, directory).size();
 }
 
 }  // namespace privgrad::tool

@@ -3,7 +3,6 @@
 #include "arguments.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
-#include "privgrad/studies/study_results.hpp"
 
 namespace privgrad::tool {
 
@@ -24,8 +23,5 @@ bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& director
 
 /// How many runs are left.
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
-
-/// \throws IoError if a run is not finished.
-core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 }  // namespace privgrad::tool

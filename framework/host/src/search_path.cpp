@@ -27,9 +27,9 @@ void add_environment(std::vector<SearchDirectory>& to) {
   }
 }
 
-void add_beside_program(std::vector<SearchDirectory>& to) {
+void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
+  if (program.empty()) program = fs::read_symlink("/proc/self/exe", unknown);
   if (unknown) return;
   fs::path prefix = program.parent_path().parent_path();
   // A program that the command starts lies in lib/privgrad/ itself.
@@ -118,7 +118,8 @@ void check_complete(const PluginHost& host, const LockFile& lock) {
 
 }  // namespace
 
-std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dirs) {
+std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dirs,
+                                         const fs::path& program) {
   std::vector<SearchDirectory> directories;
   directories.reserve(plugin_dirs.size());
   for (const fs::path& given : plugin_dirs) {
@@ -128,7 +129,7 @@ std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dir
   if (const fs::path home = data_home(); !home.empty()) {
     directories.push_back({home / "privgrad/plugins", SearchDirectory::Origin::standard});
   }
-  add_beside_program(directories);
+  add_beside_program(directories, program);
   return directories;
 }
 
@@ -183,7 +184,7 @@ PluginHost load_from(const std::vector<SearchDirectory>& directories,
 }
 
 PluginHost load_all(const SearchRequest& request) {
-  return load_from(search_path(request.plugin_dirs), request.lock);
+  return load_from(search_path(request.plugin_dirs, request.program), request.lock);
 }
 
 }  // namespace privgrad::host

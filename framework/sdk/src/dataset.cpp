@@ -84,30 +84,75 @@ Dataset::Dataset(ExampleShape shape, std::vector<std::uint8_t> features, float s
   features_ = std::move(features);
 }
 
+Dataset::Dataset(ExampleShape shape, std::span<const float> features,
+                 std::shared_ptr<const void> owner, std::vector<float> targets)
+    : shape_(std::move(shape)),
+      row_size_(element_count(shape_.features)),
+      targets_(std::move(targets)) {
+  check_sizes(features.size());
+  check_targets(shape_, targets_);
+  check_finite(features, row_size_);
+  features_ = Lent<float>{features, std::move(owner)};
+}
+
+Dataset::Dataset(ExampleShape shape, std::span<const std::uint8_t> features, float scale,
+                 std::shared_ptr<const void> owner, std::vector<float> targets)
+    : shape_(std::move(shape)),
+      row_size_(element_count(shape_.features)),
+      scale_(scale),
+      targets_(std::move(targets)) {
+  check_sizes(features.size());
+  check_targets(shape_, targets_);
+  if (!std::isfinite(scale)) throw IoError("the scale of the bytes is not finite");
+  features_ = Lent<std::uint8_t>{features, std::move(owner)};
+}
+
+template <class Action>
+void Dataset::visit_numbers(Action action) const {
+  std::visit(
+      [&](const auto& features) {
+        if constexpr (requires { features.owner; }) {
+          action(features.numbers);
+        } else {
+          action(std::span(features));
+        }
+      },
+      features_);
+}
+
 void Dataset::gather(std::span<const std::uint32_t> rows, std::span<float> features,
                      std::span<float> targets) const {
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t row = rows[i];
-    float* to = features.data() + i * row_size_;
-    if (const auto* reals = std::get_if<std::vector<float>>(&features_)) {
-      std::memcpy(to, reals->data() + row * row_size_, row_size_ * sizeof(float));
+  const auto copy_row = [&](const auto* from, float* to) {
+    if constexpr (sizeof(*from) == sizeof(float)) {
+      std::memcpy(to, from, row_size_ * sizeof(float));
     } else {
-      const std::uint8_t* from =
-          std::get<std::vector<std::uint8_t>>(features_).data() + row * row_size_;
       std::transform(from, from + row_size_, to, [scale = scale_](std::uint8_t byte) {
         return static_cast<float>(byte) * scale;
       });
     }
-    targets[i] = targets_[row];
-  }
+  };
+  visit_numbers([&](const auto numbers) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t row = rows[i];
+      copy_row(numbers.data() + row * row_size_, features.data() + i * row_size_);
+      targets[i] = targets_[row];
+    }
+  });
 }
 
 std::span<float> Dataset::features() {
-  if (const auto* bytes = std::get_if<std::vector<std::uint8_t>>(&features_)) {
-    std::vector<float> reals(bytes->size());
-    std::transform(
-        bytes->begin(), bytes->end(), reals.begin(),
-        [scale = scale_](std::uint8_t byte) { return static_cast<float>(byte) * scale; });
+  if (!std::holds_alternative<std::vector<float>>(features_)) {
+    std::vector<float> reals;
+    visit_numbers([&](const auto numbers) {
+      reals.resize(numbers.size());
+      std::transform(numbers.begin(), numbers.end(), reals.begin(), [scale = scale_](auto number) {
+        if constexpr (sizeof(number) == sizeof(float)) {
+          return number;
+        } else {
+          return static_cast<float>(number) * scale;
+        }
+      });
+    });
     features_ = std::move(reals);
   }
   return std::get<std::vector<float>>(features_);

@@ -9,6 +9,7 @@
 #include "../output.hpp"
 #include "../plugins.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/host/blas.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/trust/testing.hpp"
 
@@ -44,8 +45,8 @@ std::optional<Json> last_with(const std::vector<Json>& all, const char* key) {
 }
 
 host::PluginHost load_here(const fs::path& file) {
-  limit_blas_threads();
-  choose_blas_kernels();
+  host::limit_blas_threads();
+  host::choose_blas_kernels();
   host::PluginHost host(host::TrustPolicy{.directories = {file.parent_path()}, .pins = {}});
   host.load(file);
   return host;

@@ -7,7 +7,7 @@
 
 #include "../exit_code.hpp"
 #include "../export_usage.hpp"
-#include "../model_place.hpp"
+#include "privgrad/calls/model_place.hpp"
 #include "../plugins.hpp"
 #include "../standard_streams.hpp"
 #include "onnx_model.hpp"
@@ -34,7 +34,7 @@ void check_is_over(const std::filesystem::path& model) {
 
 int run(const Arguments& arguments) {
   check_export_call(arguments);
-  const std::filesystem::path file = model_file_of(arguments.operand(0));
+  const std::filesystem::path file = calls::model_file_of(arguments.operand(0));
   check_is_over(file);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);

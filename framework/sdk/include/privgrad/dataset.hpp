@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -42,6 +43,13 @@ class PRIVGRAD_API Dataset {
   Dataset(ExampleShape shape, std::vector<std::uint8_t> features, float scale,
           std::vector<float> targets);
 
+  /// Features that lie elsewhere in memory and are not copied. Same checks.
+  /// \param owner  keeps them there, and as they are, as long as it lives.
+  Dataset(ExampleShape shape, std::span<const float> features, std::shared_ptr<const void> owner,
+          std::vector<float> targets);
+  Dataset(ExampleShape shape, std::span<const std::uint8_t> features, float scale,
+          std::shared_ptr<const void> owner, std::vector<float> targets);
+
   const ExampleShape& shape() const noexcept { return shape_; }
   std::size_t rows() const noexcept { return targets_.size(); }
   std::size_t row_size() const noexcept { return row_size_; }
@@ -52,7 +60,8 @@ class PRIVGRAD_API Dataset {
   void gather(std::span<const std::uint32_t> rows, std::span<float> features,
               std::span<float> targets) const;
 
-  /// All features as reals, [rows(), row_size()]; converts bytes on the first call.
+  /// All features as reals, [rows(), row_size()], to be written to; the first call converts bytes, and
+  /// copies what lies elsewhere.
   std::span<float> features();
 
   /// Replaces the features of every example by others of another shape. Same checks as the
@@ -60,10 +69,21 @@ class PRIVGRAD_API Dataset {
   void replace_features(Shape features_shape, std::vector<float> features);
 
  private:
+  /// What lies elsewhere.
+  template <class T>
+  struct Lent {
+    std::span<const T> numbers;
+    std::shared_ptr<const void> owner;
+  };
+
   void check_sizes(std::size_t count) const;
+  /// Of the four kinds of features, the numbers as they lie.
+  template <class Action>
+  void visit_numbers(Action action) const;
   ExampleShape shape_;
   std::size_t row_size_ = 0;
-  std::variant<std::vector<float>, std::vector<std::uint8_t>> features_;
+  std::variant<std::vector<float>, std::vector<std::uint8_t>, Lent<float>, Lent<std::uint8_t>>
+      features_;
   float scale_ = 1.0f;
   std::vector<float> targets_;
 };

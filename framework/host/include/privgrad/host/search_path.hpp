@@ -29,7 +29,9 @@ struct SearchDirectory {
 ///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed; of
 ///      a program in lib/privgrad/, plugins/ beside it.
 /// A manifest cannot add to it: otherwise to run someone's manifest would be to run their code.
-std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs);
+/// \param program  the program of 4., for a library that is installed with it; empty: this process's.
+std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs,
+                                         const std::filesystem::path& program = {});
 
 /// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
 ///   files are followed, links to directories are not.
@@ -41,6 +43,7 @@ std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path
 struct SearchRequest {
   std::vector<std::filesystem::path> plugin_dirs;  ///< --plugin-dir, in the order given.
   std::optional<LockFile> lock = std::nullopt;     ///< run --locked.
+  std::filesystem::path program = {};              ///< As for search_path().
 };
 
 /// Loads every plugin of the directories, in their order. One that is refused does not stop the
@@ -53,7 +56,7 @@ struct SearchRequest {
 PluginHost load_from(const std::vector<SearchDirectory>& directories,
                      const std::optional<LockFile>& lock = std::nullopt);
 
-/// load_from(search_path(request.plugin_dirs), request.lock): what the command does at start-up.
+/// load_from(search_path(request.plugin_dirs, request.program), request.lock): what the command does at start-up.
 PluginHost load_all(const SearchRequest& request);
 
 }  // namespace privgrad::host

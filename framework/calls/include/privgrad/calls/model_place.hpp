@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <string>
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 
 /// The file of the model that a call names: itself, or the one in the directory of its run.
 /// \throws IoError if a directory has none.
 std::filesystem::path model_file_of(const std::string& operand);
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

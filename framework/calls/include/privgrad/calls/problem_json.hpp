@@ -3,7 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 
 /// The parts of a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...", for
 /// programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null is
@@ -11,4 +11,4 @@ namespace privgrad::tool {
 /// says of what is allowed, and of the name that was probably meant.
 nlohmann::json problem_json(std::string_view line);
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

@@ -1,10 +1,10 @@
-#include "model_place.hpp"
+#include "privgrad/calls/model_place.hpp"
 
 #include <system_error>
 
 #include "privgrad/error.hpp"
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 
 std::filesystem::path model_file_of(const std::string& operand) {
   std::error_code absent;
@@ -17,4 +17,4 @@ std::filesystem::path model_file_of(const std::string& operand) {
   return file;
 }
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

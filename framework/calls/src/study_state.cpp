@@ -1,15 +1,15 @@
-#include "study_state.hpp"
+#include "privgrad/calls/study_state.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "manifest_call.hpp"
+#include "privgrad/calls/lock_text.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/trust/files.hpp"
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,45 @@ void prepare_directory(const core::StudyDirectory& directory, const core::StudyP
   core::write_atomically(directory.study_json(), planned.dump(2) + "\n");
 }
 
-}  // namespace privgrad::tool
+std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  std::vector<OpenRun> runs;
+  for (const std::uint64_t seed : plan.study->seeds) {
+    for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+      if (!directory.finished(plan.arms[a].arm->name, seed)) runs.push_back({a, seed});
+    }
+  }
+  return runs;
+}
+
+core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  core::StudyRuns runs;
+  for (const core::PlannedArm& arm : plan.arms) {
+    auto& row = runs.emplace_back();
+    for (const std::uint64_t seed : plan.study->seeds) {
+      const auto record = directory.finished(arm.arm->name, seed);
+      if (!record) {
+        throw IoError(directory.run(arm.arm->name, seed).string() + ": has lost its summary.json");
+      }
+      row.push_back(*record);
+    }
+  }
+  return runs;
+}
+
+void remove_results(const core::StudyDirectory& directory) {
+  for (const fs::path& file : {directory.results_csv(), directory.results_json()}) {
+    std::error_code failure;
+    fs::remove(file, failure);
+    if (failure) throw IoError(file.string() + ": cannot be removed: " + failure.message());
+  }
+}
+
+Json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  const core::StudyRuns runs = all_runs(plan, directory);
+  Json results = core::results_json(plan, runs);
+  core::write_atomically(directory.results_csv(), core::results_csv(plan, runs));
+  core::write_atomically(directory.results_json(), results.dump(2) + "\n");
+  return results;
+}
+
+}  // namespace privgrad::calls

@@ -1,4 +1,4 @@
-#include "problem_json.hpp"
+#include "privgrad/calls/problem_json.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 namespace {
 
 using Json = nlohmann::json;
@@ -89,4 +89,4 @@ Json problem_json(std::string_view line) {
   return out;
 }
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 
 /// The directory of a run for which the user named none: runs/NAME-yyyymmddThhmmssZ, with "-2",
 /// "-3", ... behind it where that is taken.
@@ -29,4 +29,4 @@ class DefaultRunDirectory {
 /// for such files (XDG Base Directory Specification); "" if there is none.
 std::filesystem::path default_state_directory();
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

@@ -1,4 +1,4 @@
-#include "run_directory.hpp"
+#include "privgrad/calls/run_directory.hpp"
 
 #include <cstdlib>
 #include <ctime>
@@ -7,7 +7,7 @@
 
 #include "privgrad/error.hpp"
 
-namespace privgrad::tool {
+namespace privgrad::calls {
 namespace {
 
 namespace fs = std::filesystem;
@@ -79,4 +79,4 @@ std::filesystem::path default_state_directory() {
   return home.empty() ? home : home / ".local" / "state" / "privgrad";
 }
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::calls

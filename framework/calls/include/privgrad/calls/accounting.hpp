@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "privgrad/accountant.hpp"
+#include "privgrad/catalog.hpp"
+#include "privgrad/value.hpp"
+
+// What `privgrad account` and `privgrad calibrate` compute.
+namespace privgrad::calls {
+
+/// The accountant that a call asks for, ready to be made as often as needed.
+class AccountantCall {
+ public:
+  /// \param accountant  a name, or an object in YAML's flow style: "{kind: zcdp, conversion:
+  ///   classic}".
+  /// \param called  what errors call it.
+  /// \throws ConfigError for an unknown accountant, or parameters that do not fit it.
+  AccountantCall(const std::string& accountant, Adjacency adjacency, const Catalog& catalog,
+                 const std::string& called = "accountant");
+
+  const std::string& name() const { return component_->factory.info.name; }
+  Adjacency adjacency() const { return adjacency_; }
+  /// Its full name and all its parameters, as a manifest has them.
+  Value resolved() const;
+
+  /// One that has composed `count` times `event`.
+  /// \throws PrivacyError with the accountant's reason if it has no proof for the event.
+  ComponentPtr<Accountant> after(const Event& event, std::uint64_t count = 1) const;
+
+ private:
+  const Component* component_;
+  const Component* certifier_;
+  Params params_;
+  Adjacency adjacency_;
+  const Catalog* catalog_;
+};
+
+/// Epsilon and delta, one of which was asked for and the other given.
+struct Account {
+  PrivacyAnswer answer;
+  double epsilon = 0.0;
+  double delta = 0.0;
+};
+
+/// What an event costs.
+/// \param delta  in (0, 1), or nothing. \param epsilon  at least 0 and finite, or nothing.
+/// \throws ConfigError outside the range, or unless one of the two is given; PrivacyError if the
+///   accountant has no proof for the event.
+Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
+                std::optional<double> epsilon);
+
+/// As `privgrad account --json` prints it.
+nlohmann::json to_json(const AccountantCall& call, const Account& account);
+
+/// A guarantee, the sampling, and one of noise and steps: the other one is asked for.
+struct CalibrationQuestion {
+  double target_epsilon = 0.0;  ///< > 0, finite.
+  double target_delta = 0.0;    ///< In (0, 1).
+  double sample_rate = 0.0;     ///< In (0, 1].
+  std::optional<std::uint64_t> steps;
+  std::optional<double> noise_multiplier;  ///< > 0, finite.
+};
+
+struct Calibration {
+  CalibrationQuestion question;
+  double noise_multiplier = 0.0;
+  std::uint64_t steps = 0;  ///< 0: not one fits.
+  PrivacyAnswer
+      result;  ///< At most the target; its note says what a single step costs if none fits.
+};
+
+/// \throws ConfigError outside the ranges, or unless one of the two is given; PrivacyError if the
+///   accountant has no proof, or only estimates.
+Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
+
+/// As `privgrad calibrate --json` prints it.
+nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration);
+
+}  // namespace privgrad::calls

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/studies/audit.hpp"
+#include "privgrad/studies/run_audit.hpp"
+#include "privgrad/trust/record_directory.hpp"
+
+namespace privgrad::calls {
+
+/// \param text  canary, rounding or lattice. \param called  what errors call it.
+/// \throws ConfigError
+core::AuditNeighbours neighbours_of(const std::string& text, const std::string& called);
+
+/// Audits the run of a directory, leaves audit.json there, and makes the page again, which shows it.
+/// \throws as core::audit_run(), and IoError.
+core::RunAudit audit_directory(const core::RecordDirectory& directory, const Catalog& catalog,
+                               const core::AuditOptions& options);
+
+}  // namespace privgrad::calls

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+
+namespace privgrad::calls {
+
+/// kind, name, full_name, plugin, version, path, abi, sha256, summary.
+nlohmann::json listing_json(const Component& component);
+
+/// The listing's keys, and sees, reference and parameters.
+nlohmann::json description_json(const Component& component);
+
+/// By kind, name and plugin.
+std::vector<const Component*> sorted_components(const Catalog& catalog);
+
+/// As `privgrad plugins list --json` prints it: "plugins" and "refused".
+nlohmann::json list_json(const Catalog& catalog);
+
+/// What the user calls a component: KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.
+/// \throws ConfigError if there is none (with the nearest name) or more than one (with all).
+const Component& find_component(const Catalog& catalog, const std::string& id);
+
+}  // namespace privgrad::calls

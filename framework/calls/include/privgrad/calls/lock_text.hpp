@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "privgrad/manifest/manifest.hpp"
+
+namespace privgrad::calls {
+
+/// The lock file of the plugins that the manifests use.
+std::string lock_text(const std::vector<const core::Manifest*>& manifests);
+
+}  // namespace privgrad::calls

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/pipeline/model_use.hpp"
+
+namespace privgrad::calls {
+
+/// What a call that applies a model asks for.
+struct ModelRequest {
+  std::string model;  ///< A run directory, or the file of a model.
+  /// A manifest's section data in braces, or a file that holds one; nothing: the test rows of the run.
+  std::optional<std::string> data;
+  /// train or test; nothing: test where there are test rows, else train.
+  std::optional<std::string> split;
+  int threads = 1;            ///< > 0.
+  std::string dashes = "--";  ///< What errors put before data and split.
+};
+
+/// The model, and rows.
+struct ModelCall {
+  std::filesystem::path file;  ///< The model's.
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<core::TrainedModel> model;
+  Dataset rows;
+  std::string split;                 ///< "test", "train".
+  bool is_private = true;            ///< Whether nobody has said that the rows are public.
+  bool has_targets = true;           ///< Whether the rows can be compared with.
+  std::vector<std::string> remarks;  ///< For whoever may look at the rows, a line each.
+};
+
+/// Reads the model and the rows.
+/// \param catalog  outlives the call.
+/// \throws ConfigError, IoError
+ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
+
+/// What is known of the call: "model", "split" and "private".
+nlohmann::json model_call_json(const ModelCall& call);
+
+/// As `privgrad evaluate --json` prints it.
+/// \throws ConfigError if the rows have no targets.
+nlohmann::json evaluate(const ModelCall& call,
+                        const std::function<void(std::size_t)>& on_progress = {});
+
+}  // namespace privgrad::calls

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "privgrad/studies/study_results.hpp"
+
+namespace privgrad::calls {
+
+/// Writes what is known of a study before its first run: study.json, privgrad.lock and the arms.
+///
+/// In the directory of a study that was begun before, it first makes sure that the runs that are
+/// there are runs of this study: the same program, the same plugins, the same manifests. Arms and
+/// seeds may have been added or taken away.
+/// \throws ConfigError naming what is not the same; nothing is written then.
+void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
+                       const Catalog& catalog);
+
+/// A run that is still to be made.
+struct OpenRun {
+  std::size_t arm = 0;
+  std::uint64_t seed = 0;
+};
+
+/// By seed, then arm: whoever looks at a study half-way has compared all arms.
+std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+/// \throws IoError if a run is not finished.
+core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+/// Takes away results that are not those of this study, before it goes on.
+void remove_results(const core::StudyDirectory& directory);
+
+/// Leaves results.csv and results.json of a study whose runs are all finished.
+/// \returns what results.json holds.
+nlohmann::json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+}  // namespace privgrad::calls

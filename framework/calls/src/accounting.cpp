@@ -1,0 +1,173 @@
+#include "privgrad/calls/accounting.hpp"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "privgrad/manifest/yaml.hpp"
+#include "privgrad/trust/calibrate.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/short_numbers.hpp"
+
+namespace privgrad::calls {
+namespace {
+
+/// A name, or an object in YAML's flow style with the parameters.
+Value accountant_value(const std::string& text, const std::string& called) {
+  std::vector<Problem> problems;
+  std::optional<Value> value = core::parse_yaml(text, problems);
+  if (!problems.empty() || !value) {
+    throw ConfigError(called + ": " +
+                      (problems.empty() ? "cannot be read" : problems.front().what));
+  }
+  if (std::holds_alternative<std::string>(value->data())) {
+    Value object;
+    object.set("kind", *value);
+    return object;
+  }
+  const Value* kind = value->find("kind");
+  if (kind == nullptr || !std::holds_alternative<std::string>(kind->data())) {
+    throw ConfigError(called + ": write a name, or {kind: NAME, PARAMETER: VALUE}");
+  }
+  return *std::move(value);
+}
+
+/// \throws ConfigError unless `low < value < high`, or `low <= value` if `include_low`, or
+///   `value <= high` if `include_high`.
+double checked_range(const char* name, double value, double low, double high,
+                     bool include_low = false, bool include_high = false) {
+  const bool fits = std::isfinite(value) && (include_low ? value >= low : value > low) &&
+                    (include_high ? value <= high : value < high);
+  if (fits) return value;
+  throw ConfigError(std::string(name) + " is " + format_number(value) + ", allowed is " +
+                    (include_low ? "[" : "(") + format_number(low) + ", " + format_number(high) +
+                    (include_high ? "]" : ")"));
+}
+
+void check_question(const CalibrationQuestion& question) {
+  checked_range("target_epsilon", question.target_epsilon, 0.0, HUGE_VAL);
+  checked_range("target_delta", question.target_delta, 0.0, 1.0);
+  checked_range("sample_rate", question.sample_rate, 0.0, 1.0, false, true);
+  if (question.steps.has_value() == question.noise_multiplier.has_value())
+    throw ConfigError("give one of steps and noise_multiplier; the other one is computed");
+  constexpr std::uint64_t kMostSteps = std::numeric_limits<int>::max();
+  if (question.steps && (*question.steps == 0 || *question.steps > kMostSteps)) {
+    throw ConfigError("steps is " + std::to_string(*question.steps) + ", allowed is [1, " +
+                      std::to_string(kMostSteps) + "]");
+  }
+  if (question.noise_multiplier)
+    checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
+}
+
+nlohmann::json lower_json(const PrivacyAnswer& answer) {
+  return answer.lower ? core::json_number(*answer.lower) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+AccountantCall::AccountantCall(const std::string& accountant, Adjacency adjacency,
+                               const Catalog& catalog, const std::string& called)
+    : adjacency_(adjacency), catalog_(&catalog) {
+  const Value value = accountant_value(accountant, called);
+  component_ = &catalog.find<Accountant>(std::get<std::string>(value.find("kind")->data()));
+  certifier_ = core::certifier_of(*component_, catalog);
+  std::vector<Problem> problems;
+  params_ = Params::check(component_->factory.info.params, value, problems, {"kind"});
+  if (!problems.empty())
+    throw ConfigError(called + ": " + problems.front().where + ": " + problems.front().what);
+}
+
+Value AccountantCall::resolved() const {
+  Value resolved = params_.value();
+  resolved.set("kind", component_->full_name());
+  return resolved;
+}
+
+ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t count) const {
+  auto accountant = core::make_accountant(*component_, params_, certifier_);
+  accountant->start(adjacency_);
+  if (const auto why = accountant->refuses(event)) {
+    throw PrivacyError(name() + ": " +
+                       core::with_alternatives(*why, event, adjacency_, *catalog_, *component_));
+  }
+  accountant->compose(event, count);
+  return accountant;
+}
+
+Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
+                std::optional<double> epsilon) {
+  if (delta.has_value() == epsilon.has_value())
+    throw ConfigError("give one of delta and epsilon; the other one is computed");
+  Account result;
+  if (delta) {
+    result.delta = checked_range("delta", *delta, 0.0, 1.0);
+    result.answer = call.after(event)->epsilon(result.delta);
+    result.epsilon = result.answer.value;
+  } else {
+    result.epsilon = checked_range("epsilon", *epsilon, 0.0, HUGE_VAL, true);
+    result.answer = call.after(event)->delta(result.epsilon);
+    result.delta = result.answer.value;
+  }
+  result.answer = core::checked(std::move(result.answer), call.name());
+  return result;
+}
+
+nlohmann::json to_json(const AccountantCall& call, const Account& account) {
+  return {{"accountant", call.name()},
+          {"adjacency", to_text(call.adjacency())},
+          {"epsilon", core::json_number(account.epsilon)},
+          {"delta", core::json_number(account.delta)},
+          {"bound", to_text(account.answer.bound)},
+          {"lower", lower_json(account.answer)},
+          {"note", account.answer.note}};
+}
+
+Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question) {
+  check_question(question);
+  // Every example in every step needs no sampling, which not every accountant has.
+  const auto answer = [&](double noise_multiplier, std::uint64_t steps) {
+    const Event noise = Event::gaussian(noise_multiplier);
+    const Event step =
+        question.sample_rate == 1.0 ? noise : Event::poisson_sampled(question.sample_rate, noise);
+    return core::checked_guard(call.after(step, steps)->epsilon(question.target_delta),
+                               call.name());
+  };
+  Calibration made{
+      question, question.noise_multiplier.value_or(0.0), question.steps.value_or(0), {}};
+  if (question.steps) {
+    made.noise_multiplier =
+        core::smallest_scale([&](double candidate) { return answer(candidate, made.steps).value; },
+                             question.target_epsilon);
+  } else {
+    made.steps = core::largest_count(
+        [&](std::uint64_t candidate) { return answer(made.noise_multiplier, candidate).value; },
+        question.target_epsilon);
+  }
+  made.result = answer(made.noise_multiplier, made.steps);
+  if (made.steps == 0) {
+    made.result.note = "not a single step fits: it costs epsilon " +
+                       core::short_bound(answer(made.noise_multiplier, 1).value);
+  }
+  return made;
+}
+
+nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration) {
+  const CalibrationQuestion& question = calibration.question;
+  return {{"noise_multiplier", calibration.noise_multiplier},
+          {"steps", calibration.steps},
+          {"sample_rate", question.sample_rate},
+          {"epsilon", core::json_number(calibration.result.value)},
+          {"delta", question.target_delta},
+          {"target_epsilon", question.target_epsilon},
+          {"bound", to_text(calibration.result.bound)},
+          {"lower", lower_json(calibration.result)},
+          {"accountant", call.name()},
+          {"adjacency", to_text(call.adjacency())},
+          {"note", calibration.result.note}};
+}
+
+}  // namespace privgrad::calls

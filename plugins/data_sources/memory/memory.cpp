@@ -1,0 +1,200 @@
+#include "privgrad/memory_tables.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../files/target_task.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::DataInfo;
+using privgrad::Dataset;
+using privgrad::IoError;
+using privgrad::MemoryTable;
+using privgrad::Split;
+namespace param = privgrad::param;
+
+constexpr const char* kSample = "sample";
+
+/// Two by three numbers an example, two classes: public, and there in every process, so that what takes
+/// rows can be tried without lending any.
+MemoryTable sample_table() {
+  static const std::array<float, 24> kNumbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
+                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
+  static const std::array<float, 4> kTargets{0, 0, 1, 1};
+  return {{2, 3}, std::span<const float>(kNumbers), 1.0f, kTargets, nullptr};
+}
+
+MemoryTable table_of(const privgrad::Params& params) {
+  const std::string name = params.text("table");
+  if (auto lent = privgrad::find_memory_table(name)) return *std::move(lent);
+  if (name == kSample) return sample_table();
+  throw IoError(
+      "memory: the table '" + name +
+      "' is not in this process; rows in memory are lent by the program that has them, with "
+      "each call (Python: data={kind: memory, ...})");
+}
+
+/// None if they are not given.
+std::vector<std::string> names(const privgrad::Params& params, const char* key) {
+  return params.has(key) ? params.texts(key) : std::vector<std::string>{};
+}
+
+std::size_t rows_of(const MemoryTable& table) {
+  const std::size_t count =
+      std::visit([](const auto numbers) { return numbers.size(); }, table.numbers);
+  return count / privgrad::element_count(table.features);
+}
+
+class Memory final : public privgrad::DataSource {
+ public:
+  explicit Memory(const privgrad::Params& params)
+      : params_(params),
+        task_("memory", params),
+        has_targets_(!params.boolean("unlabelled")),
+        class_names_(names(params, "labels")),
+        feature_names_(names(params, "feature_names")) {
+    if (class_names_.empty()) return;
+    if (const std::string wrong = task_.state_classes(class_names_.size()); !wrong.empty())
+      throw ConfigError("memory: labels has " + std::to_string(class_names_.size()) +
+                        " names, but " + wrong);
+  }
+
+  DataInfo info() override {
+    load();
+    DataInfo info{.shape = {train_->features, task_.classes()},
+                  .train_rows = rows_of(*train_),
+                  .test_rows = test_ ? rows_of(*test_) : 0,
+                  .unaccounted = task_.unaccounted()};
+    info.class_names = class_names_;
+    info.feature_names = feature_names_;
+    info.reading = reading();
+    info.has_targets = has_targets_;
+    return info;
+  }
+
+  Dataset read(Split split) override {
+    load();
+    if (split == Split::train) return dataset(*train_);
+    if (test_) return dataset(*test_);
+    return Dataset(info().shape, std::vector<float>{}, {});
+  }
+
+ private:
+  /// Finds the tables, once: what is exchanged under their names later is of no concern.
+  void load() {
+    if (train_) return;
+    const MemoryTable train = table_of(params_.object("train"));
+    check("train", train);
+    if (has_targets_) {
+      if (const std::string wrong = task_.learn(train.targets); !wrong.empty())
+        throw IoError("memory: train: " + wrong);
+    } else if (task_.classes() == 0 && params_.text("task") == "classification") {
+      throw ConfigError(
+          "memory: unlabelled rows do not say how many classes there are: say classes");
+    }
+    if (params_.has("test")) {
+      MemoryTable test = table_of(params_.object("test"));
+      if (test.features != train.features) {
+        throw IoError("memory: test: holds examples of " + privgrad::to_text(test.features) +
+                      ", expected " + privgrad::to_text(train.features) + " as in train");
+      }
+      check("test", test);
+      test_ = std::move(test);
+    }
+    train_ = train;
+  }
+
+  void check(const std::string& split, const MemoryTable& table) const {
+    const std::string where = "memory: " + split + ": ";
+    const std::size_t width = privgrad::element_count(table.features);
+    if (!feature_names_.empty() && feature_names_.size() != width) {
+      throw IoError(where + "has " + std::to_string(width) + " features an example, but " +
+                    std::to_string(feature_names_.size()) + " feature_names are given");
+    }
+    if (!has_targets_) return;
+    if (table.targets.size() != rows_of(table)) {
+      throw IoError(where + "has " + std::to_string(rows_of(table)) + " examples, but " +
+                    std::to_string(table.targets.size()) + " targets" +
+                    (table.targets.empty() ? "; say unlabelled: true to predict them" : ""));
+    }
+    for (std::size_t row = 0; row < table.targets.size(); ++row) {
+      const std::string wrong = task_.problem(static_cast<double>(table.targets[row]));
+      if (!wrong.empty()) throw IoError(where + "target " + std::to_string(row) + " " + wrong);
+    }
+  }
+
+  Dataset dataset(const MemoryTable& table) const {
+    const privgrad::ExampleShape shape{table.features, task_.classes()};
+    std::vector<float> targets(table.targets.begin(), table.targets.end());
+    if (!has_targets_) targets.assign(rows_of(table), 0.0f);
+    if (const auto* reals = std::get_if<std::span<const float>>(&table.numbers))
+      return Dataset(shape, *reals, table.owner, std::move(targets));
+    return Dataset(shape, std::get<std::span<const std::uint8_t>>(table.numbers), table.scale,
+                   table.owner, std::move(targets));
+  }
+
+  privgrad::Value reading() const {
+    privgrad::Value value{privgrad::Value::Object{}};
+    for (const auto& member : std::get<privgrad::Value::Object>(params_.value().data())) {
+      const bool is_of_these_rows =
+          member.key == "train" || member.key == "test" || member.key == "unlabelled";
+      if (!is_of_these_rows) value.set(member.key, member.value);
+    }
+    if (task_.classes() > 0 && class_names_.empty())
+      value.set("classes", static_cast<std::int64_t>(task_.classes()));
+    return value;
+  }
+
+  privgrad::Params params_;
+  TargetTask task_;
+  bool has_targets_;
+  std::vector<std::string> class_names_, feature_names_;
+  std::optional<MemoryTable> train_, test_;
+};
+
+std::vector<privgrad::ParamSpec> table_params() {
+  return {param::text("table",
+                      "The name under which the program has lent it; sample: a public one that is "
+                      "always there.")
+              .example("sample")};
+}
+
+void register_components(privgrad::Registrar& registrar) {
+  std::vector<privgrad::ParamSpec> params = {
+      param::object("train", "The training rows.", table_params()),
+      param::object("test", "The test rows; without them there is no test split.", table_params())
+          .optional(),
+      param::boolean("unlabelled", "The rows have no targets: they can be predicted.")
+          .defaults_to(false),
+      param::list(
+          "labels",
+          "Classification: what the classes are called, in the order of their numbers; says "
+          "how many there are, too.",
+          param::text("label", "The name of a class."))
+          .at_least_items(2)
+          .optional(),
+      param::list("feature_names", "What the numbers of an example are called, in their order.",
+                  param::text("name", "The name of a feature."))
+          .at_least_items(1)
+          .optional(),
+  };
+  for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+  registrar.add<privgrad::DataSource, Memory>({
+      .name = "memory",
+      .summary = "Features and targets that the program holds in memory, without a copy.",
+      .reference = "privgrad/memory_tables.hpp; the Python package lends arrays and tables",
+      .params = std::move(params),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.memory", "0.1.0", register_components)

@@ -1,0 +1,93 @@
+"""Training under differential privacy, from plugins that a manifest puts together.
+
+The functions are the command's: :func:`account`, :func:`calibrate`, :func:`plan`, :func:`run`,
+:func:`ablate`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`. docs/python.md has the whole.
+"""
+
+from __future__ import annotations
+
+from . import _core
+from .api import (
+    account,
+    calibrate,
+    describe,
+    evaluate,
+    plan,
+    plugins,
+    predict,
+    run,
+    schema,
+    validate,
+    verify,
+)
+from .callbacks import Callback, Progress, ProgressBar
+from .errors import (
+    ConfigError,
+    DataError,
+    Interrupted,
+    ManifestError,
+    NumericError,
+    PluginError,
+    PrivacyError,
+    PrivgradError,
+    PrivgradWarning,
+    Problem,
+    StudyError,
+)
+from .results import (
+    Account,
+    AccountantAnswer,
+    Arm,
+    Audit,
+    Calibration,
+    Plan,
+    Plugin,
+    Predictions,
+    Study,
+    Verification,
+)
+from .runs import Run
+from .studies import ablate, audit
+
+__version__: str = _core.VERSION
+
+__all__ = [
+    "Account",
+    "AccountantAnswer",
+    "Arm",
+    "Audit",
+    "Calibration",
+    "Callback",
+    "ConfigError",
+    "DataError",
+    "Interrupted",
+    "ManifestError",
+    "NumericError",
+    "Plan",
+    "Plugin",
+    "PluginError",
+    "Predictions",
+    "PrivacyError",
+    "PrivgradError",
+    "PrivgradWarning",
+    "Problem",
+    "Progress",
+    "ProgressBar",
+    "Run",
+    "Study",
+    "StudyError",
+    "Verification",
+    "ablate",
+    "account",
+    "audit",
+    "calibrate",
+    "describe",
+    "evaluate",
+    "plan",
+    "plugins",
+    "predict",
+    "run",
+    "schema",
+    "validate",
+    "verify",
+]

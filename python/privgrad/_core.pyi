@@ -1,0 +1,96 @@
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+ABI: str
+VERSION: str
+
+def lend(name: str, features: object, targets: object | None, scale: float) -> None: ...
+def take_back(name: str) -> bool: ...
+
+class ManifestText:
+    def __init__(
+        self, is_file: bool, text: str, name: str, overrides: Sequence[str]
+    ) -> None: ...
+
+class PredictedRows:
+    @property
+    def json(self) -> str: ...
+    @property
+    def are_probabilities(self) -> bool: ...
+    def numbers(self) -> np.ndarray: ...
+    def predicted(self) -> np.ndarray: ...
+
+class Framework:
+    def __init__(self, plugin_dirs: Sequence[str], program: str) -> None: ...
+    def account(
+        self,
+        accountant: str,
+        adjacency: str,
+        event: str,
+        delta: float | None,
+        epsilon: float | None,
+    ) -> str: ...
+    def calibrate(
+        self,
+        accountant: str,
+        adjacency: str,
+        target_epsilon: float,
+        target_delta: float,
+        sample_rate: float,
+        steps: int | None,
+        noise_multiplier: float | None,
+    ) -> str: ...
+    def plugins(self) -> str: ...
+    def describe(self, component: str) -> str: ...
+    def schema(self, of_studies: bool) -> str: ...
+    def validate(self, manifest: ManifestText) -> None: ...
+    def plan(self, manifest: ManifestText) -> str: ...
+    def data_section(self, manifest: ManifestText) -> str: ...
+    def evaluate(self, model: str, data: str | None, split: str | None, threads: int) -> str: ...
+    def predict(
+        self, model: str, data: str | None, split: str | None, threads: int
+    ) -> PredictedRows: ...
+    def audit(
+        self,
+        manifest: ManifestText | None,
+        directory: str,
+        canaries: int | None,
+        runs: int | None,
+        confidence: float | None,
+        neighbours: str | None,
+        threads: int,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+    def ablate(
+        self,
+        is_file: bool,
+        text: str,
+        name: str,
+        overrides: Sequence[str],
+        directory: str | None,
+        threads: int,
+        dry_run: bool,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+    def run(
+        self,
+        manifest: ManifestText | None,
+        directory: str | None,
+        state: str | None,
+        locked: str | None,
+        threads: int,
+        finish: bool,
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+    def verify(
+        self,
+        directory: str,
+        client: int | None,
+        data: bool,
+        audit: bool,
+        new_key: bool,
+        opening: str | None,
+        trusted: str | None,
+        sign: str | None,
+    ) -> tuple[str | None, BaseException | None]: ...

@@ -1,0 +1,14 @@
+"""The command, which the package brings along."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_PROGRAM = Path(__file__).parent / "_home" / "bin" / "privgrad"
+
+
+def main() -> None:
+    """Become the command."""
+    os.execv(_PROGRAM, ["privgrad", *sys.argv[1:]])

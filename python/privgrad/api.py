@@ -1,0 +1,517 @@
+"""The command line as functions."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
+from .callbacks import Progress, as_callback
+from .data import lent_again, lent_manifest, lent_rows
+from .errors import ConfigError, Interrupted, PrivgradWarning
+from .results import Account, Calibration, Plan, Plugin, Predictions, Verification
+from .runs import Run
+
+Path = str | os.PathLike[str]
+Overrides = Mapping[str, Any] | Iterable[str]
+
+__all__ = [
+    "account",
+    "calibrate",
+    "describe",
+    "evaluate",
+    "plan",
+    "plugins",
+    "predict",
+    "run",
+    "schema",
+    "validate",
+    "verify",
+]
+
+
+def _accountant(accountant: str | Mapping[str, Any]) -> str:
+    return accountant if isinstance(accountant, str) else yaml_text(plain(accountant))
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def _warn(notes: Iterable[str]) -> None:
+    for note in notes:
+        warnings.warn(note, PrivgradWarning, stacklevel=3)
+
+
+def account(
+    event: Mapping[str, Any] | str,
+    *,
+    accountant: str | Mapping[str, Any],
+    delta: float | None = None,
+    epsilon: float | None = None,
+    adjacency: str = "add_or_remove_one",
+    plugin_dirs: Iterable[Path] = (),
+) -> Account:
+    """Tell what an event costs: epsilon at a delta, or delta at an epsilon.
+
+    Parameters
+    ----------
+    event : dict or str
+        What a mechanism did to the data, e.g. ``{"event": "gaussian", "noise_multiplier": 1.1}``;
+        ``Plan.event`` is one. A text is JSON.
+    accountant : str or dict
+        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``.
+    delta : float, optional
+        In (0, 1); epsilon is computed.
+    epsilon : float, optional
+        At least 0; delta is computed.
+    adjacency : str
+        ``"add_or_remove_one"``, ``"replace_one"`` or ``"zero_out"``.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    Account
+
+    Raises
+    ------
+    ConfigError
+        If the event is none, a number is out of range, or not one of the two is given.
+    PrivacyError
+        If the accountant has no proof for the event.
+    """
+    text = event if isinstance(event, str) else json.dumps(event, default=plain)
+    answer = framework(plugin_dirs).account(
+        _accountant(accountant), adjacency, text, delta, epsilon
+    )
+    return Account._of(json.loads(answer))
+
+
+def calibrate(
+    *,
+    accountant: str | Mapping[str, Any],
+    target_epsilon: float,
+    target_delta: float,
+    sample_rate: float,
+    steps: int | None = None,
+    noise_multiplier: float | None = None,
+    adjacency: str = "add_or_remove_one",
+    plugin_dirs: Iterable[Path] = (),
+) -> Calibration:
+    """Find the noise for a number of steps, or the number of steps for a noise.
+
+    Parameters
+    ----------
+    accountant : str or dict
+        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``.
+    target_epsilon, target_delta : float
+        The guarantee: above 0, and in (0, 1).
+    sample_rate : float
+        Probability of an example to be in a batch (Poisson sampling), in (0, 1].
+    steps : int, optional
+        The noise multiplier is computed.
+    noise_multiplier : float, optional
+        The number of steps is computed.
+    adjacency : str
+        ``"add_or_remove_one"``, ``"replace_one"`` or ``"zero_out"``.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    Calibration
+        Its epsilon was checked, and is at most the target.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range, or not one of the two is given.
+    PrivacyError
+        If the accountant has no proof, or only estimates.
+    """
+    answer = framework(plugin_dirs).calibrate(
+        _accountant(accountant), adjacency, target_epsilon, target_delta, sample_rate, steps,
+        noise_multiplier,
+    )
+    return Calibration._of(json.loads(answer))
+
+
+def plugins(*, plugin_dirs: Iterable[Path] = ()) -> list[Plugin]:
+    """List the components of all plugins that were found.
+
+    Parameters
+    ----------
+    plugin_dirs : iterable of path
+        Looked through first; then the directories of ``PRIVGRAD_PLUGIN_PATH``, those of the user, and
+        what the package brings.
+
+    Returns
+    -------
+    list of Plugin
+        By kind and name. Files that were refused are warned about when they are found.
+    """
+    return [Plugin(**raw) for raw in json.loads(framework(plugin_dirs).plugins())["plugins"]]
+
+
+def describe(component: str, *, plugin_dirs: Iterable[Path] = ()) -> dict[str, Any]:
+    """Describe a component: what it does, its source, its parameters.
+
+    Parameters
+    ----------
+    component : str
+        ``"optimizer/momentum"``, or its name alone where that is unique.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    dict
+        What ``privgrad plugins describe --json`` prints.
+
+    Raises
+    ------
+    ConfigError
+        If there is none (with the nearest name), or more than one.
+    """
+    return json.loads(framework(plugin_dirs).describe(component))
+
+
+def schema(*, study: bool = False, plugin_dirs: Iterable[Path] = ()) -> dict[str, Any]:
+    """Give a JSON Schema for manifests (or studies), from the plugins that were found.
+
+    Parameters
+    ----------
+    study : bool
+        Of studies.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    dict
+    """
+    return json.loads(framework(plugin_dirs).schema(study))
+
+
+def validate(
+    manifest: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
+) -> None:
+    """Check a manifest against the plugins. Opens no data.
+
+    Parameters
+    ----------
+    manifest : dict, path or str
+        A text with a line break, or in braces, is the manifest itself; another text is a path.
+    overrides : dict or iterable of str
+        ``{"privacy.target_epsilon": 1}``, or ``["privacy.target_epsilon=1"]``.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Raises
+    ------
+    ManifestError
+        With all that is wrong as ``problems``: place, key, what is expected, the nearest name.
+    PrivacyError
+        If it is right, but holds what release mode refuses.
+    DataError
+        If files that it names are missing.
+    """
+    with lent_manifest(manifest) as lent:
+        framework(plugin_dirs).validate(manifest_text(lent, overrides))
+
+
+def plan(
+    manifest: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
+) -> Plan:
+    """Show what a run would do and cost. Trains nothing and releases nothing.
+
+    Parameters
+    ----------
+    manifest, overrides, plugin_dirs
+        As for :func:`validate`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ManifestError, PrivacyError, DataError
+    """
+    with lent_manifest(manifest) as lent:
+        made = json.loads(framework(plugin_dirs).plan(manifest_text(lent, overrides)))
+    _warn(made["notes"])
+    return Plan._of(made["name"], made["manifest"], made["plan"])
+
+
+def run(
+    manifest: ManifestLike | None = None,
+    *,
+    overrides: Overrides = (),
+    out: Path | None = None,
+    resume: Path | None = None,
+    finish: bool = False,
+    threads: int | None = None,
+    state: Path | None = None,
+    locked: Path | None = None,
+    data: Mapping[str, Any] | None = None,
+    callback: Callable[[Progress], None] | Iterable[Any] | Any = None,
+    plugin_dirs: Iterable[Path] = (),
+) -> Run:
+    """Train the model of a manifest, or go on with a run that was cut off.
+
+    The interpreter is free while it computes. Ctrl-C ends the run after its step, with a checkpoint
+    where the manifest has them.
+
+    Parameters
+    ----------
+    manifest : dict, path or str, optional
+        As for :func:`validate`; not with `resume`.
+    overrides : dict or iterable of str
+        As for :func:`validate`; not with `resume`.
+    out : path, optional
+        The run directory, new or empty; default ``runs/NAME-TIME``.
+    resume : path, optional
+        The directory of a run that was cut off: go on from its last checkpoint.
+    finish : bool
+        With `resume`: end the run where it was cut off, with the model so far.
+    threads : int, optional
+        Default all; the result does not depend on it.
+    state : path, optional
+        Keep what is private here, outside the run directory; default as the command's.
+    locked : path, optional
+        Load the plugins of this lock file only, unchanged.
+    data : dict, optional
+        With `resume`: the section ``data`` with the rows in memory that the run began with. Other
+        rows are refused.
+    callback : callable, or tracker, or several of them
+        Told of the progress, on the calling thread; see :mod:`privgrad.callbacks`. An exception of it
+        ends the run as Ctrl-C does, and is raised.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    Run
+        Also of a run whose status is ``"budget_exhausted"`` or ``"diverged"``.
+
+    Raises
+    ------
+    ManifestError, PrivacyError, DataError, PluginError, NumericError
+    Interrupted
+        A ``KeyboardInterrupt`` that says how the run goes on.
+    """
+    if (manifest is None) == (resume is None):
+        raise ConfigError("give a manifest, or resume: the directory of a run that was cut off")
+    if resume is not None and (overrides or out is not None or locked is not None):
+        raise ConfigError("resume goes on with a run as it began; overrides, out and locked do not fit")
+    if finish and resume is None:
+        raise ConfigError("finish ends a run that is resumed; give resume, too")
+    if data is not None and resume is None:
+        raise ConfigError("data is for resume; a manifest has its own")
+    if threads is not None and not 1 <= threads <= 4096:
+        raise ConfigError(f"threads is {threads}, allowed is [1, 4096]")
+    listener = as_callback(callback)
+    loaded = framework(plugin_dirs)
+    if listener is not None:
+        listener.begin()
+    result = None
+    try:
+        with lent_manifest(manifest) as lent, lent_again(*_rows_of_run(loaded, resume, data)):
+            made, stopped_by = loaded.run(
+                None if manifest is None else manifest_text(lent, overrides),
+                _path(out if resume is None else resume), _path(state), _path(locked),
+                threads or 0, finish,
+                None
+                if listener is None
+                else lambda report: listener(Progress._of(json.loads(report))),
+            )
+        answer = None if made is None else json.loads(made)
+        if stopped_by is not None:
+            raise _stopped(answer, stopped_by)
+        _warn(answer["notes"])
+        result = Run._of(answer["summary"])
+    finally:
+        if listener is not None:
+            listener.end(result)
+    return result
+
+
+def _rows_of_run(
+    loaded: Any, directory: Path | None, data: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, Mapping[str, Any] | None]:
+    """What :func:`lent_again` asks: the run's section ``data``, and the rows."""
+    if data is None or directory is None:
+        return None, None
+    manifest = os.path.join(os.fspath(directory), "manifest.yaml")
+    return json.loads(loaded.data_section(manifest_text(manifest))), data
+
+
+def _stopped(answer: dict[str, Any] | None, stopped_by: BaseException) -> BaseException:
+    """What is raised of a run that was asked to stop."""
+    if not isinstance(stopped_by, KeyboardInterrupt) or answer is None:
+        return stopped_by
+    summary = answer["summary"]
+    directory, steps = summary["run_dir"], summary["steps"]
+    reached = f"interrupted after step {steps} of {answer['planned_steps']}"
+    if answer["can_be_resumed"]:
+        message = f"{reached}; go on with: privgrad.run(resume={directory!r})"
+    else:
+        message = f"{reached}; {directory} holds the model so far"
+    error = Interrupted(message, directory, steps, answer["can_be_resumed"])
+    error.__cause__ = stopped_by
+    return error
+
+
+def predict(
+    model: Path | Run,
+    data: Any = None,
+    *,
+    split: str | None = None,
+    threads: int | None = None,
+    plugin_dirs: Iterable[Path] = (),
+) -> Predictions:
+    """Apply a trained model to rows.
+
+    Parameters
+    ----------
+    model, data, split, threads, plugin_dirs
+        As for :func:`evaluate`; the rows need no targets.
+
+    Returns
+    -------
+    Predictions
+
+    Raises
+    ------
+    ConfigError, DataError
+    """
+    with lent_rows(data) as rows:
+        made = framework(plugin_dirs).predict(_model(model), _section(rows), split, threads or 0)
+    said = json.loads(made.json)
+    _warn(said["remarks"])
+    numbers, predicted = made.numbers(), made.predicted()
+    return Predictions(
+        probabilities=numbers if made.are_probabilities else None,
+        values=None if made.are_probabilities else numbers,
+        predicted=predicted if len(predicted) == len(numbers) else None,
+        classes=tuple(said["classes"]),
+        split=said["split"],
+        private=said["private"],
+    )
+
+
+def evaluate(
+    model: Path | Run,
+    data: Any = None,
+    *,
+    split: str | None = None,
+    threads: int | None = None,
+    plugin_dirs: Iterable[Path] = (),
+) -> dict[str, Any]:
+    """Say how well a trained model does.
+
+    Parameters
+    ----------
+    model : path or Run
+        A run (or its directory), or the file of a model.
+    data : dict, path or rows, optional
+        A manifest's section ``data``, or a file that holds one; or rows in memory: features, or
+        (features, targets). Default the test rows of the run.
+    split : str, optional
+        ``"train"`` or ``"test"``; default test where there are test rows, else train.
+    threads : int, optional
+        Default all; the result does not depend on it.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    dict
+        What ``privgrad evaluate --json`` prints: ``rows``, ``loss``, ``accuracy``, ``confusion``,
+        ``per_class``, ``auc``; of a regression ``mse``, ``mae``, ``r2``. ``private`` says whether
+        nobody has declared the rows public.
+
+    Raises
+    ------
+    ConfigError, DataError
+    """
+    with lent_rows(data) as rows:
+        return json.loads(
+            framework(plugin_dirs).evaluate(_model(model), _section(rows), split, threads or 0)
+        )
+
+
+def _model(model: Path | Run) -> str:
+    return os.fspath(model.run_dir if isinstance(model, Run) else model)
+
+
+def _section(data: Any) -> str | None:
+    if data is None or isinstance(data, (str, os.PathLike)):
+        return _path(data)
+    return yaml_text(plain(data, "data"))
+
+
+def verify(
+    directory: Path | Run,
+    *,
+    client: int | None = None,
+    data: bool | Mapping[str, Any] = False,
+    opening: Path | None = None,
+    audit: bool = False,
+    trusted: Path | None = None,
+    sign: Path | None = None,
+    new_key: bool = False,
+    plugin_dirs: Iterable[Path] = (),
+) -> Verification:
+    """Check a run, or a study, by its files.
+
+    Parameters
+    ----------
+    directory : path or Run
+        Of the run or study.
+    client : int, optional
+        Of a run with a ledger for each client: what it guarantees to this one.
+    data : bool or dict
+        Read the training data, and compare it with what the ledger is bound to; of a run with rows
+        in memory, the section ``data`` with the rows.
+    opening : path, optional
+        With `data`: the ``opening.json`` that the run left with the data's owner.
+    audit : bool
+        Make the audit of ``audit.json`` again, and compare it.
+    trusted : path, optional
+        Demand a signature of this public key.
+    sign : path, optional
+        Sign what verifies with this key: ``signature.json`` in the directory.
+    new_key : bool
+        Make the key of `sign` first.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+
+    Returns
+    -------
+    Verification
+        True if it verifies.
+
+    Raises
+    ------
+    ConfigError, DataError
+    """
+    rows = None if isinstance(data, bool) else data
+    if opening is not None and not data:
+        raise ConfigError("opening opens what data=True compares; give both")
+    if new_key and sign is None:
+        raise ConfigError("new_key makes the key of sign; give both")
+    loaded = framework(plugin_dirs)
+    with lent_again(*_rows_of_run(loaded, _model(directory), rows)):
+        made, stopped_by = loaded.verify(
+            _model(directory), client, bool(data), audit, new_key, _path(opening), _path(trusted),
+            _path(sign),
+        )
+    if stopped_by is not None:
+        raise stopped_by
+    return Verification._of(json.loads(made))

@@ -1,0 +1,350 @@
+"""What the calls return: the command's JSON as objects."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "Account",
+    "AccountantAnswer",
+    "Arm",
+    "Audit",
+    "Calibration",
+    "Plan",
+    "Plugin",
+    "Predictions",
+    "Study",
+    "Verification",
+]
+
+
+def number(value: float | None) -> float:
+    """JSON has no infinity: it says null."""
+    return math.inf if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an event costs.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        One was given, the other computed; infinite if nothing finite can be proved.
+    bound : str
+        ``"exact"``, ``"upper"`` or ``"estimate"``.
+    lower : float or None
+        What the true value is at least, where the accountant knows.
+    accountant, adjacency, note : str
+        Who answered, under which adjacency, and what there is to say about it.
+    """
+
+    accountant: str
+    adjacency: str
+    epsilon: float
+    delta: float
+    bound: str
+    lower: float | None
+    note: str
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Account:
+        return cls(**{**json, "epsilon": number(json["epsilon"]), "delta": number(json["delta"])})
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Noise for a number of steps, or the number of steps for a noise, that meets a guarantee.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the bound of one example's contribution.
+    steps : int
+        0 if not a single step fits; ``note`` says what one costs.
+    epsilon, delta : float
+        What they cost together: at most the target.
+    """
+
+    noise_multiplier: float
+    steps: int
+    sample_rate: float
+    epsilon: float
+    delta: float
+    target_epsilon: float
+    bound: str
+    lower: float | None
+    accountant: str
+    adjacency: str
+    note: str
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Calibration:
+        return cls(**{**json, "epsilon": number(json["epsilon"])})
+
+
+@dataclass(frozen=True)
+class AccountantAnswer:
+    """What one accountant says of a plan."""
+
+    epsilon: float
+    lower: float | None
+    bound: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would do and cost.
+
+    Attributes
+    ----------
+    steps : int
+        Steps that the budget pays for.
+    noise_multiplier, clip_norm, learning_rate : tuple of float
+        A value for each step.
+    epsilon, delta : float
+        What all steps cost; infinite without noise.
+    accountants : dict of str to AccountantAnswer
+        All that were asked, the one that guards the budget among them.
+    parameters : int
+        Numbers that are trained.
+    unaccounted : tuple of str
+        What nobody was charged for.
+    event : dict
+        The event, as :func:`privgrad.account` takes it.
+    manifest : str
+        The manifest with every default filled in, as YAML.
+    json : dict
+        All that ``privgrad plan --json`` prints.
+    """
+
+    name: str
+    steps: int
+    noise_multiplier: tuple[float, ...]
+    clip_norm: tuple[float, ...]
+    learning_rate: tuple[float, ...]
+    epsilon: float
+    delta: float
+    accountants: dict[str, AccountantAnswer]
+    parameters: int
+    unaccounted: tuple[str, ...]
+    event: dict[str, Any]
+    manifest: str = field(repr=False)
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, name: str, manifest: str, json: dict[str, Any]) -> Plan:
+        return cls(
+            name=name,
+            steps=json["steps"],
+            noise_multiplier=tuple(json["noise_multiplier"]),
+            clip_norm=tuple(json["clip_norm"]),
+            learning_rate=tuple(json["learning_rate"]),
+            epsilon=number(json["epsilon"]),
+            delta=json["delta"],
+            accountants={
+                who: AccountantAnswer(number(a["epsilon"]), a["lower"], a["bound"])
+                for who, a in json["accountants"].items()
+            },
+            parameters=json["parameters"],
+            unaccounted=tuple(str(item) for item in json["unaccounted"]),
+            event=json["event"],
+            manifest=manifest,
+            json=json,
+        )
+
+    def _repr_html_(self) -> str:
+        from ._html import plan_html
+
+        return plan_html(self)
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A component on offer, and the file that brings it.
+
+    Attributes
+    ----------
+    kind, name : str
+        As manifests call it: ``"optimizer"``, ``"momentum"``.
+    plugin, version, path, abi, sha256 : str
+        Its plugin.
+    tested : bool
+        Whether it is on record that this very file passed the conformance suite.
+    """
+
+    kind: str
+    name: str
+    full_name: str
+    summary: str
+    plugin: str
+    version: str
+    path: str
+    abi: str
+    sha256: str
+    tested: bool
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What came of checking a run or a study by its files.
+
+    Attributes
+    ----------
+    verified : bool
+        Whether there are no problems. The object is true if so.
+    epsilon, delta : float or None
+        Derived again; None if that could not be done.
+    problems, notes : tuple of str
+        What is wrong, and what was not derived again.
+    """
+
+    verified: bool
+    epsilon: float | None
+    delta: float | None
+    accountants: dict[str, Any]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    last_lines: dict[str, str]
+    signature: dict[str, Any] | None
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Verification:
+        return cls(**{**json, "problems": tuple(json["problems"]), "notes": tuple(json["notes"])})
+
+    def __bool__(self) -> bool:
+        return self.verified
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a model says of rows; as private as they are.
+
+    Attributes
+    ----------
+    probabilities : numpy.ndarray or None
+        float64, [rows, classes]; None where the loss makes none. NaN where a row overflowed.
+    values : numpy.ndarray or None
+        float64, [rows, outputs], where there are no probabilities.
+    predicted : numpy.ndarray or None
+        int64, [rows]: the class, -1 for none; None of a regression.
+    classes : tuple of str
+        What the classes are called.
+    split : str
+        Which rows they are of: ``"train"`` or ``"test"``.
+    private : bool
+        Whether nobody has declared the rows public.
+    """
+
+    probabilities: np.ndarray | None
+    values: np.ndarray | None
+    predicted: np.ndarray | None
+    classes: tuple[str, ...]
+    split: str
+    private: bool
+
+    def __len__(self) -> int:
+        numbers = self.values if self.probabilities is None else self.probabilities
+        return 0 if numbers is None else len(numbers)
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A lower bound on epsilon, from an attack.
+
+    Attributes
+    ----------
+    epsilon_lower : float
+        At least this, with the confidence.
+    epsilon_upper : float
+        What was proved; infinite without noise.
+    contradicts : bool
+        Whether the two contradict each other: what runs is less private than what was proved.
+    json : dict
+        All that ``privgrad audit --json`` prints.
+    """
+
+    epsilon_lower: float
+    epsilon_upper: float
+    confidence: float
+    method: str
+    canaries: int
+    contradicts: bool
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Audit:
+        lower, upper = number(json["epsilon_lower"]), number(json["epsilon_upper"])
+        return cls(lower, upper, json["confidence"], json["method"], json["canaries"],
+                   lower > upper, json)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant of a study.
+
+    Attributes
+    ----------
+    name : str
+        Of the arm.
+    set : dict
+        What it changes.
+    runs : int
+        Finished ones, a seed each.
+    epsilon, delta : float
+        What each of its runs guarantees.
+    metrics : dict
+        Of each metric ``mean``, ``std`` and ``ci95``.
+    versus_baseline : dict
+        Of each metric ``difference``, ``ci95`` and ``p``, paired by seed.
+    """
+
+    name: str
+    set: dict[str, Any]
+    runs: int
+    epsilon: float
+    delta: float
+    metrics: dict[str, Any]
+    versus_baseline: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants compared at the same privacy.
+
+    Attributes
+    ----------
+    name : str
+        Of the study.
+    arms : tuple of Arm
+        In the study's order.
+    study_dir : pathlib.Path
+        What the study has left.
+    json : dict
+        All that ``privgrad ablate --json`` prints.
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    study_dir: Path
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, json: dict[str, Any]) -> Study:
+        arms = tuple(
+            Arm(arm["name"], arm.get("set", {}), arm["runs"], number(arm["epsilon"]), arm["delta"],
+                arm["metrics"], arm.get("versus_baseline") or {})
+            for arm in json["arms"]
+        )
+        return cls(str(json.get("name", "")), arms, Path(json["study_dir"]), json)
+
+    def _repr_html_(self) -> str:
+        from ._html import study_html
+
+        return study_html(self)

@@ -1,0 +1,165 @@
+"""A run that was made, by the files of its directory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import DataError
+from .results import number
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a run.
+
+    Attributes
+    ----------
+    status : str
+        ``"completed"``, ``"budget_exhausted"``, ``"diverged"`` or ``"interrupted"``.
+    steps : int
+        Steps that were made.
+    epsilon, delta : float
+        The guarantee; infinite without noise.
+    accountant : str
+        Who proves it.
+    metrics : dict of str to float or None
+        ``train_loss``, ``train_accuracy``, ``test_loss``, ``test_accuracy``; None where there is
+        none, or it may not be shown.
+    unaccounted : tuple of str
+        What nobody was charged for.
+    mode : str
+        ``"research"`` or ``"release"``.
+    reproducible : bool
+        Whether randomness came from a seed, which can take the noise away again.
+    seconds : float or None
+        Of the training loop; None where it would tell of private sizes.
+    run_dir : pathlib.Path
+        What the run has left.
+    json : dict
+        All that ``privgrad run --json`` prints.
+    """
+
+    status: str
+    steps: int
+    epsilon: float
+    delta: float
+    accountant: str
+    metrics: dict[str, float | None]
+    unaccounted: tuple[str, ...]
+    mode: str
+    reproducible: bool
+    seconds: float | None
+    run_dir: Path
+    json: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def _of(cls, summary: dict[str, Any]) -> Run:
+        return cls(
+            status=summary["status"],
+            steps=summary["steps"],
+            epsilon=number(summary["epsilon"]),
+            delta=summary["delta"],
+            accountant=summary["accountant"],
+            metrics=summary["metrics"],
+            unaccounted=tuple(str(item) for item in summary["unaccounted"]),
+            mode=summary["mode"],
+            reproducible=summary["reproducible"],
+            seconds=summary.get("seconds"),
+            run_dir=Path(summary["run_dir"]),
+            json=summary,
+        )
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Run:
+        """Read a run that was made before.
+
+        Parameters
+        ----------
+        directory : path
+            Of the run.
+
+        Returns
+        -------
+        Run
+
+        Raises
+        ------
+        DataError
+            If there is no summary: there is no run, or it was cut off.
+        """
+        file = Path(directory) / "summary.json"
+        try:
+            summary = json.loads(file.read_text(encoding="utf-8"))
+            return cls._of({**summary, "run_dir": os.fspath(directory)})
+        except (OSError, KeyError, ValueError) as problem:
+            raise DataError(f"{file}: is no summary of a run: {problem}") from problem
+
+    def history(self) -> list[dict[str, Any]]:
+        """Give what was measured as the run went on.
+
+        Returns
+        -------
+        list of dict
+            One for each line of ``metrics.jsonl``.
+        """
+        lines = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    def manifest(self) -> str:
+        """Give the manifest with every default filled in.
+
+        Returns
+        -------
+        str
+            YAML.
+        """
+        return (self.run_dir / "manifest.yaml").read_text(encoding="utf-8")
+
+    def statement(self) -> dict[str, Any]:
+        """Give the privacy statement.
+
+        Returns
+        -------
+        dict
+            As ``statement.json`` has it.
+        """
+        return json.loads((self.run_dir / "statement.json").read_text(encoding="utf-8"))
+
+    def event(self) -> dict[str, Any]:
+        """Give what the run was charged for, by the lines of its ledger.
+
+        Returns
+        -------
+        dict
+            An event, as :func:`privgrad.account` takes it: of several runs on the same rows, chosen
+            beforehand, ``{"event": "composed", "of": [...]}`` is what they cost together.
+
+        Raises
+        ------
+        DataError
+            If there is no single ledger: a federated run has one for each client.
+        """
+        file = self.run_dir / "ledger.jsonl"
+        if not file.exists():
+            raise DataError(f"{file}: is not there; a federated run has a ledger for each client")
+        lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
+        events = (line["event"] for line in lines if line["type"] == "release")
+        return {
+            "event": "composed",
+            "of": [
+                {"event": "self_composed", "count": sum(1 for _ in same), "of": event}
+                for event, same in itertools.groupby(events)
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        from ._html import run_html
+
+        return run_html(self)

@@ -1,0 +1,143 @@
+"""Callbacks that hand a run on to whoever tracks experiments.
+
+Each of them is told what a callback is told, and nothing else: what release mode does not show never
+reaches a tracker. They need their packages: ``pip install 'privgrad[mlflow]'`` and so on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..callbacks import Progress
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+__all__ = ["MLflow", "TensorBoard", "WeightsAndBiases"]
+
+
+def _numbers(progress: Progress) -> dict[str, float]:
+    return {**progress.metrics, "epsilon": progress.epsilon}
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "epsilon": run.epsilon,
+        "delta": run.delta,
+        "accountant": run.accountant,
+        "mode": run.mode,
+        "steps": run.steps,
+        "unaccounted": ", ".join(run.unaccounted) or "nothing",
+    }
+
+
+class MLflow:
+    """Track a run in MLflow.
+
+    Parameters
+    ----------
+    client : mlflow.MlflowClient, optional
+        Default one of the tracking address in force.
+    experiment : str
+        Made if it is not there.
+    artifacts : bool
+        Hand on the statement, the summary and the manifest, too. Never the ledger's opening or keys,
+        which lie elsewhere.
+    """
+
+    def __init__(self, client: Any = None, experiment: str = "privgrad", *,
+                 artifacts: bool = True) -> None:
+        self._client = client
+        self._experiment = experiment
+        self._artifacts = artifacts
+        #: The identifier of the last run in MLflow.
+        self.run_id: str | None = None
+
+    def begin(self) -> None:
+        """Open a run."""
+        if self._client is None:
+            from mlflow import MlflowClient
+
+            self._client = MlflowClient()
+        found = self._client.get_experiment_by_name(self._experiment)
+        experiment = (
+            found.experiment_id if found else self._client.create_experiment(self._experiment)
+        )
+        self.run_id = self._client.create_run(experiment).info.run_id
+
+    def __call__(self, progress: Progress) -> None:
+        """Log the metrics of a step."""
+        for name, value in _numbers(progress).items():
+            self._client.log_metric(self.run_id, name, value, step=progress.step)
+
+    def end(self, run: Run | None) -> None:
+        """Log the guarantee and what the run has left, and close the run."""
+        if run is not None:
+            for name, value in _facts(run).items():
+                self._client.log_param(self.run_id, name, value)
+            if self._artifacts:
+                for name in ("statement.json", "summary.json", "manifest.yaml"):
+                    if (run.run_dir / name).exists():
+                        self._client.log_artifact(self.run_id, str(run.run_dir / name))
+        self._client.set_terminated(self.run_id, "FINISHED" if run is not None else "KILLED")
+
+
+class TensorBoard:
+    """Write a run for TensorBoard.
+
+    Parameters
+    ----------
+    log_dir : str
+        Of the event files.
+    """
+
+    def __init__(self, log_dir: str) -> None:
+        self._log_dir = log_dir
+        self._writer: Any = None
+
+    def begin(self) -> None:
+        """Open the event file."""
+        from tensorboard.summary import Writer
+
+        self._writer = Writer(self._log_dir)
+
+    def __call__(self, progress: Progress) -> None:
+        """Write the metrics of a step."""
+        for name, value in _numbers(progress).items():
+            self._writer.add_scalar(name, value, progress.step)
+
+    def end(self, run: Run | None) -> None:
+        """Close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+class WeightsAndBiases:
+    """Track a run in Weights & Biases.
+
+    Parameters
+    ----------
+    **options
+        As for ``wandb.init``.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._run: Any = None
+
+    def begin(self) -> None:
+        """Open a run."""
+        import wandb
+
+        self._run = wandb.init(**self._options)
+
+    def __call__(self, progress: Progress) -> None:
+        """Log the metrics of a step."""
+        self._run.log(_numbers(progress), step=progress.step)
+
+    def end(self, run: Run | None) -> None:
+        """Log the guarantee, and close the run."""
+        if run is not None:
+            self._run.summary.update(_facts(run))
+        self._run.finish(exit_code=0 if run is not None else 1)

@@ -1,0 +1,308 @@
+#include "framework.hpp"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "privgrad/calls/accounting.hpp"
+#include "privgrad/calls/auditing.hpp"
+#include "privgrad/calls/check_components.hpp"
+#include "privgrad/calls/component_json.hpp"
+#include "privgrad/calls/lock_text.hpp"
+#include "privgrad/calls/model_call.hpp"
+#include "privgrad/calls/run_directory.hpp"
+#include "privgrad/calls/verification.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/host/blas.hpp"
+#include "privgrad/host/lock_file.hpp"
+#include "privgrad/host/search_path.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/remarks.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/report/report.hpp"
+#include "privgrad/studies/study_schema.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "prototypes.hpp"
+
+namespace privgrad::python {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Python's own libraries have an OpenBLAS each, which reads these variables when it is loaded: what
+/// the plugins need is set while they are, and no longer.
+class BlasVariables {
+ public:
+  BlasVariables() {
+    host::limit_blas_threads();
+    host::choose_blas_kernels();
+  }
+  ~BlasVariables() {
+    restore("OPENBLAS_NUM_THREADS", threads_);
+    restore("OPENBLAS_CORETYPE", kernels_);
+  }
+  BlasVariables(const BlasVariables&) = delete;
+  BlasVariables& operator=(const BlasVariables&) = delete;
+
+ private:
+  static std::optional<std::string> value_of(const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  }
+  static void restore(const char* name, const std::optional<std::string>& value) {
+    if (value) {
+      ::setenv(name, value->c_str(), 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  std::optional<std::string> threads_ = value_of("OPENBLAS_NUM_THREADS");
+  std::optional<std::string> kernels_ = value_of("OPENBLAS_CORETYPE");
+};
+
+host::PluginHost load(const std::vector<fs::path>& plugin_dirs, const fs::path& program,
+                      const std::optional<host::LockFile>& lock = std::nullopt) {
+  const BlasVariables variables;
+  return host::load_all({.plugin_dirs = plugin_dirs, .lock = lock, .program = program});
+}
+
+int threads_of(int wanted) { return wanted > 0 ? wanted : core::available_threads(); }
+
+Json progress_json(const core::Progress& progress) {
+  return {{"step", progress.step},
+          {"steps", progress.steps},
+          {"epsilon", core::json_number(progress.epsilon)},
+          {"metrics", core::to_json(progress.metrics)}};
+}
+
+core::RunResult train(const core::Plan& plan, core::RunOptions options, const Watch& watch) {
+  options.stop = watch.stop;
+  options.on_progress = [&](const core::Progress& progress) {
+    if (watch.listener) watch.listener(progress_json(progress).dump());
+  };
+  return core::run(plan, options);
+}
+
+/// What the command says beside its result, each a line.
+Json notes_of(const core::Plan& plan, const core::RunResult& result) {
+  Json notes = core::remarks(plan, plan.epsilon().value);
+  if (plan.manifest->mode == core::Mode::research) {
+    for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
+  }
+  if (!result.data.why_not.empty())
+    notes.push_back("the run is bound to no data: " + result.data.why_not);
+  if (!result.no_checkpoints.empty())
+    notes.push_back("the run left no checkpoints to resume it from: " + result.no_checkpoints);
+  return notes;
+}
+
+std::string conclude(const core::Plan& plan, const core::RunResult& result) {
+  Json json = result.summary;
+  json.erase("test_evaluation");  // as `privgrad run --json`
+  if (result.resumed_at) json["resumed_at"] = *result.resumed_at;
+  Json notes = notes_of(plan, result);
+  if (!result.can_be_resumed) {
+    try {
+      report::write_report(result.summary.at("run_dir").get<std::string>());
+    } catch (const std::exception& problem) {
+      notes.push_back("the run has no report.html: " + std::string(problem.what()));
+    }
+  }
+  return Json{{"summary", std::move(json)},
+              {"interrupted", result.status == core::RunStatus::interrupted},
+              {"can_be_resumed", result.can_be_resumed},
+              {"planned_steps", plan.steps()},
+              {"notes", std::move(notes)}}
+      .dump();
+}
+
+}  // namespace
+
+Framework::Framework(const std::vector<std::string>& plugin_dirs, std::string program)
+    : plugin_dirs_(plugin_dirs.begin(), plugin_dirs.end()),
+      program_(std::move(program)),
+      host_(python::load(plugin_dirs_, program_)),
+      catalog_(host_.catalog()) {
+  add_prototypes(catalog_);
+}
+
+core::Manifest Framework::load(const ManifestText& manifest, const Catalog& catalog) const {
+  core::Manifest loaded =
+      manifest.is_file
+          ? core::load_manifest(manifest.text, manifest.overrides, catalog)
+          : core::parse_manifest(manifest.text, manifest.name, manifest.overrides, catalog);
+  if (loaded.mode == core::Mode::research) return loaded;
+  // Release mode asks for a record of tests already; nor may allow.plugins let them in.
+  for (const core::ComponentUse* use : core::components_of(loaded)) {
+    if (use->component->plugin->name == kPrototypes) {
+      throw core::privacy_error_at(loaded, use->where,
+                                   "is a prototype in Python, which is for research mode alone");
+    }
+  }
+  return loaded;
+}
+
+std::string Framework::account(const std::string& accountant, const std::string& adjacency,
+                               const std::string& event, std::optional<double> delta,
+                               std::optional<double> epsilon) const {
+  const calls::AccountantCall call(accountant, adjacency_from_text(adjacency), catalog());
+  const Event asked = core::event_from_json(event, "event");
+  return calls::to_json(call, calls::account(call, asked, delta, epsilon)).dump();
+}
+
+std::string Framework::calibrate(const std::string& accountant, const std::string& adjacency,
+                                 double target_epsilon, double target_delta, double sample_rate,
+                                 std::optional<std::uint64_t> steps,
+                                 std::optional<double> noise_multiplier) const {
+  const calls::AccountantCall call(accountant, adjacency_from_text(adjacency), catalog());
+  return calls::to_json(call, calls::calibrate(call, {target_epsilon, target_delta, sample_rate,
+                                                      steps, noise_multiplier}))
+      .dump();
+}
+
+std::string Framework::plugins() const { return calls::list_json(host_.catalog()).dump(); }
+
+std::string Framework::describe(const std::string& component) const {
+  return calls::description_json(calls::find_component(host_.catalog(), component)).dump();
+}
+
+std::string Framework::schema(bool of_studies) const {
+  return (of_studies ? core::study_schema(host_.catalog()) : core::manifest_schema(host_.catalog()))
+      .dump();
+}
+
+void Framework::validate(const ManifestText& manifest) const {
+  calls::check_components(load(manifest, catalog()));
+}
+
+std::string Framework::plan(const ManifestText& manifest) const {
+  const core::Manifest loaded = load(manifest, catalog());
+  const core::Plan plan = core::make_plan(loaded);
+  Json notes = core::remarks(plan, plan.epsilon().value);
+  if (loaded.mode == core::Mode::research) {
+    for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
+  }
+  return Json{{"plan", core::to_json(plan)},
+              {"manifest", core::to_yaml(loaded.resolved)},
+              {"name", loaded.name},
+              {"notes", std::move(notes)}}
+      .dump();
+}
+
+std::string Framework::data_section(const ManifestText& manifest) const {
+  const core::Manifest loaded = load(manifest, catalog());
+  const Value* section = loaded.resolved.find("data");
+  return section != nullptr ? core::value_to_json(*section).dump() : "null";
+}
+
+std::string Framework::run(const RunCall& call, const Watch& watch) const {
+  core::RunOptions options;
+  options.threads = threads_of(call.threads);
+  options.state = call.state ? fs::absolute(*call.state) : calls::default_state_directory();
+  if (!call.manifest) {
+    options.directory = call.directory.value();
+    options.resume = true;
+    options.finish = call.finish;
+    core::check_resumable(options);
+    const host::PluginHost locked = python::load(
+        plugin_dirs_, program_, host::read_lock_file(options.directory / "privgrad.lock"));
+    const core::Manifest manifest =
+        core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
+    options.lock = calls::lock_text({&manifest});
+    const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
+    return conclude(plan, train(plan, std::move(options), watch));
+  }
+  std::optional<host::PluginHost> locked;
+  if (call.locked)
+    locked.emplace(python::load(plugin_dirs_, program_, host::read_lock_file(*call.locked)));
+  const core::Manifest manifest = load(*call.manifest, locked ? locked->catalog() : catalog());
+  options.lock = calls::lock_text({&manifest});
+  const core::Plan plan = core::make_plan(manifest);
+  if (call.directory) {
+    options.directory = *call.directory;
+    return conclude(plan, train(plan, std::move(options), watch));
+  }
+  const calls::DefaultRunDirectory directory(manifest.name);
+  options.directory = directory.path();
+  return conclude(plan, train(plan, std::move(options), watch));
+}
+
+std::string Framework::verify(const VerifyCall& call) const {
+  const auto path = [](const std::optional<std::string>& text) {
+    return text ? std::optional<fs::path>(*text) : std::nullopt;
+  };
+  const calls::VerifyRequest request{.directory = call.directory,
+                                     .client = call.client,
+                                     .data = call.data,
+                                     .audit = call.audit,
+                                     .opening = path(call.opening),
+                                     .trusted = path(call.trusted),
+                                     .sign = path(call.sign),
+                                     .new_key = call.new_key};
+  const core::RecordDirectory directory(request.directory);
+  return calls::to_json(calls::verify(request, directory, catalog())).dump();
+}
+
+PredictedRows Framework::predict(const std::string& model, const std::optional<std::string>& data,
+                                 const std::optional<std::string>& split, int threads) const {
+  const calls::ModelCall call = calls::open_model_call(
+      {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
+      catalog());
+  const core::Predictions made = call.model->predict(call.rows);
+  PredictedRows result;
+  result.rows = made.rows();
+  result.are_probabilities = made.has_probabilities();
+  result.columns = result.are_probabilities ? made.classes : made.outputs;
+  result.numbers.reserve(result.rows * result.columns);
+  for (std::size_t row = 0; row < result.rows; ++row) {
+    if (result.are_probabilities) {
+      const std::vector<double> all = made.probabilities(row);
+      result.numbers.insert(result.numbers.end(), all.begin(), all.end());
+    } else {
+      const auto all = made.of(row);
+      result.numbers.insert(result.numbers.end(), all.begin(), all.end());
+    }
+    if (made.classes == 0) continue;
+    const auto predicted = made.predicted(row);
+    result.predicted.push_back(predicted ? static_cast<std::int64_t>(*predicted) : -1);
+  }
+  Json json = calls::model_call_json(call);
+  json["classes"] = call.model->file().classes;
+  json["remarks"] = call.remarks;
+  result.json = json.dump();
+  return result;
+}
+
+std::string Framework::evaluate(const std::string& model, const std::optional<std::string>& data,
+                                const std::optional<std::string>& split, int threads) const {
+  const calls::ModelCall call = calls::open_model_call(
+      {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
+      catalog());
+  return calls::evaluate(call).dump();
+}
+
+std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
+  core::AuditOptions options;
+  if (call.canaries) options.canaries = *call.canaries;
+  if (call.runs) options.runs = *call.runs;
+  if (call.runs || call.neighbours) options.kind = core::AuditKind::repeated;
+  if (call.neighbours) options.neighbours = calls::neighbours_of(*call.neighbours, "neighbours");
+  if (call.confidence) options.confidence = *call.confidence;
+  options.threads = threads_of(call.threads);
+  options.stop = watch.stop;
+  options.on_run = [&](std::uint64_t run, std::uint64_t runs) {
+    if (watch.listener) watch.listener(Json{{"run", run}, {"runs", runs}}.dump());
+  };
+  if (call.manifest) {
+    const core::Manifest manifest = load(*call.manifest, catalog());
+    return core::to_json(core::audit(core::make_plan(manifest), options)).dump();
+  }
+  return calls::audit_directory(core::RecordDirectory(fs::path(call.directory)), catalog(), options)
+      .record.dump();
+}
+
+}  // namespace privgrad::python

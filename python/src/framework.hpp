@@ -1,0 +1,120 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/host/plugin_host.hpp"
+#include "privgrad/manifest/manifest.hpp"
+
+namespace privgrad::python {
+
+/// A manifest as Python gives it.
+struct ManifestText {
+  bool is_file = false;
+  std::string text;                    ///< The path, or the text itself.
+  std::string name;                    ///< What errors call a text.
+  std::vector<std::string> overrides;  ///< KEY=VALUE.
+};
+
+/// What is told of a run while it goes on, as JSON.
+using Listener = std::function<void(const std::string&)>;
+
+/// What long calls may do while they compute.
+struct Watch {
+  const std::atomic<bool>* stop = nullptr;
+  Listener listener;
+};
+
+struct RunCall {
+  std::optional<ManifestText> manifest;  ///< Nothing: `directory` is resumed.
+  std::optional<std::filesystem::path> directory;
+  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
+  std::optional<std::filesystem::path> locked;
+  int threads = 0;  ///< 0: all.
+  bool finish = false;
+};
+
+struct AuditCall {
+  std::optional<ManifestText> manifest;  ///< Nothing: `directory` is audited.
+  std::string directory;
+  std::optional<std::uint64_t> canaries, runs;
+  std::optional<double> confidence;
+  std::optional<std::string> neighbours;
+  int threads = 0;  ///< 0: all.
+};
+
+struct StudyCall {
+  bool is_file = false;
+  std::string text;  ///< The path, or the text itself.
+  std::string name;  ///< What errors call a text.
+  std::vector<std::string> overrides;
+  std::optional<std::string> directory;  ///< Nothing: studies/NAME.
+  int threads = 0;                       ///< 0: all.
+  bool dry_run = false;
+};
+
+/// What a model says of rows.
+struct PredictedRows {
+  std::string json;  ///< "model", "split", "private", "classes", "remarks".
+  std::size_t rows = 0, columns = 0;
+  bool are_probabilities = false;
+  std::vector<double> numbers;          ///< [rows, columns]; probabilities, or values.
+  std::vector<std::int64_t> predicted;  ///< [rows], -1 for none; empty for a regression.
+};
+
+struct VerifyCall {
+  std::string directory;
+  std::optional<std::uint64_t> client;
+  bool data = false, audit = false, new_key = false;
+  std::optional<std::string> opening, trusted, sign;
+};
+
+/// The loaded plugins, and the calls of the command as functions: texts in, JSON out.
+/// Threads: calls may overlap; loading may not.
+class Framework {
+ public:
+  /// \param program  where the package's own command lies.
+  /// \throws ConfigError, PluginError
+  Framework(const std::vector<std::string>& plugin_dirs, std::string program);
+
+  std::string account(const std::string& accountant, const std::string& adjacency,
+                      const std::string& event, std::optional<double> delta,
+                      std::optional<double> epsilon) const;
+  std::string calibrate(const std::string& accountant, const std::string& adjacency,
+                        double target_epsilon, double target_delta, double sample_rate,
+                        std::optional<std::uint64_t> steps,
+                        std::optional<double> noise_multiplier) const;
+  std::string plugins() const;
+  std::string describe(const std::string& component) const;
+  std::string schema(bool of_studies) const;
+  void validate(const ManifestText& manifest) const;
+  std::string plan(const ManifestText& manifest) const;
+  /// The section data, as resolved.
+  std::string data_section(const ManifestText& manifest) const;
+  std::string run(const RunCall& call, const Watch& watch) const;
+  std::string verify(const VerifyCall& call) const;
+  std::string evaluate(const std::string& model, const std::optional<std::string>& data,
+                       const std::optional<std::string>& split, int threads) const;
+  PredictedRows predict(const std::string& model, const std::optional<std::string>& data,
+                        const std::optional<std::string>& split, int threads) const;
+  std::string audit(const AuditCall& call, const Watch& watch) const;
+  std::string ablate(const StudyCall& call, const Watch& watch) const;
+
+  const Catalog& catalog() const { return catalog_; }
+
+ private:
+  core::Manifest load(const ManifestText& manifest, const Catalog& catalog) const;
+
+  std::vector<std::filesystem::path> plugin_dirs_;
+  std::filesystem::path program_;
+  host::PluginHost host_;
+  Catalog catalog_;  ///< What was loaded, and the prototypes in Python.
+};
+
+}  // namespace privgrad::python

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "privgrad/catalog.hpp"
+
+namespace privgrad::python {
+
+/// The plugin of prototypes in Python; it is in no file, has no record of tests, and is never for
+/// release.
+inline constexpr const char* kPrototypes = "python";
+
+/// Adds schedule/python and accountant/python, which ask objects of the interpreter by their names
+/// (privgrad.prototypes).
+void add_prototypes(Catalog& catalog);
+
+}  // namespace privgrad::python
