@@ -135,8 +135,8 @@ BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split) {
   while (static_cast<double>(looks.back()) < enough) {
     looks.push_back(looks.back() + std::max<std::uint64_t>(1, looks.back() / 4));
   }
-  std::vector<double> found;
-  for (const std::uint64_t steps : looks) found.push_back(bound(steps));
+  std::vector<double> found(looks.size());
+  std::transform(looks.begin(), looks.end(), found.begin(), bound);
   const auto best =
       static_cast<std::size_t>(std::min_element(found.begin(), found.end()) - found.begin());
   return least(bound, looks[best > 0 ? best - 1 : 0], looks[std::min(best + 1, looks.size() - 1)]);
