@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "breach.hpp"
-#include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
@@ -121,28 +120,14 @@ std::optional<std::size_t> place_in_share(std::span<const std::uint32_t> batch,
 
 }  // namespace
 
-std::string common_ground(const Plan& plan, const RunOptions& options, const RunData& data) {
-  StateWriter ground;
-  ground.bytes(PRIVGRAD_ABI_TAG);
-  ground.bytes(options.lock);
-  ground.bytes(to_yaml(plan.manifest->resolved));
+std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
+                                      const RunData& data) {
   // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
   // other process has committed to anything.
-  for (const Dataset* split : {&data.train, &data.test}) {
-    ground.word(split->rows());
-    ground.bytes(split->rows() == 0 ? "" : commitment_to({}, *split));
-  }
-  return sha256_hex(ground.text());
-}
-
-void Crew::join(const std::string& ground) {
-  send(ground);
-  const std::vector<float> differ = gathered(cluster_, 0.0f);
-  for (std::size_t rank = 0; rank < differ.size(); ++rank) {
-    if (differ[rank] == 0.0f) continue;
-    throw ConfigError("process " + std::to_string(rank) +
-                      " has another program, manifest, plugins or data than process 0");
-  }
+  return {common_program(),
+          {"other plugins", sha256_hex(options.lock)},
+          {"another manifest", sha256_hex(to_yaml(plan.manifest->resolved))},
+          {"other examples", hash_of_examples(data)}};
 }
 
 void Crew::send(const std::string& order) {
@@ -229,7 +214,7 @@ class Worker {
         data_(read_rows(*plan.manifest, *plan.setting)) {
     apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
     bench_ = make_workbench(plan, *executor_);
-    join(common_ground(plan, options, data_));
+    compare_common_parts(cluster_, common_ground(plan, options, data_));
   }
 
   void work() {
@@ -252,11 +237,6 @@ class Worker {
   }
 
  private:
-  void join(const std::string& ground) {
-    const bool differs = received_text(cluster_) != ground;
-    gathered(cluster_, differs ? 1.0f : 0.0f);
-  }
-
   void sum(const Order& order) {
     const Clip clip{.rule = *made_.clipping,
                     .groups = plan_.setting->groups,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
+#include "privgrad/pipeline/cluster_talk.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/clip_factors.hpp"
@@ -17,9 +18,10 @@
 
 namespace privgrad::core {
 
-/// What the processes of a run must have in common, as a hash: program, plugins, manifest, and the
-/// examples as they are trained on.
-std::string common_ground(const Plan& plan, const RunOptions& options, const RunData& data);
+/// What the processes of a run must have in common: program, plugins, manifest, and the examples as
+/// they are trained on.
+std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
+                                      const RunData& data);
 
 /// At process 0: the other processes of the run, which sum their shares of each batch when they are
 /// asked. Between that they wait.
@@ -37,7 +39,7 @@ class Crew {
 
   /// \param ground  common_ground().
   /// \throws ConfigError naming a process that has another.
-  void join(const std::string& ground);
+  void join(std::span<const CommonPart> ground) { compare_common_parts(cluster_, ground); }
 
   /// A step's sum.
   struct Work {

@@ -108,12 +108,4 @@ std::optional<RunRecord> StudyDirectory::finished(const std::string& arm,
   }
 }
 
-void StudyDirectory::clear(const std::string& arm, std::uint64_t seed) const {
-  std::error_code failure;
-  fs::remove_all(run(arm, seed), failure);
-  if (failure) {
-    throw IoError(run(arm, seed).string() + ": cannot be removed: " + failure.message());
-  }
-}
-
 }  // namespace privgrad::core

@@ -42,6 +42,8 @@ struct RunOptions {
   std::filesystem::path state{};
   /// What is written for the date, in the form of Outcome::date; empty: utc_date().
   std::string date{};
+  /// What the summary calls the directory, if it is about to lie elsewhere; empty: `directory`.
+  std::filesystem::path called{};
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.

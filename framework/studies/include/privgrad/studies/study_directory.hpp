@@ -50,10 +50,6 @@ class StudyDirectory {
   /// \returns nothing if the run has not come to its end by itself.
   std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
 
-  /// Takes away what an unfinished run left. Its seed makes the same releases again, number for
-  /// number, so that what it had paid for does not add to what the new run pays for.
-  void clear(const std::string& arm, std::uint64_t seed) const;
-
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
