@@ -190,7 +190,6 @@ TEST_CASE("what cannot be shared among processes is refused before anything is w
     CHECK_THAT(outcome.err, ContainsSubstring(why));
     CHECK_FALSE(fs::exists(cli.out("run") / "ledger.jsonl"));
   };
-  refused({"--set", "federated={clients: 2, rounds: 2, local_iterations: 2}"}, "federated runs");
   refused({"--set", "aggregator={kind: gaussian, arithmetic: float}"}, "arithmetic exact");
   refused({"--set", "privacy.noise=off"}, "runs without noise");
   // What is wrong for all of them is said once.

@@ -157,7 +157,7 @@ void check_tested(const core::Manifest& manifest, const RequestedCluster& proces
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
-  core::work_for_others(core::make_plan(manifest), options);
+  core::work_for_others(manifest, options);
   return 0;
 }
 

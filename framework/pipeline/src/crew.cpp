@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "breach.hpp"
+#include "federated_crew.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
@@ -189,7 +190,6 @@ void Crew::dismiss() { send(Order{}.text()); }
 
 std::string why_not_shared(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
-  if (plan.federated) return "federated runs are not shared among processes";
   if (manifest.noise_off) return "runs without noise are not shared among processes";
   if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)
     return "only sums of aggregator.arithmetic exact are the same on any number of processes";
@@ -271,6 +271,10 @@ class Worker {
 
 }  // namespace
 
-void work_for_others(const Plan& plan, const RunOptions& options) { Worker(plan, options).work(); }
+void work_for_others(const Manifest& manifest, const RunOptions& options) {
+  if (manifest.federated) return make_rounds_for_others(manifest, options);
+  const Plan plan = make_plan(manifest);
+  Worker(plan, options).work();
+}
 
 }  // namespace privgrad::core

@@ -95,7 +95,7 @@ RunResult run(const Plan& plan, const RunOptions& options);
 /// asks for, until that run is over. Writes nothing.
 /// \param options  threads, lock, features and cluster; the rest is process 0's.
 /// \throws as run(), and IoError if process 0 is gone. The caller ends the others (Cluster::end_all).
-void work_for_others(const Plan& plan, const RunOptions& options);
+void work_for_others(const Manifest& manifest, const RunOptions& options);
 
 /// In the directory of a run that is not over: the name of its private folder, which is no secret.
 inline constexpr const char* kResumeFile = "resume.json";
