@@ -162,14 +162,14 @@ class Mpi final : public privgrad::Cluster {
     MPI_Request request = MPI_REQUEST_NULL;
     check(start(&request), whom);
     const auto begun = Clock::now();
-    for (std::uint64_t tries = 0;; ++tries) {
+    for (;;) {
       int is_done = 0;
       check(::MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), whom);
       // Returns at once; by the book, every operation is waited for.
       if (is_done != 0) return check(::MPI_Wait(&request, MPI_STATUS_IGNORE), whom);
-      if (tries < kSpins) continue;
-      make_room();
       const std::chrono::duration<double> waited = Clock::now() - begun;
+      if (waited.count() < kShortWait) continue;
+      make_room();
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
       // Process 0 is the one that can find out who is missing.
       if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0)) give_up(whom);
@@ -252,9 +252,9 @@ class Mpi final : public privgrad::Cluster {
   static constexpr int kHostSize = MPI_MAX_PROCESSOR_NAME;
   using Host = std::array<char, kHostSize>;
   enum Tag { kNumbers = 0, kWhoIsThere, kHere };
-  static constexpr std::uint64_t kSpins = 2000;
-  static constexpr double kLongWait = 0.5;  // seconds, from which on a roll call may come
-  static constexpr double kRollCall = 5.0;  // seconds that it takes: machines are busy
+  static constexpr double kShortWait = 2e-4;  // seconds
+  static constexpr double kLongWait = 0.5;    // seconds, from which on a roll call may come
+  static constexpr double kRollCall = 5.0;    // seconds that it takes: machines are busy
   double limit_;
   std::size_t rank_ = 0, size_ = 1;
   std::vector<Host> hosts_;
