@@ -62,6 +62,14 @@ class ThreadCluster final : public privgrad::Cluster {
     });
   }
 
+  void bring(std::span<std::byte> bytes, std::size_t from) override {
+    if (rank_ == from) shared_.bytes[from] = bytes;
+    shared_.all.arrive_and_wait();
+    if (rank_ == 0 && from != 0)
+      std::copy_n(shared_.bytes[from].begin(), bytes.size(), bytes.begin());
+    shared_.all.arrive_and_wait();
+  }
+
   [[noreturn]] void end_all(int exit_code) noexcept override { std::_Exit(exit_code); }
 
  private:

@@ -10,7 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <map>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -28,16 +28,13 @@ constexpr std::size_t kMostError = 16384;
                 std::generic_category().message(errno));
 }
 
+}  // namespace
+
 /// A process whose standard error comes here; the end of that text is its end.
-class Child {
+class ChildRuns::Child {
  public:
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  Child(Child&& other) noexcept
-      : pid_(std::exchange(other.pid_, -1)),
-        pipe_(std::exchange(other.pipe_, -1)),
-        error_(std::move(other.error_)) {}
-  Child& operator=(Child&&) = delete;
 
   explicit Child(const ChildCall& call) {
     // Everything that needs memory comes before the fork: plugins may have threads.
@@ -108,34 +105,45 @@ class Child {
   std::string error_;
 };
 
-}  // namespace
+ChildRuns::ChildRuns() = default;
+ChildRuns::~ChildRuns() = default;
+
+void ChildRuns::start(std::size_t number, const ChildCall& call) {
+  running_.emplace(number, std::make_unique<Child>(call));
+}
+
+void ChildRuns::kill_all() { running_.clear(); }
+
+std::vector<ChildRuns::Ended> ChildRuns::wait(int most_ms) {
+  std::vector<pollfd> wanted;
+  for (const auto& [number, child] : running_) {
+    wanted.push_back({.fd = child->pipe(), .events = POLLIN, .revents = 0});
+  }
+  ::poll(wanted.data(), wanted.size(), most_ms);
+  std::vector<Ended> ended;
+  for (auto at = running_.begin(); at != running_.end();) {
+    const auto ready = std::find_if(wanted.begin(), wanted.end(),
+                                    [&](const pollfd& p) { return p.fd == at->second->pipe(); });
+    if (ready->revents == 0 || at->second->read()) {
+      ++at;
+      continue;
+    }
+    ended.push_back({at->first, at->second->finish()});
+    at = running_.erase(at);
+  }
+  return ended;
+}
 
 void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
                   const ChildObserver& observer) {
-  std::map<std::size_t, Child> running;
+  ChildRuns runs;
   std::size_t next = 0;
-  while (!stop.load() && (next < calls.size() || !running.empty())) {
-    while (next < calls.size() && running.size() < static_cast<std::size_t>(at_once)) {
-      running.emplace(next, Child(calls[next]));
+  while (!stop.load() && (next < calls.size() || runs.running() > 0)) {
+    while (next < calls.size() && runs.running() < static_cast<std::size_t>(at_once)) {
+      runs.start(next, calls[next]);
       observer.started(next++);
     }
-    std::vector<pollfd> wanted;
-    for (const auto& [call, child] : running) {
-      wanted.push_back({.fd = child.pipe(), .events = POLLIN, .revents = 0});
-    }
-    ::poll(wanted.data(), wanted.size(), 200);
-    for (auto at = running.begin(); at != running.end();) {
-      const auto ready = std::find_if(wanted.begin(), wanted.end(),
-                                      [&](const pollfd& p) { return p.fd == at->second.pipe(); });
-      if (ready->revents == 0 || at->second.read()) {
-        ++at;
-        continue;
-      }
-      const std::size_t call = at->first;
-      const ChildEnd end = at->second.finish();
-      at = running.erase(at);
-      observer.ended(call, end);
-    }
+    for (const ChildRuns::Ended& ended : runs.wait(200)) observer.ended(ended.number, ended.end);
     observer.waiting();
   }
 }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,38 @@ struct ChildEnd {
   std::string error;  ///< The end of what it wrote to standard error.
 };
 
+/// Calls that are made at the same time.
+///
+/// Processes, not threads: a plugin that crashes ends its own run, and plugins need not be ready
+/// for several runs in one process. A child dies with this process, however that ends (Linux,
+/// PR_SET_PDEATHSIG), and signals that a terminal sends reach this process only.
+class ChildRuns {
+ public:
+  struct Ended {
+    std::size_t number = 0;
+    ChildEnd end;
+  };
+
+  ChildRuns();
+  ChildRuns(const ChildRuns&) = delete;
+  ChildRuns& operator=(const ChildRuns&) = delete;
+  /// As kill_all().
+  ~ChildRuns();
+
+  /// \param number  what wait() calls it; of none that is running.
+  /// \throws IoError if no process can be made.
+  void start(std::size_t number, const ChildCall& call);
+  std::size_t running() const noexcept { return running_.size(); }
+  /// Waits until one has something to say, or that time has passed.
+  /// \returns those that have ended.
+  std::vector<Ended> wait(int most_ms);
+  void kill_all();
+
+ private:
+  class Child;
+  std::map<std::size_t, std::unique_ptr<Child>> running_;
+};
+
 /// What someone wants to hear of the calls; all in the thread that runs them.
 struct ChildObserver {
   std::function<void(std::size_t call)> started;
@@ -27,11 +61,7 @@ struct ChildObserver {
   std::function<void()> waiting;  ///< A few times a second.
 };
 
-/// Makes all calls, at most `at_once` at a time, in order of their numbers.
-///
-/// Processes, not threads: a plugin that crashes ends its own run, and plugins need not be ready
-/// for several runs in one process. A child dies with this process, however that ends (Linux,
-/// PR_SET_PDEATHSIG), and signals that a terminal sends reach this process only.
+/// Makes all calls, at most `at_once` at a time, in order of their numbers (ChildRuns).
 ///
 /// \param stop  when it becomes true, the running ones are killed and nothing more is started.
 /// \throws IoError if no process can be made.

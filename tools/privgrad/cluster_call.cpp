@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exit_code.hpp"
+#include "last_words.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/error.hpp"
@@ -20,6 +21,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
+/// From one process to the next: the first that speaks ends the others, which takes a moment.
+constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {
   std::string kind;
@@ -109,10 +112,11 @@ int with_cluster(Cluster* cluster, const std::function<int()>& action) {
     failure = std::current_exception();
   }
   if (cluster->rank() != 0) {
-    std::this_thread::sleep_for(kGrace);
+    std::this_thread::sleep_for(kGrace + kTurn * (cluster->rank() - 1));
     speak_as("process " + std::to_string(cluster->rank()) + " on " + cluster->host() + ": ");
   }
   const int code = with_exit_code([&]() -> int { std::rethrow_exception(failure); });
+  conclude();  // what carries the numbers ends the process
   cluster->end_all(code);
   return code;
 }

@@ -1,5 +1,9 @@
 #include <nlohmann/json.hpp>
 
+#include <optional>
+#include <system_error>
+
+#include "cluster_call.hpp"
 #include "command.hpp"
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
@@ -47,25 +51,43 @@ int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
   return 0;
 }
 
-int do_ablate(const Arguments& arguments) {
-  const int jobs = jobs_of(arguments);
-  const host::PluginHost host = load_plugins(arguments);
-  const core::StudyPlan plan = core::plan_study(core::read_study(arguments.operand(0)),
-                                                arguments.texts("set"), host.catalog());
-  for (const std::string& remark : core::study_remarks(plan)) complain("warning", remark);
-  if (arguments.has("dry-run")) return show_dry_run(plan, arguments, jobs);
-
+/// Makes what is left of the study.
+/// \param cluster  null: this process is alone.
+int make_study(const core::StudyPlan& plan, const Catalog& catalog, int jobs,
+               const Arguments& arguments, Cluster* cluster) {
+  std::optional<StudyCrew> crew;
+  if (cluster != nullptr) crew.emplace(plan, jobs, arguments, *cluster);
   const core::StudyDirectory directory(arguments.has("out")
                                            ? fs::path(arguments.text("out"))
                                            : fs::path("studies") / plan.study->name);
-  calls::prepare_directory(directory, plan, host.catalog());
+  calls::prepare_directory(directory, plan, catalog);
   if (const std::size_t open = open_runs(plan, directory); open > 0) {
     const std::vector<double> seconds = run_seconds(plan);
     if (!arguments.has("json")) print(study_plan_page(plan, seconds, open, jobs));
     calls::remove_results(directory);  // they would not be those of this study
-    if (!make_runs(plan, directory, seconds, jobs, arguments)) return 1;
+    if (!make_runs(plan, directory, seconds, jobs, arguments, crew ? &*crew : nullptr)) return 1;
   }
+  if (crew) crew->dismiss();
   return finish(plan, directory, arguments);
+}
+
+int do_ablate(const Arguments& arguments) {
+  const int jobs = jobs_of(arguments);
+  const RequestedCluster processes = requested_cluster(arguments);
+  Cluster* const cluster = processes.cluster.get();
+  return with_cluster(cluster, [&] {
+    const host::PluginHost host = load_plugins(arguments);
+    const core::StudyPlan plan = core::plan_study(core::read_study(arguments.operand(0)),
+                                                  arguments.texts("set"), host.catalog());
+    const bool leads = cluster == nullptr || cluster->rank() == 0;
+    if (!leads) {
+      if (!arguments.has("dry-run")) make_runs_for_others(plan, jobs, arguments, *cluster);
+      return 0;
+    }
+    for (const std::string& remark : core::study_remarks(plan)) complain("warning", remark);
+    if (arguments.has("dry-run")) return show_dry_run(plan, arguments, jobs);
+    return make_study(plan, host.catalog(), jobs, arguments, cluster);
+  });
 }
 
 }  // namespace
@@ -85,6 +107,7 @@ Command ablate_command() {
                  .doc = "The study's directory; default studies/NAME. One that was begun is "
                         "continued."},
                 jobs_option(),
+                cluster_option(),
                 cache_option(),
                 {.name = "dry-run",
                  .value = "",
@@ -104,6 +127,7 @@ Command ablate_command() {
                "manifest is wrong, 3\nrefused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad ablate examples/studies/quickstart.yaml",
                         "privgrad ablate study.yaml --dry-run",
+                        "mpirun -np 4 privgrad ablate study.yaml --cluster mpi --jobs 2",
                         "privgrad ablate study.yaml --set privacy.target_epsilon=2 --out "
                         "studies/e2 --jobs 4"}},
       .run = do_ablate};

@@ -35,11 +35,11 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
 }
 
 /// The directory's name goes into the summary, which is JSON; better to say so before training.
-void check_utf8(const std::string& directory) {
+void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();
   } catch (const nlohmann::json::exception&) {
-    throw UsageError("--out: the name of the run directory is not UTF-8 text");
+    throw UsageError("--" + option + ": the name of the run directory is not UTF-8 text");
   }
 }
 
@@ -118,13 +118,24 @@ core::RunOptions common_options(const Arguments& arguments) {
                         : core::available_threads();
   options.state = arguments.has("state") ? fs::absolute(arguments.text("state"))
                                          : calls::default_state_directory();
+  if (!arguments.has("called")) return options;
+  if (!arguments.has("out") && !arguments.has("resume"))
+    throw UsageError(
+        "--called is what a directory is called that --out or --resume names; give one");
+  check_utf8("called", arguments.text("called"));
+  options.called = arguments.text("called");
   return options;
+}
+
+/// Where the run's files are, whatever the summary calls it.
+fs::path directory_of(const core::RunResult& result, const Arguments& arguments) {
+  if (!arguments.has("called")) return result.summary.at("run_dir").get<std::string>();
+  return arguments.text(arguments.has("resume") ? "resume" : "out");
 }
 
 int show(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
   complain_about(result);
-  if (!result.can_be_resumed)
-    write_result_page(result.summary.at("run_dir").get<std::string>(), "run");
+  if (!result.can_be_resumed) write_result_page(directory_of(result, arguments), "run");
   if (arguments.has("json")) {
     nlohmann::json json = result.summary;
     json.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
@@ -147,7 +158,7 @@ void check_tested(const core::Manifest& manifest, const RequestedCluster& proces
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
-  core::work_for_others(core::make_plan(manifest), options);
+  core::work_for_others(manifest, options);
   return 0;
 }
 
@@ -187,7 +198,7 @@ int do_run(const Arguments& arguments) {
   if (arguments.has("resume")) return do_resume(arguments);
   if (arguments.has("finish"))
     throw UsageError("--finish ends a run that is resumed; give --resume DIR, too");
-  if (arguments.has("out")) check_utf8(arguments.text("out"));
+  if (arguments.has("out")) check_utf8("out", arguments.text("out"));
   core::RunOptions options = common_options(arguments);
   const auto cache = requested_cache(arguments);
   options.features = cache.get();
@@ -236,6 +247,10 @@ Command run_command() {
                        {.name = "out",
                         .value = "DIR",
                         .doc = "The run directory, new or empty; default runs/NAME-TIME."},
+                       {.name = "called",
+                        .value = "DIR",
+                        .doc = "What the summary calls the run directory, where it will be moved "
+                               "there; default as --out says."},
                        {.name = "threads",
                         .value = "N",
                         .doc = "Threads to compute with; default all. The result does not depend "

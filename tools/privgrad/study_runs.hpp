@@ -3,6 +3,8 @@
 #include "arguments.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
+#include "privgrad/studies/study_results.hpp"
+#include "study_crew.hpp"
 
 namespace privgrad::tool {
 
@@ -17,9 +19,12 @@ std::vector<double> run_seconds(const core::StudyPlan& plan);
 /// Makes the runs that are left in a prepared directory, each a process of its own, and tells on
 /// standard error of those that failed. Options read: --cache, --plugin-dir, --quiet.
 /// \param seconds  as run_seconds().
+/// \param jobs  at a time, in each process.
+/// \param crew  the processes that make them together; null: there is this one alone.
 /// \returns whether all runs of the study are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
-               const std::vector<double>& seconds, int jobs, const Arguments& arguments);
+               const std::vector<double>& seconds, int jobs, const Arguments& arguments,
+               StudyCrew* crew = nullptr);
 
 /// How many runs are left.
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);

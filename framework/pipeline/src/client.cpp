@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "fed_avg_plan.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
+#include "privgrad/trust/paid_elsewhere.hpp"
 #include "privgrad/trust/row_sum.hpp"
 
 namespace privgrad::core {
@@ -129,8 +131,20 @@ void Client::begin_at(std::uint64_t step) {
 
 std::optional<ClientRound> Client::train(std::span<const float> received, std::uint64_t steps,
                                          Workbench& bench) {
+  if (!pay_for(steps)) return std::nullopt;
+  ClientRound round = make_steps(received, steps, bench);
+  if (wants_estimate()) {
+    pay_for_estimate();
+    estimate(received, round, bench);
+  }
+  return round;
+}
+
+bool Client::pay_for(std::uint64_t steps) { return trainer_.pay_for(next_step_, steps); }
+
+ClientRound Client::make_steps(std::span<const float> received, std::uint64_t steps,
+                               Workbench& bench) {
   use_key_of_round();
-  if (!trainer_.pay_for(next_step_, steps)) return std::nullopt;
   bench.load({received.begin(), received.end()});
   trainer_.begin_round(received);
   ClientRound round;
@@ -145,12 +159,34 @@ std::optional<ClientRound> Client::train(std::span<const float> received, std::u
     ++steps_done_;
   }
   round.model = bench.parameters;
-  if (federated_.estimates && !diverged_) estimate(received, round, bench);
   return round;
 }
 
+bool Client::wants_estimate() const {
+  return federated_.estimates && !diverged_ && wish_.estimates != EstimateMode::from_models;
+}
+
+/// Exact estimates, and those of runs without noise, are charged to nobody.
+bool Client::pay_for_estimate() {
+  Ledger* ledger = trainer_.ledger();
+  if (ledger == nullptr || wish_.estimates != EstimateMode::private_sums) return true;
+  paid_estimates_ = ledger->charge(std::span(plan_.beside).subspan(estimates_made_, 1));
+  return !paid_estimates_.empty();
+}
+
+void Client::expect_receipts() {
+  trainer_.expect_receipts();
+  is_paid_elsewhere_ = true;
+  if (has_paid_estimates()) watch_estimates();
+}
+
+void Client::take_over_estimate() {
+  if (!is_paid_elsewhere_ || estimates_made_ >= plan_.beside.size())
+    throw PrivacyError("an estimate was paid for elsewhere that the plan has not");
+  paid_estimates_ = PaidElsewhere::receipts(std::span(plan_.beside).subspan(estimates_made_, 1));
+}
+
 void Client::estimate(std::span<const float> received, ClientRound& round, Workbench& bench) {
-  if (wish_.estimates == EstimateMode::from_models) return;
   if (wish_.estimates == EstimateMode::private_sums) {
     estimate_privately(received, round, bench);
   } else {
@@ -193,11 +229,9 @@ std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) c
 /// sampler of its own, and each release was planned as one of at most `rounds`.
 void Client::estimate_privately(std::span<const float> received, ClientRound& round,
                                 Workbench& bench) {
-  std::vector<Receipt> receipts;
-  if (Ledger* ledger = trainer_.ledger()) {
-    receipts = ledger->charge(std::span(plan_.beside).subspan(estimates_made_, 1));
-    if (receipts.empty()) return;  // not paid for, not made
-  }
+  std::vector<Receipt> receipts = std::exchange(paid_estimates_, {});
+  const bool is_charged = trainer_.ledger() != nullptr || is_paid_elsewhere_;
+  if (is_charged && receipts.empty()) return;  // not paid for, not made
   draw_estimate_batch();
   std::vector<float> middle(received.size());
   for (std::size_t j = 0; j < middle.size(); ++j)

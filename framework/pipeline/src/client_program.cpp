@@ -20,6 +20,7 @@ void ClientProgram::begin_round(std::uint64_t first_step, std::uint64_t local_it
   first_step_ = first_step;
   local_iterations_ = local_iterations;
   mishaps_ = mishaps;
+  known_.reset();
   asked_ = 0;
   lost_ = 0;
   slow_ = 0;
@@ -36,16 +37,19 @@ void ClientProgram::gradient_rows(const Batch& batch, std::span<float> rows) con
     std::fill(row.begin(), row.end(), 0.0f);
     ++asked_;
     Client& client = *clients_[number];
-    const std::uint64_t steps =
-        mishaps_.steps_of(number, std::min(local_iterations_, client.steps_left()));
-    std::optional<ClientRound> sent;
-    client.begin_at(first_step_);
-    if (steps > 0) {
-      pool_.with([&](Workbench& bench) { sent = client.train(model_, steps, bench); });
+    std::optional<ClientRound> made;
+    const ClientRound* sent = nullptr;
+    if (known_) {
+      const auto found = known_->find(number);
+      if (found != known_->end()) sent = &found->second;
+    } else if (const std::uint64_t steps = steps_of(number); steps > 0) {
+      client.begin_at(first_step_);
+      pool_.with([&](Workbench& bench) { made = client.train(model_, steps, bench); });
+      if (made) sent = &*made;
     }
     if (mishaps_.slow[number]) ++slow_;
     if (mishaps_.dropped[number]) ++lost_;
-    if (!sent || mishaps_.dropped[number]) return;
+    if (sent == nullptr || mishaps_.dropped[number]) return;
     for (std::size_t j = 0; j < parameters_; ++j) row[j] = model_[j] - sent->model[j];
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,6 +49,16 @@ class ClientProgram final : public Program, public ReproducibleRows {
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);
 
+  /// How many local steps a client makes in this round.
+  std::uint64_t steps_of(std::size_t client) const {
+    return mishaps_.steps_of(client, std::min(local_iterations_, clients_[client]->steps_left()));
+  }
+  std::uint64_t first_step() const { return first_step_; }
+  std::span<const float> model() const { return model_; }
+  /// What clients have sent in this round already: they are not trained again. Of all that will be
+  /// asked, with those that make no steps left out.
+  void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
+
   /// Of this round: how many were asked, and how many of them were lost, or slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
@@ -67,6 +78,7 @@ class ClientProgram final : public Program, public ReproducibleRows {
   std::vector<float> model_;
   std::uint64_t first_step_ = 0, local_iterations_ = 0;
   Mishaps mishaps_;
+  std::optional<std::map<std::size_t, ClientRound>> known_;
   mutable std::atomic<std::uint64_t> asked_{0}, lost_{0}, slow_{0};
 };
 

@@ -1,15 +1,12 @@
 #include "crew.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
 
-#include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/sha256.hpp"
 
@@ -43,38 +40,16 @@ StepOrder order_of(StateReader& in) {
   return order;
 }
 
-/// What most texts fit into, behind their length: one message instead of two.
-constexpr std::size_t kEnvelope = 1024;
-
-/// \param text  of process 0; the others get it.
-void broadcast(Cluster& cluster, std::string& text) {
-  std::array<char, kEnvelope> envelope{};
-  std::uint64_t size = text.size();
-  constexpr std::size_t kInside = kEnvelope - sizeof size;
-  std::memcpy(envelope.data(), &size, sizeof size);
-  std::copy_n(text.begin(), std::min(text.size(), kInside), envelope.begin() + sizeof size);
-  cluster.broadcast(std::as_writable_bytes(std::span(envelope)));
-  std::memcpy(&size, envelope.data(), sizeof size);
-  text.resize(size);
-  std::copy_n(envelope.begin() + sizeof size, std::min(text.size(), kInside), text.begin());
-  if (size <= kInside) return;
-  cluster.broadcast(std::as_writable_bytes(std::span(text.data(), text.size()).subspan(kInside)));
-}
-
 }  // namespace
 
-std::string common_ground(const Plan& plan, const RunOptions& options, const RunData& data) {
-  StateWriter ground;
-  ground.bytes(PRIVGRAD_ABI_TAG);
-  ground.bytes(options.lock);
-  ground.bytes(to_yaml(plan.manifest->resolved));
+std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
+                                      const RunData& data) {
   // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
   // other process has committed to anything.
-  for (const Dataset* split : {&data.train, &data.test}) {
-    ground.word(split->rows());
-    ground.bytes(split->rows() == 0 ? "" : commitment_to({}, *split));
-  }
-  return sha256_hex(ground.text());
+  return {common_program(),
+          {"other plugins", sha256_hex(options.lock)},
+          {"another manifest", sha256_hex(to_yaml(plan.manifest->resolved))},
+          {"other examples", hash_of_examples(data)}};
 }
 
 Crew::Crew(Cluster& cluster, const Plan& plan, const Program& program)
@@ -84,16 +59,9 @@ Crew::Crew(Cluster& cluster, const Plan& plan, const Program& program)
 
 // ---- at process 0
 
-void Crew::join(const std::string& ground, std::string_view state) {
-  send(ground);
-  const std::vector<double> differ = all(0.0);
-  const auto first = std::find(differ.begin(), differ.end(), 1.0);
-  if (first != differ.end()) {
-    const auto rank = static_cast<std::size_t>(first - differ.begin());
-    throw ConfigError("process " + std::to_string(rank) + " on " + host_of(rank) +
-                      " has another program, manifest, plugins or data than process 0");
-  }
-  send(std::string(state));
+void Crew::join(std::span<const CommonPart> ground, std::string_view state) {
+  compare_common_parts(cluster_, ground);
+  broadcast_text(cluster_, state);
 }
 
 void Crew::ask_for(const StepOrder& order, std::span<const float> parameters) {
@@ -106,13 +74,13 @@ Evaluation Crew::evaluate(const Program& program, std::span<const float> paramet
   return total_of(evaluations(program, data, executor));
 }
 
-void Crew::ask_for_state() { send(text_of(Wish::state, {}, false)); }
+void Crew::ask_for_state() { broadcast_text(cluster_, text_of(Wish::state, {}, false)); }
 
-void Crew::dismiss() { send(text_of(Wish::end, {}, false)); }
+void Crew::dismiss() { broadcast_text(cluster_, text_of(Wish::end, {}, false)); }
 
 void Crew::send_order(Wish wish, const StepOrder& order, std::span<const float> parameters) {
   const bool parameters_follow = !have(parameters);
-  send(text_of(wish, order, parameters_follow));
+  broadcast_text(cluster_, text_of(wish, order, parameters_follow));
   if (!parameters_follow) return;
   parameters_.assign(parameters.begin(), parameters.end());
   cluster_.broadcast(std::as_writable_bytes(std::span(parameters_)));
@@ -123,24 +91,15 @@ bool Crew::have(std::span<const float> parameters) const {
          std::memcmp(parameters_.data(), parameters.data(), parameters.size_bytes()) == 0;
 }
 
-void Crew::send(const std::string& text) {
-  std::string copy = text;
-  broadcast(cluster_, copy);
-}
-
 // ---- at the others
 
-std::string Crew::joined(const std::string& ground) {
-  const bool differs = received() != ground;
-  const std::vector<double> differ = all(differs ? 1.0 : 0.0);
-  const auto first = std::find(differ.begin(), differ.end(), 1.0);
-  // Process 0 says whose it is, and ends all.
-  if (first != differ.end()) host_of(static_cast<std::size_t>(first - differ.begin()));
-  return received();
+std::string Crew::joined(std::span<const CommonPart> ground) {
+  compare_common_parts(cluster_, ground);
+  return broadcast_text(cluster_, "");
 }
 
 Crew::Asked Crew::next() {
-  const std::string text = received();
+  const std::string text = broadcast_text(cluster_, "");
   StateReader in(text, "what process 0 asks for");
   Asked asked;
   asked.wish = static_cast<Wish>(in.word());
@@ -152,12 +111,6 @@ Crew::Asked Crew::next() {
     cluster_.broadcast(std::as_writable_bytes(std::span(*asked.parameters)));
   }
   return asked;
-}
-
-std::string Crew::received() const {
-  std::string text;
-  broadcast(cluster_, text);
-  return text;
 }
 
 // ---- at all of them, at the same time
@@ -198,18 +151,6 @@ std::vector<double> Crew::all(double mine) const {
   return numbers;
 }
 
-std::string Crew::host_of(std::size_t rank) const {
-  constexpr std::size_t kLongest = 256;
-  std::vector<char> names(cluster_.size() * kLongest, '\0');
-  const std::string own = cluster_.host();
-  std::copy_n(own.begin(), std::min(own.size(), kLongest - 1),
-              names.begin() + static_cast<std::ptrdiff_t>(cluster_.rank() * kLongest));
-  std::vector<std::size_t> ends(cluster_.size());
-  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = (i + 1) * kLongest;
-  cluster_.gather(std::as_writable_bytes(std::span(names)), ends);
-  return names.data() + rank * kLongest;
-}
-
 StateWriter::Whole Crew::whole() const {
   return [this](std::span<const std::byte> slice, std::size_t element) {
     std::vector<std::size_t> ends = slices_.parameter_ends();
@@ -224,7 +165,6 @@ StateWriter::Whole Crew::whole() const {
 
 std::string why_not_shared(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
-  if (plan.federated) return "federated runs are not shared among processes";
   if (!plan.statistics.empty())
     return "transforms that learn from released statistics are not shared among processes";
   if (manifest.noise_off) return "runs without noise are not shared among processes";

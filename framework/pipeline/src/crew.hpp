@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
+#include "privgrad/pipeline/cluster_talk.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/shared_sum.hpp"
@@ -31,9 +32,10 @@ struct StepOrder {
 /// What process 0 asks for.
 enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
 
-/// What the processes of a run must have in common, as a hash: program, plugins, manifest, and the
-/// examples as they are trained on.
-std::string common_ground(const Plan& plan, const RunOptions& options, const RunData& data);
+/// What the processes of a run must have in common: program, plugins, manifest, and the examples as
+/// they are trained on.
+std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
+                                      const RunData& data);
 
 /// The processes of a run that make its steps together: what they tell each other. Every process has
 /// one; process 0 asks, and the others answer what they are asked (work_for_others()).
@@ -61,7 +63,7 @@ class Crew {
   /// \param ground  common_ground().
   /// \param state  of a trainer (Trainer::save()) that all go on from; "": the run begins.
   /// \throws ConfigError naming a process that has another ground.
-  void join(const std::string& ground, std::string_view state);
+  void join(std::span<const CommonPart> ground, std::string_view state);
 
   /// The others begin their part of a step.
   /// \param parameters  that the step is made at.
@@ -83,7 +85,7 @@ class Crew {
 
   /// \returns the state to go on from; "": the run begins. Not at all where a process has another
   ///   ground: process 0 then ends all.
-  std::string joined(const std::string& ground);
+  std::string joined(std::span<const CommonPart> ground);
 
   struct Asked {
     Wish wish = Wish::end;
@@ -104,15 +106,10 @@ class Crew {
   /// All get one number of every process.
   std::vector<double> all(double mine) const;
 
-  /// Where a process runs.
-  std::string host_of(std::size_t rank) const;
-
   /// For vectors with a number for each parameter.
   StateWriter::Whole whole() const;
 
  private:
-  void send(const std::string& text);
-  std::string received() const;
   void send_order(Wish wish, const StepOrder& order, std::span<const float> parameters);
   bool have(std::span<const float> parameters) const;
 

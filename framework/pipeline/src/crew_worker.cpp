@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "crew.hpp"
+#include "federated_crew.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 
@@ -22,6 +23,7 @@ class Worker {
     const std::string state = crew_->joined(common_ground(plan, options, data_));
     // Every key that it draws with, it is told.
     trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_, &*crew_);
+    trainer_->expect_receipts();
     if (state.empty()) return;
     StateReader in(state, "the state that process 0 goes on from");
     trainer_->restore(in, Trainer::Between::steps);
@@ -63,6 +65,10 @@ class Worker {
 
 }  // namespace
 
-void work_for_others(const Plan& plan, const RunOptions& options) { Worker(plan, options).work(); }
+void work_for_others(const Manifest& manifest, const RunOptions& options) {
+  if (manifest.federated) return make_rounds_for_others(manifest, options);
+  const Plan plan = make_plan(manifest);
+  Worker(plan, options).work();
+}
 
 }  // namespace privgrad::core

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "client_program.hpp"
+#include "federated_crew.hpp"
 #include "federated_record.hpp"
 #include "moving_average.hpp"
 #include "privgrad/pipeline/client.hpp"
@@ -49,6 +51,7 @@ class FederatedRun final : ResumableRun {
     train_and_report();
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle({}, std::string(to_text(result_.status)));
+    if (crew_) crew_->dismiss();
     erase_checkpoints();
     return std::move(result_);
   }
@@ -70,6 +73,17 @@ class FederatedRun final : ResumableRun {
           std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
     }
     if (federated_.at_server) start_server();
+    gather_crew();
+  }
+
+  /// \throws ConfigError if the rounds cannot be shared, or a process is not like this one.
+  void gather_crew() {
+    if (options_.cluster == nullptr) return;
+    if (const std::string why = why_rounds_are_not_shared(plan_); !why.empty())
+      throw ConfigError(why);
+    crew_.emplace(*options_.cluster, plan_, options_, data_, *executor_);
+    if (federated_.at_server)
+      server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
   }
 
   void open_records() override {
@@ -163,6 +177,7 @@ class FederatedRun final : ResumableRun {
     estimator_.restore(in);
     rule_.restore(in, wish_.local_iterations.component->full_name());
     make_clients();
+    if (crew_) crew_->begin_from_kept();
     if (federated_.at_server) return restore_server(in);
     for (const auto& client : clients_) client->restore(in);
   }
@@ -247,6 +262,38 @@ class FederatedRun final : ResumableRun {
     return true;
   }
 
+  /// Has all processes train the clients that the server has drawn and paid for, before it asks for
+  /// their changes.
+  void train_ahead(std::span<const std::uint32_t> drawn) {
+    std::vector<ClientTask> tasks;
+    for (const std::uint32_t client : drawn) {
+      if (client >= clients_.size()) return;  // the server's sum refuses such a batch
+      if (const std::uint64_t steps = client_program_->steps_of(client); steps > 0)
+        tasks.push_back({.client = client, .steps = steps});
+    }
+    auto sent = crew_->train(clients_,
+                             {.keys = *keys_,
+                              .model = client_program_->model(),
+                              .first_step = client_program_->first_step()},
+                             tasks, pool_);
+    std::map<std::size_t, ClientRound> known;
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      if (sent[i]) known.emplace(tasks[i].client, std::move(*sent[i]));
+    }
+    client_program_->know(std::move(known));
+  }
+
+  /// A round of these clients, each by itself.
+  std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
+    if (crew_) return crew_->train(clients_, {.keys = *keys_, .model = model_}, tasks, pool_);
+    std::vector<std::optional<ClientRound>> sent(tasks.size());
+    executor_->for_each_chunk(tasks.size(), [&](std::size_t i) {
+      Client& client = *clients_[tasks[i].client];
+      pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, tasks[i].steps, bench); });
+    });
+    return sent;
+  }
+
   bool client_round(Round& round) {
     if (steps_left() == 0) {
       if (plan_.affordable_steps < plan_.steps()) result_.status = RunStatus::budget_exhausted;
@@ -259,14 +306,15 @@ class FederatedRun final : ResumableRun {
       is_short_ = true;
     }
     const std::vector<std::uint32_t> members = members_of(round.number);
-    std::vector<std::optional<ClientRound>> sent(members.size());
+    std::vector<ClientTask> tasks;
+    for (const std::uint32_t member : members) {
+      // A straggler pays for what it makes, and keeps the rest for later rounds.
+      const std::uint64_t most = std::min(round.local_iterations, clients_[member]->steps_left());
+      tasks.push_back({.client = member, .steps = mishaps_.steps_of(member, most)});
+    }
+    std::vector<std::optional<ClientRound>> sent = train_clients(tasks);
     std::vector<std::string> hashes(members.size());
     executor_->for_each_chunk(members.size(), [&](std::size_t i) {
-      Client& client = *clients_[members[i]];
-      // A straggler pays for what it makes, and keeps the rest for later rounds.
-      const std::uint64_t steps =
-          mishaps_.steps_of(members[i], std::min(round.local_iterations, client.steps_left()));
-      pool_.with([&](Workbench& bench) { sent[i] = client.train(model_, steps, bench); });
       if (sent[i] && checkpoints_) hashes[i] = hash_of_sent(*sent[i]);
     });
     std::vector<ClientRound> arrived;
@@ -526,6 +574,8 @@ class FederatedRun final : ResumableRun {
   Workbench server_bench_;
   ClientProgram* client_program_ = nullptr;  // of server_bench_
   std::optional<Trainer> server_;
+
+  std::optional<FederatedCrew> crew_;  // the other processes, if there are any
 
   ComponentPtr<Sampler> participation_;  // of fed_avg
   LocalIterationsRule chooser_;

@@ -33,6 +33,12 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
 
 Plan make_plan(const Manifest& manifest) { return plan_for(manifest, make_setting(manifest)); }
 
+Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key) {
+  const auto setting = make_setting(manifest);
+  setting->plan_key = plan_key;
+  return plan_for(manifest, setting);
+}
+
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
   return plan_for(manifest, make_setting(manifest, recorded));
 }

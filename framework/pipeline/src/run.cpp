@@ -316,10 +316,7 @@ bool has_finite_losses(const Metrics& metrics) {
 }
 
 RunResult run(const Plan& plan, const RunOptions& options) {
-  if (plan.federated) {
-    if (options.cluster != nullptr) throw ConfigError(why_not_shared(plan));
-    return federated_run(plan, options);
-  }
+  if (plan.federated) return federated_run(plan, options);
   return Training(plan, options).run();
 }
 

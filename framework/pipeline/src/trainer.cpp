@@ -19,6 +19,7 @@
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/paid_elsewhere.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -264,6 +265,24 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
   return receipts_.size() >= at_least;
 }
 
+void Trainer::expect_receipts() {
+  check_charges(plan_, made_);
+  paid_elsewhere_ = true;
+  watch_sampling();
+}
+
+void Trainer::take_over(std::uint64_t step, std::uint64_t count) {
+  if (!paid_elsewhere_ || !receipts_.empty() || step > plan_.charges.size() ||
+      count > plan_.charges.size() - step)
+    throw PrivacyError("steps were paid for elsewhere that are not those of the plan");
+  for (Receipt& receipt : PaidElsewhere::receipts(std::span(plan_.charges).subspan(step, count)))
+    receipts_.push_back(std::move(receipt));
+}
+
+void Trainer::hand_over(std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i) (void)take_receipt();
+}
+
 void Trainer::begin_round(std::span<const float> model) {
   made_.optimizer->start(plan_.parameters);
   if (auto* anchored = dynamic_cast<Anchored*>(made_.optimizer.get())) anchored->anchor(model);
@@ -280,6 +299,7 @@ void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   if (crew_ != nullptr) return take_step_together(step, bench);
   draw_batch(step);
+  if (listener_) listener_(batch_);
   const Clip clip = clip_of_step(step);
   std::vector<Released> own = release_step(step, clip, bench);
   const std::span<const Released> released = led_by(leader_,
@@ -341,11 +361,11 @@ Clip Trainer::clip_of_step(std::uint64_t step) {
 
 std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip,
                                             Workbench& bench) {
-  if (!ledger_ && plan_.noise_multiplier[step] != 0.0)
+  if (!is_charged() && plan_.noise_multiplier[step] != 0.0)
     throw PrivacyError("a step with noise needs a ledger, and none was opened");
   // A client's change is computed once: it is no function of its number that could be asked again.
   std::optional<ContributionCheck> check;
-  if (ledger_ && plan_.unit == PrivacyUnit::example)
+  if (is_charged() && plan_.unit == PrivacyUnit::example)
     check = contribution_checks_.draw(step, batch_.size());
   ContributionCheck* checked = check ? &*check : nullptr;
   std::vector<Released> released;
@@ -371,7 +391,7 @@ std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& cli
     std::optional<Released> combined;
     in_run_of(manifest_.aggregator.component->full_name(), [&] {
       combined.emplace(differences_->combine(step, released, clip.clip_norm, plan_.batch_size[step],
-                                             ledger_.has_value()));
+                                             is_charged()));
     });
     return combined;
   }
@@ -398,7 +418,7 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
                               ContributionCheck* check) {
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
-  if (ledger_ && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
+  if (is_charged() && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
     // Correlated noise keeps whole sums from step to step.
     return release(
         correlated_ ? exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
@@ -408,7 +428,7 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
         divisor);
   }
   if (check != nullptr) check_row(program, data_, batch_, *check);
-  if (!ledger_) {
+  if (!is_charged()) {
     Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
                                    manifest_.microbatch_size, &bench.memory, plan_.unit);
     return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)
@@ -438,7 +458,7 @@ std::vector<Released> Trainer::release_differences(std::uint64_t step, const Cli
     return correlated_->release(std::move(sums), take_receipt(), divisor);
   };
   const GradientDifferences::Step now{step, bench.parameters, *bench.program, data_, batch_, clip};
-  if (!ledger_) return correlated_->release_without_noise(differences_->sums(now), divisor);
+  if (!is_charged()) return correlated_->release_without_noise(differences_->sums(now), divisor);
   return plan_.arithmetic == Arithmetic::exact ? release_parts(differences_->exact_sums(now))
                                                : release_parts(differences_->sums(now));
 }

@@ -92,7 +92,11 @@ bool Trainer::take_step_together(std::uint64_t step, Workbench& bench) {
 }
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
-  if (correlated_) correlated_->use_key(key_from(bytes_of(order.noise)));
+  if (correlated_) {
+    // Process 0 has the receipt, and gives no second one for the step.
+    correlated_->use_key(key_from(bytes_of(order.noise)));
+    take_over(order.step, 1);
+  }
   std::optional<ContributionCheck> check;
   const std::string program = program_owner(manifest_, *plan_.setting);
   const std::string clipping = manifest_.clipping.component->full_name();
@@ -198,10 +202,7 @@ bool Trainer::any_differs(bool mine) const {
 std::vector<Released> Trainer::release_slices(std::vector<BoundedOnGrid> slices,
                                               const StepOrder& order) {
   const double divisor = plan_.batch_size[order.step];
-  if (correlated_) {
-    if (ledger_) return correlated_->release(std::move(slices), take_receipt(), divisor);
-    return correlated_->release(std::move(slices), PaidElsewhere{order.step}, divisor);
-  }
+  if (correlated_) return correlated_->release(std::move(slices), take_receipt(), divisor);
   const std::size_t first = crew_->slices().of(crew_->cluster().rank()).first;
   std::vector<Released> released;
   released.push_back(

@@ -321,24 +321,16 @@ template <class Sum>
 std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
                                                        const Receipt& receipt, double divisor) {
   check(std::span<const Sum>(sums), divisor);
-  check_order(receipt.step());
-  if (!pays_for(receipt.release(), receipt.step())) {
-    throw PrivacyError("step " + std::to_string(receipt.step()) +
+  const std::uint64_t step = receipt.step();
+  if (step != next_step_) {
+    // An older step's noise on other data would give itself away; a newer one lacks data between.
+    throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
+                       std::to_string(next_step_));
+  }
+  if (!pays_for(receipt.release(), step)) {
+    throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
-  return release_paid(std::move(sums), receipt.step(), divisor);
-}
-
-void CorrelatedMechanism::check_order(std::uint64_t step) const {
-  if (step == next_step_) return;
-  // An older step's noise on other data would give itself away; a newer one lacks data between.
-  throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
-                     std::to_string(next_step_));
-}
-
-template <class Sum>
-std::vector<Released> CorrelatedMechanism::release_paid(std::vector<Sum> sums, std::uint64_t step,
-                                                        double divisor) {
   begin(std::span<const Sum>(sums));
   ++next_step_;
   std::vector<Released> released;
@@ -370,13 +362,6 @@ Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divis
 std::vector<Released> CorrelatedMechanism::release(std::vector<BoundedOnGrid> sums, Receipt receipt,
                                                    double divisor) {
   return release_all(std::move(sums), receipt, divisor);
-}
-
-std::vector<Released> CorrelatedMechanism::release(std::vector<BoundedOnGrid> sums,
-                                                   const PaidElsewhere& paid, double divisor) {
-  check(std::span<const BoundedOnGrid>(sums), divisor);
-  check_order(paid.step);
-  return release_paid(std::move(sums), paid.step, divisor);
 }
 
 Released CorrelatedMechanism::release(BoundedOnGrid sum, Receipt receipt, double divisor) {

@@ -20,6 +20,7 @@
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/paid_elsewhere.hpp"
 #include "privgrad/trust/shared_sum.hpp"
 #include "privgrad/trust/testing.hpp"
 #include "thread_cluster.hpp"
@@ -221,7 +222,12 @@ struct Tree {
   std::vector<core::CorrelatedPart> parts;
 };
 
-using States = std::vector<std::string>;
+/// What a process has that was told that a step is paid for.
+core::Receipt told(const Tree& tree, std::uint64_t step) {
+  const Event release = Event::gaussian(tree.parts.front().recipes.own_multiplier(step));
+  const core::Charge charge{step, release, release};
+  return std::move(core::PaidElsewhere::receipts({&charge, 1}).front());
+}
 
 /// The releases of steps [first, last), by so many processes.
 /// \param state  to go on from; "": from the beginning.
@@ -247,9 +253,8 @@ std::pair<std::vector<std::vector<float>>, std::string> released(
       std::vector<BoundedOnGrid> sums;
       sums.push_back(core::add_shares(share_of_sum(program, data, cluster, 0.0, serial, memory),
                                       kRows - 1, slices, cluster, serial));
-      const std::vector<Released> slice =
-          cluster.rank() == 0 ? mechanism.release(std::move(sums), payments.take(step), 10.0)
-                              : mechanism.release(std::move(sums), core::PaidElsewhere{step}, 10.0);
+      const std::vector<Released> slice = mechanism.release(
+          std::move(sums), cluster.rank() == 0 ? payments.take(step) : told(tree, step), 10.0);
       if (auto whole = core::put_together(slice.front(), slices.ends(), cluster))
         all.push_back(values(*whole));
     }
@@ -302,7 +307,7 @@ TEST_CASE("a process that is told that a step was paid for makes that step, and 
   const auto release = [&](std::uint64_t step) {
     std::vector<BoundedOnGrid> sums;
     sums.push_back(whole_sum(program, data, 0.0));
-    mechanism.release(std::move(sums), core::PaidElsewhere{step}, 10.0);
+    mechanism.release(std::move(sums), told(tree, step), 10.0);
   };
   release(0);
   CHECK_THROWS_WITH(release(0), "step 0 cannot be released, the next one is 1");

@@ -16,7 +16,7 @@ namespace privgrad {
 /// Process 0 leads: it draws batches, holds the ledger, makes what is released, and writes all files.
 /// The others compute what it asks them for, on rows that it named, after the charge is on its disk.
 ///
-/// All calls but rank(), size() and place() are collective: every process makes them, in the same
+/// All calls but rank(), size() and host() are collective: every process makes them, in the same
 /// order and with spans of the same sizes, and none returns before its own part of the result is
 /// there. A process that waits for one that does not come gives up after a time that the component's
 /// parameters say.
@@ -58,6 +58,13 @@ class PRIVGRAD_API Cluster {
   /// \param ends  as of add_up(), in bytes.
   /// \throws as broadcast().
   virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
+
+  /// Brings the bytes of one process to process 0.
+  /// \param bytes  at `from`: what it has; at process 0: room for as many, which they replace;
+  ///   elsewhere not looked at, and best empty.
+  /// \param from  below size(); 0: nothing is done.
+  /// \throws as broadcast().
+  virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;
 
   /// Ends all processes at once, those that wait and those that compute. Does not return.
   /// \param exit_code  of the whole, where whoever started the processes passes it on.

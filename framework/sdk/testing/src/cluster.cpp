@@ -71,6 +71,21 @@ void require_gathered(Cluster& cluster, std::size_t size, const std::vector<std:
   }
 }
 
+void require_brought(Cluster& cluster, std::size_t size) {
+  for (std::size_t from = 0; from < cluster.size(); ++from) {
+    const bool takes_part = cluster.rank() == 0 || cluster.rank() == from;
+    std::vector<std::byte> bytes(takes_part ? size : 0);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>(number(cluster.rank(), i));
+    cluster.bring(bytes, from);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      require(bytes[i] == static_cast<std::byte>(number(from, i)),
+              "after bring() " + where(size, i) + " is not what process " + std::to_string(from) +
+                  " had");
+    }
+  }
+}
+
 }  // namespace
 
 // Every process of a cluster can run these at the same time; started alone, there is one.
@@ -94,6 +109,9 @@ void check_cluster(Checker& checker) {
       for (const auto& ends : divisions(size, cluster->size()))
         require_gathered(*cluster, size, ends);
     }
+  });
+  checker.rule("brings_bytes_to_process_0", [&] {
+    for (const std::size_t size : kSizes) require_brought(*cluster, size);
   });
 }
 

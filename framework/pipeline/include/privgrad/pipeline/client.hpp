@@ -64,7 +64,7 @@ class Client {
 
   /// All that is kept about a client of fed_avg between rounds. Private.
   void save(StateWriter& out) const;
-  /// Of a client that has made no round.
+  /// Of a client that has made no round, or at process 0 of one whose rounds another process makes.
   /// \throws IoError; PluginError as open_ledger().
   void restore(StateReader& in);
   /// Of a client of dp_fed_avg that has made no round, and keeps nothing else between them: how many
@@ -97,12 +97,33 @@ class Client {
   std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
                                    Workbench& bench);
 
+  // The parts of train(), for a round that several processes make. Process 0 holds all ledgers: it
+  // pays, hands over what it got, and another process takes that over and makes the rest.
+
+  /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
+  bool pay_for(std::uint64_t steps);
+  /// \pre pay_for(), or take_over(), of as many steps.
+  ClientRound make_steps(std::span<const float> received, std::uint64_t steps, Workbench& bench);
+  /// Behind make_steps(): whether examples are looked at once more.
+  bool wants_estimate() const;
+  /// \returns whether the ledger pays for that; else nothing is made.
+  bool pay_for_estimate();
+  /// \pre pay_for_estimate(), or take_over_estimate().
+  void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
+
+  /// As Trainer::expect_receipts().
+  void expect_receipts();
+  void take_over(std::uint64_t steps) { trainer_.take_over(next_step_, steps); }
+  void take_over_estimate();
+  void hand_over(std::uint64_t steps) { trainer_.hand_over(steps); }
+  void hand_over_estimate() { paid_estimates_.clear(); }
+  void set_diverged(bool diverged) { diverged_ = diverged; }
+
  private:
   void use_key_of_round();
   bool has_paid_estimates() const;
   void watch_estimates();
   bool draw_estimate_batch();
-  void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
   void estimate_privately(std::span<const float> received, ClientRound& round, Workbench& bench);
   void estimate_exactly(std::span<const float> received, ClientRound& round, Workbench& bench);
   std::vector<double> losses(std::vector<float> model, Workbench& bench) const;
@@ -125,6 +146,8 @@ class Client {
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
   std::optional<SamplingWatch> estimate_watch_;
+  std::vector<Receipt> paid_estimates_;  // of the one that is about to be made
+  bool is_paid_elsewhere_ = false;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;
   ReleaseWitness* leader_ = nullptr;

@@ -159,6 +159,12 @@ RandomKey run_key(const Manifest& manifest);
 ///   the manifest; IoError if the data's headers cannot be read.
 Plan make_plan(const Manifest& manifest);
 
+/// The plan of a process that takes part in a run: with the order of examples, and the clients, of the
+/// process that leads it.
+/// \param plan_key  that process's Setting::plan_key.
+/// \throws as the first.
+Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key);
+
 /// The plan that a run had, made again from what it recorded: equal in all that it costs and
 /// states, and not to be run, since it has no data.
 /// \throws as the other, but for IoError.

@@ -42,6 +42,8 @@ struct RunOptions {
   std::filesystem::path state{};
   /// What is written for the date, in the form of Outcome::date; empty: utc_date().
   std::string date{};
+  /// What the summary calls the directory, if it is about to lie elsewhere; empty: `directory`.
+  std::filesystem::path called{};
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.
@@ -93,7 +95,7 @@ RunResult run(const Plan& plan, const RunOptions& options);
 /// asks for, until that run is over. Writes nothing.
 /// \param options  threads, lock, features and cluster; the rest is process 0's.
 /// \throws as run(), and IoError if process 0 is gone. The caller ends the others (Cluster::end_all).
-void work_for_others(const Plan& plan, const RunOptions& options);
+void work_for_others(const Manifest& manifest, const RunOptions& options);
 
 /// In the directory of a run that is not over: the name of its private folder, which is no secret.
 inline constexpr const char* kResumeFile = "resume.json";

@@ -114,6 +114,18 @@ class Trainer {
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat);
 
+  /// Instead of open_ledger(), at a process that holds no ledgers: what the steps need is charged by
+  /// another one, and comes by take_over().
+  /// \throws PluginError if the components are charged otherwise than planned.
+  void expect_receipts();
+  /// That many steps from `step` on were charged by the process that holds the ledger, whose own
+  /// receipts for them are gone.
+  /// \throws PrivacyError for steps that the plan has not, or while earlier ones are left.
+  void take_over(std::uint64_t step, std::uint64_t count);
+  /// At the process that holds the ledger: gives up the next receipts, which another one takes over.
+  /// \throws PrivacyError if so many steps were not paid for.
+  void hand_over(std::uint64_t count);
+
   /// Of a trainer that was restored: how many receipts are in hand of the ledger that it belongs to.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
@@ -165,6 +177,12 @@ class Trainer {
   /// what goes into a run's outputs.
   void show_steps_to(std::function<void(const StepSeen&)> witness) {
     witness_ = std::move(witness);
+  }
+
+  /// Tells `listener` of each batch, once it is drawn and before its examples are looked at, on the
+  /// thread that takes the step. Private.
+  void tell_batches_to(std::function<void(std::span<const std::uint32_t>)> listener) {
+    listener_ = std::move(listener);
   }
 
   /// Has every release from now on go through `witness`. For comparisons of runs.
@@ -219,6 +237,7 @@ class Trainer {
   std::vector<Released> release_differences(std::uint64_t step, const Clip& clip,
                                             const Workbench& bench, ContributionCheck* check);
   Receipt take_receipt();
+  bool is_charged() const noexcept { return ledger_ || paid_elsewhere_; }
   void watch_sampling();
 
   const Plan& plan_;
@@ -239,12 +258,14 @@ class Trainer {
   std::optional<Ledger> ledger_;
   std::deque<Receipt> receipts_;
   LedgerReopening restored_;  // of a ledger that is still to be taken up
+  bool paid_elsewhere_ = false;
   std::vector<std::uint32_t> batch_;
   double clip_norm_;
   bool secret_draws_;  // of each step by its own key, where keys change
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
+  std::function<void(std::span<const std::uint32_t>)> listener_;
   Crew* crew_;  // null: this process is alone
   ReleaseWitness* leader_ = nullptr;
   std::optional<std::size_t> client_;

@@ -39,11 +39,6 @@ double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t par
 
 inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 
-/// In a process without a ledger: process 0 has said that it holds the receipt of this step.
-struct PaidElsewhere {
-  std::uint64_t step = 0;
-};
-
 /// Turns bounded sums into released values by recipes that share data and noise between steps.
 ///
 /// Sums on a grid are released exactly (ExactPart): each release of whole recipes is one rounded
@@ -89,11 +84,6 @@ class CorrelatedMechanism {
   ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
-
-  /// The same in a process that is told what is paid for.
-  /// \param sums  slices.
-  std::vector<Released> release(std::vector<BoundedOnGrid> sums, const PaidElsewhere& paid,
-                                double divisor);
 
   /// For comparisons without privacy: the same sums of data, exact.
   Released release_without_noise(Bounded sum, double divisor);
@@ -143,9 +133,6 @@ class CorrelatedMechanism {
   void check(std::span<const Sum> sums, double divisor) const;
   template <class Sum>
   std::vector<Released> release_all(std::vector<Sum> sums, const Receipt& receipt, double divisor);
-  void check_order(std::uint64_t step) const;
-  template <class Sum>
-  std::vector<Released> release_paid(std::vector<Sum> sums, std::uint64_t step, double divisor);
   std::size_t whole_size() const { return slice_ ? slice_->of : size_; }
   void make_exact_parts();
   void begin(std::span<const Bounded> sums);

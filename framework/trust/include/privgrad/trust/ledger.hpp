@@ -16,8 +16,9 @@
 
 namespace privgrad::core {
 
-/// Proof that one release was paid for, and for which noise. Only a Ledger makes it; the mechanism
-/// takes it back for the release, once.
+/// Proof that one release was paid for, and for which noise. Only a Ledger makes it, and at a process
+/// that was told so by the one that holds the ledger, PaidElsewhere; the mechanism takes it back for
+/// the release, once.
 class Receipt {
  public:
   Receipt(Receipt&&) noexcept = default;
@@ -31,6 +32,7 @@ class Receipt {
 
  private:
   friend class Ledger;
+  friend class PaidElsewhere;
   Receipt(std::uint64_t step, Event release) : step_(step), release_(std::move(release)) {}
   std::uint64_t step_;
   Event release_;

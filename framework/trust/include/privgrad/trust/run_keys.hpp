@@ -35,14 +35,25 @@ class RunKeys {
     return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
   }
 
-  bool ratchets() const noexcept { return now_.has_value(); }
+  /// What another process is told of a chain: the key of one step, and no earlier or later one.
+  static RunKeys of_one_step(const RandomKey& lasting, const RandomKey& of_step) {
+    RunKeys keys(lasting, std::nullopt, "");
+    keys.told_ = of_step;
+    return keys;
+  }
+
+  /// Whether each step has a key of its own.
+  bool ratchets() const noexcept { return now_ || told_; }
 
   /// For what the whole run draws with and is no secret of a single step: public orders of examples,
   /// which step is kept, which contributions are looked at.
   const RandomKey& lasting() const noexcept { return lasting_; }
 
   /// For what belongs to the present step alone. Of a constant key, that key.
-  RandomKey of_step() const { return now_ ? now_->derive("step\n" + bound_to_) : lasting_; }
+  RandomKey of_step() const {
+    if (told_) return *told_;
+    return now_ ? now_->derive("step\n" + bound_to_) : lasting_;
+  }
 
   /// Goes on to the next step.
   /// \param shown  the hash of what was shown of the step; "": nothing.
@@ -62,7 +73,8 @@ class RunKeys {
       : lasting_(lasting), now_(now), bound_to_(std::move(bound_to)) {}
 
   RandomKey lasting_;
-  std::optional<RandomKey> now_;  // K_t
+  std::optional<RandomKey> now_;   // K_t
+  std::optional<RandomKey> told_;  // that of a step, where another process has the chain
   std::string bound_to_;
 };
 

@@ -1,0 +1,389 @@
+#include "federated_crew.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "checkpoints.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/cluster_talk.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/sha256.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+
+namespace privgrad::core {
+namespace {
+
+// ---- what the processes tell each other
+
+void save_key(StateWriter& out, const RandomKey& key) {
+  out.array(std::span<const std::uint8_t>(key.secret_bytes()));
+}
+
+RandomKey restored_key(StateReader& in) {
+  const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
+  return RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
+}
+
+std::string state_of(const Client& client) {
+  StateWriter out;
+  client.save(out);
+  return out.text();
+}
+
+void restore_client(Client& client, const std::string& state) {
+  StateReader in(state, "what is kept about a client");
+  client.restore(in);
+  in.end();
+}
+
+enum class RoundWish : std::uint64_t { steps = 1, estimates, end };
+
+/// What process 0 says of a client to the process that makes its round.
+struct ClientOrder {
+  std::uint64_t client = 0;
+  std::uint64_t steps = 0;
+  std::string state{};  ///< What is kept about it; "": as its process has it.
+};
+
+struct RoundOrder {
+  RoundWish wish = RoundWish::end;
+  // Of steps.
+  std::string keys{};
+  std::vector<float> model{};
+  std::optional<std::uint64_t> first_step{};
+  std::vector<ClientOrder> clients{};  ///< Of estimates, those that were paid for.
+
+  std::string text() const {
+    StateWriter out;
+    out.word(static_cast<std::uint64_t>(wish));
+    out.bytes(keys);
+    out.array(model);
+    out.word(first_step ? 1 : 0);
+    out.word(first_step.value_or(0));
+    out.word(clients.size());
+    for (const ClientOrder& client : clients) {
+      out.word(client.client);
+      out.word(client.steps);
+      out.bytes(client.state);
+    }
+    return out.text();
+  }
+
+  static RoundOrder of(const std::string& text) {
+    StateReader in(text, "what process 0 asks for");
+    RoundOrder order;
+    order.wish = static_cast<RoundWish>(in.word());
+    order.keys = in.bytes();
+    order.model = in.array<float>();
+    const bool has_first = in.word() == 1;
+    order.first_step = in.word();
+    if (!has_first) order.first_step.reset();
+    for (std::uint64_t left = in.word(); left > 0; --left) {
+      ClientOrder client{.client = in.word(), .steps = in.word()};
+      client.state = in.bytes();
+      order.clients.push_back(std::move(client));
+    }
+    in.end();
+    return order;
+  }
+};
+
+/// The keys of one round.
+std::string told(const RunKeys& keys) {
+  StateWriter out;
+  save_key(out, keys.lasting());
+  out.word(keys.ratchets() ? 1 : 0);
+  save_key(out, keys.of_step());
+  return out.text();
+}
+
+RunKeys keys_told(const std::string& text) {
+  StateReader in(text, "the keys of a round");
+  const RandomKey lasting = restored_key(in);
+  const bool ratchets = in.word() == 1;
+  const RandomKey of_step = restored_key(in);
+  in.end();
+  return ratchets ? RunKeys::of_one_step(lasting, of_step) : RunKeys::constant(lasting);
+}
+
+/// What a client sends, and what is kept about it: private.
+void save_sent(StateWriter& out, const ClientRound& round, const Client& client) {
+  out.array(round.model);
+  out.real(round.rates);
+  out.real(round.noise_variance);
+  out.word(round.loss_changes ? 1 : 0);
+  for (const double change : round.loss_changes.value_or(std::array<double, 2>{})) out.real(change);
+  out.word(client.diverged() ? 1 : 0);
+  out.bytes(state_of(client));
+}
+
+/// \param client  process 0's, which becomes what the other process has.
+ClientRound restored_sent(StateReader& in, Client& client) {
+  ClientRound round;
+  round.model = in.array<float>();
+  round.rates = in.real();
+  round.noise_variance = in.real();
+  const bool has_changes = in.word() == 1;
+  const double change = in.real();
+  const double second = in.real();
+  if (has_changes) round.loss_changes = {change, second};
+  const bool diverged = in.word() == 1;
+  restore_client(client, in.bytes());
+  client.set_diverged(diverged);
+  return round;
+}
+
+// ---- what they have in common
+
+std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOptions& options) {
+  return {common_program(),
+          {"other plugins", sha256_hex(options.lock)},
+          {"another manifest", sha256_hex(to_yaml(manifest.resolved))}};
+}
+
+std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
+  return {{"other examples", hash_of_examples(data)},
+          {"other examples for its clients", hash_of_shards(*plan.federated)}};
+}
+
+/// Which process makes the rounds of each client: the client with the most examples goes to the
+/// process that has the fewest, and so on. A function of the plan.
+std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
+  std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return federated.clients[a].rows.size() > federated.clients[b].rows.size();
+  });
+  std::vector<std::uint64_t> rows(processes, 0);
+  for (const std::size_t client : order) {
+    const auto least = std::min_element(rows.begin(), rows.end());
+    owners[client] = static_cast<std::size_t>(least - rows.begin());
+    *least += federated.clients[client].rows.size();
+  }
+  return owners;
+}
+
+/// Whether a ledger pays for what the client does; with dp_fed_avg none does, but the server's.
+bool is_charged(const FederatedPlan& federated, std::size_t client) {
+  return !federated.clients[client].plan->manifest->noise_off;
+}
+
+}  // namespace
+
+std::string why_rounds_are_not_shared(const Plan& plan) {
+  const FederatedPlan& federated = *plan.federated;
+  if (plan.manifest->noise_off) return "runs without noise are not shared among processes";
+  if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)
+    return "only sums of aggregator.arithmetic exact are the same on any number of processes";
+  if (federated.estimates && plan.manifest->federated->estimates == EstimateMode::unaccounted)
+    return "federated.estimates: unaccounted are exact values of private examples, and stay where "
+           "these are: they are not shared among processes";
+  return "";
+}
+
+FederatedCrew::FederatedCrew(Cluster& cluster, const Plan& plan, const RunOptions& options,
+                             const RunData& data, Executor& executor)
+    : cluster_(cluster),
+      executor_(executor),
+      owners_(owners_of(*plan.federated, cluster.size())),
+      told_(owners_.size(), true) {
+  compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
+  StateWriter key;
+  save_key(key, *plan.setting->plan_key);
+  broadcast_text(cluster, key.text());
+  compare_common_parts(cluster, common_data(plan, data));
+}
+
+std::vector<std::optional<ClientRound>> FederatedCrew::train(
+    const std::vector<std::unique_ptr<Client>>& clients, const Round& round,
+    std::span<const ClientTask> tasks, WorkbenchPool& pool) {
+  // Each ledger is a file of its own, flushed before its client's examples are looked at.
+  std::vector<std::uint8_t> is_paid(tasks.size(), 0);
+  executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
+    is_paid[i] = clients[tasks[i].client]->pay_for(tasks[i].steps) ? 1 : 0;
+  });
+  RoundOrder order{.wish = RoundWish::steps,
+                   .keys = told(round.keys),
+                   .model = {round.model.begin(), round.model.end()},
+                   .first_step = round.first_step};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const std::uint32_t number = tasks[i].client;
+    if (is_paid[i] == 0 || owners_[number] == 0) continue;
+    Client& client = *clients[number];
+    order.clients.push_back({.client = number,
+                             .steps = tasks[i].steps,
+                             .state = told_[number] ? "" : state_of(client)});
+    told_[number] = true;
+    if (client.ledger() != nullptr) client.hand_over(tasks[i].steps);
+  }
+  broadcast_text(cluster_, order.text());
+  std::vector<std::optional<ClientRound>> sent(tasks.size());
+  executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
+    if (is_paid[i] == 0 || owners_[tasks[i].client] != 0) return;
+    Client& client = *clients[tasks[i].client];
+    if (round.first_step) client.begin_at(*round.first_step);
+    pool.with(
+        [&](Workbench& bench) { sent[i] = client.make_steps(round.model, tasks[i].steps, bench); });
+  });
+  const std::vector<std::string> texts = gathered_texts(cluster_, "");
+  std::vector<StateReader> readers;
+  for (const std::string& text : texts) readers.emplace_back(text, "what clients sent");
+  // Each process answers in the order of the tasks.
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const std::size_t owner = owners_[tasks[i].client];
+    if (is_paid[i] != 0 && owner != 0)
+      sent[i] = restored_sent(readers[owner], *clients[tasks[i].client]);
+  }
+  for (const StateReader& reader : readers) reader.end();
+  estimate(clients, round, tasks, sent, pool);
+  return sent;
+}
+
+void FederatedCrew::estimate(const std::vector<std::unique_ptr<Client>>& clients,
+                             const Round& round, std::span<const ClientTask> tasks,
+                             std::vector<std::optional<ClientRound>>& sent, WorkbenchPool& pool) {
+  std::vector<std::uint8_t> is_paid(tasks.size(), 0);
+  const auto wants = [&](std::size_t i) {
+    return sent[i] && clients[tasks[i].client]->wants_estimate();
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < tasks.size(); ++i) any = any || wants(i);
+  if (!any) return;
+  executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
+    is_paid[i] = wants(i) && clients[tasks[i].client]->pay_for_estimate() ? 1 : 0;
+  });
+  RoundOrder order{.wish = RoundWish::estimates};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (is_paid[i] == 0 || owners_[tasks[i].client] == 0) continue;
+    order.clients.push_back({.client = tasks[i].client});
+    clients[tasks[i].client]->hand_over_estimate();
+  }
+  broadcast_text(cluster_, order.text());
+  executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
+    if (is_paid[i] == 0 || owners_[tasks[i].client] != 0) return;
+    pool.with([&](Workbench& bench) {
+      clients[tasks[i].client]->estimate(round.model, *sent[i], bench);
+    });
+  });
+  const std::vector<std::string> texts = gathered_texts(cluster_, "");
+  std::vector<StateReader> readers;
+  for (const std::string& text : texts) readers.emplace_back(text, "what clients estimated");
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const std::size_t owner = owners_[tasks[i].client];
+    if (is_paid[i] != 0 && owner != 0)
+      sent[i] = restored_sent(readers[owner], *clients[tasks[i].client]);
+  }
+  for (const StateReader& reader : readers) reader.end();
+}
+
+void FederatedCrew::dismiss() { broadcast_text(cluster_, RoundOrder{}.text()); }
+
+namespace {
+
+/// Makes the rounds of this process's clients, as often as it is asked to.
+class FederatedWorker {
+ public:
+  FederatedWorker(const Plan& plan, const RunOptions& options)
+      : plan_(plan),
+        federated_(*plan.federated),
+        cluster_(*options.cluster),
+        executor_(make_executor(options.threads)),
+        data_(read_rows(*plan.manifest, *plan.setting)),
+        pool_(plan, *executor_),
+        clients_(federated_.clients.size()),
+        sent_(federated_.clients.size()) {
+    apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
+    compare_common_parts(cluster_, common_data(plan, data_));
+    owners_ = owners_of(federated_, cluster_.size());
+  }
+
+  void work() {
+    for (;;) {
+      RoundOrder order = RoundOrder::of(broadcast_text(cluster_, ""));
+      if (order.wish == RoundWish::end) return;
+      std::erase_if(order.clients,
+                    [&](const ClientOrder& one) { return owner(one) != cluster_.rank(); });
+      if (order.wish == RoundWish::steps) {
+        make_steps(order);
+      } else {
+        estimate(order);
+      }
+      StateWriter out;
+      for (const ClientOrder& one : order.clients)
+        save_sent(out, sent_[one.client], *clients_[one.client]);
+      gathered_texts(cluster_, out.text());
+    }
+  }
+
+ private:
+  std::size_t owner(const ClientOrder& one) const {
+    if (one.client >= owners_.size()) throw IoError("process 0 asked for a client that is none");
+    return owners_[one.client];
+  }
+
+  void make_steps(const RoundOrder& order) {
+    model_ = order.model;
+    if (model_.size() != plan_.parameters) throw IoError("process 0 sent another model");
+    keys_.emplace(keys_told(order.keys));
+    for (const ClientOrder& one : order.clients) prepare(one, order.first_step);
+    executor_->for_each_chunk(order.clients.size(), [&](std::size_t i) {
+      const ClientOrder& one = order.clients[i];
+      pool_.with([&](Workbench& bench) {
+        sent_[one.client] = clients_[one.client]->make_steps(model_, one.steps, bench);
+      });
+    });
+  }
+
+  void prepare(const ClientOrder& one, const std::optional<std::uint64_t>& first_step) {
+    auto& client = clients_[one.client];
+    if (client == nullptr) {
+      client = std::make_unique<Client>(one.client, federated_, *plan_.manifest->federated,
+                                        data_.train, *keys_, *executor_);
+      if (is_charged(federated_, one.client)) client->expect_receipts();
+    }
+    if (!one.state.empty()) restore_client(*client, one.state);
+    if (first_step) client->begin_at(*first_step);
+    if (one.steps > client->steps_left()) throw IoError("process 0 asked for too many steps");
+    if (is_charged(federated_, one.client)) client->take_over(one.steps);
+  }
+
+  void estimate(const RoundOrder& order) {
+    for (const ClientOrder& one : order.clients) {
+      if (clients_[one.client] == nullptr)
+        throw IoError("process 0 asked for an estimate too early");
+      if (is_charged(federated_, one.client)) clients_[one.client]->take_over_estimate();
+    }
+    executor_->for_each_chunk(order.clients.size(), [&](std::size_t i) {
+      const std::uint64_t number = order.clients[i].client;
+      pool_.with(
+          [&](Workbench& bench) { clients_[number]->estimate(model_, sent_[number], bench); });
+    });
+  }
+
+  const Plan& plan_;
+  const FederatedPlan& federated_;
+  Cluster& cluster_;
+  std::unique_ptr<Executor> executor_;
+  RunData data_;
+  WorkbenchPool pool_;
+  std::optional<RunKeys> keys_;                   // of this round; clients refer to it
+  std::vector<std::unique_ptr<Client>> clients_;  // null: of another process, or not asked yet
+  std::vector<ClientRound> sent_;
+  std::vector<std::size_t> owners_;
+  std::vector<float> model_;  // that the clients of this round received
+};
+
+}  // namespace
+
+void make_rounds_for_others(const Manifest& manifest, const RunOptions& options) {
+  Cluster& cluster = *options.cluster;
+  compare_common_parts(cluster, common_before_plan(manifest, options));
+  const std::string text = broadcast_text(cluster, "");
+  StateReader key(text, "what process 0 planned with");
+  const Plan plan = make_shared_plan(manifest, restored_key(key));
+  FederatedWorker(plan, options).work();
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "privgrad/trust/ledger.hpp"
+
+namespace privgrad::core {
+
+/// Receipts at a process that holds no ledger, of a run that several processes make together.
+///
+/// A receipt is used once: whoever calls this was told by the process that holds the ledger that the
+/// lines of these charges are on its disk, and that it has given up the receipts that it got for them
+/// (Trainer::hand_over). Which noise they are for is not taken from the message, but from the charges
+/// of the plan, which all processes have made from the same manifest and examples.
+class PaidElsewhere {
+ public:
+  /// \param charges  those of the plan that were paid for, in order.
+  /// \returns a receipt for each.
+  static std::vector<Receipt> receipts(std::span<const Charge> charges) {
+    std::vector<Receipt> receipts;
+    receipts.reserve(charges.size());
+    for (const Charge& charge : charges) receipts.push_back(Receipt(charge.step, charge.release));
+    return receipts;
+  }
+};
+
+}  // namespace privgrad::core

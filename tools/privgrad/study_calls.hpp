@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "arguments.hpp"
+#include "child_runs.hpp"
+#include "privgrad/calls/study_state.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
+
+namespace privgrad::tool {
+
+using calls::OpenRun;
+
+/// "uniform+sgd seed 3".
+std::string run_name(const core::StudyPlan& plan, const OpenRun& run);
+
+/// Where the files are that a run of a study is made from, and where it leaves its own.
+struct RunPlace {
+  std::filesystem::path manifest, lock, directory;
+  std::filesystem::path called{};  ///< What its summary calls the directory; "": as it is called.
+};
+
+RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& plan,
+                  const OpenRun& run);
+
+/// What core::can_be_resumed() and core::discard_state() are asked with.
+core::RunOptions options_at(const RunPlace& place);
+
+/// The private state of a run that nobody goes on with goes, if it is this run's. A study's directory
+/// may have come from somebody else: what is left is told.
+void discard_run(const RunPlace& place);
+
+/// The call that makes a run: one that was cut off goes on where it was; any other begins in an empty
+/// directory. Options read: --cache, --plugin-dir.
+ChildCall call_for(const core::StudyPlan& plan, const RunPlace& place, const OpenRun& run,
+                   const Arguments& arguments);
+
+/// "test_accuracy 0.9512 in 1.2 s".
+std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record);
+
+/// The line that says why a run failed.
+std::string reason(const ChildEnd& end);
+
+}  // namespace privgrad::tool

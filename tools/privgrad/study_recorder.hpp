@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "study_calls.hpp"
+#include "study_progress.hpp"
+
+namespace privgrad::tool {
+
+/// Keeps count of the runs of a study while they are made, and shows how it gets on.
+class StudyRecorder {
+ public:
+  /// \param open  the runs that are left.
+  /// \param seconds  that a run of each arm is estimated to take.
+  StudyRecorder(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                const std::vector<OpenRun>& open, const std::vector<double>& seconds, bool quiet);
+
+  void started(const OpenRun& run);
+  /// \param where  " on beta"; "" on the only process there is.
+  /// \returns whether the study's directory holds the finished run.
+  bool ended(const OpenRun& run, const ChildEnd& end, const std::string& where);
+  void waiting() { progress_.draw(); }
+  /// The runs that failed, each as a line.
+  const std::vector<std::string>& failed() const noexcept { return failed_; }
+
+ private:
+  const core::StudyPlan& plan_;
+  const core::StudyDirectory& directory_;
+  const std::vector<double>& seconds_;
+  StudyProgress progress_;
+  std::vector<std::string> failed_;
+};
+
+}  // namespace privgrad::tool
