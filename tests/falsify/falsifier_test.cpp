@@ -55,6 +55,8 @@ const std::string kStatistics =
     "4}, "
     "{kind: standardize, statistic: private, range: [-3, 3], noise_multiplier: 5}]";
 
+const std::string kReport = "report.train_accuracy.noise_multiplier=3";
+
 /// A kind of run whose steps follow what was released before.
 struct Kind {
   const char* name;
@@ -97,6 +99,10 @@ const std::vector<Kind> kKinds = {
     {"statistics that are paid for, add_or_remove_one",
      {kStatistics, "privacy.adjacency=add_or_remove_one"}},
     {"statistics that are paid for, tree", {kStatistics, kTree, kShuffle}},
+    {"a reported accuracy", {kReport}},
+    {"a reported accuracy, sampled",
+     {kReport, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
+      "privacy.adjacency=add_or_remove_one"}},
     {"dp_fed_avg", {kServer}},
     {"dp_fed_avg, some late, some lost",
      {kServer, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},

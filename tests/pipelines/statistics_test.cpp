@@ -351,3 +351,79 @@ TEST_CASE("statistics: exchanging an example costs as two contributions", "[stat
   CHECK(exchanged.plan().epsilon().value ==
         Catch::Detail::Approx(zeroed.plan().epsilon().value).epsilon(1e-9));
 }
+
+TEST_CASE("report: the accuracy on private rows is released once, and paid for behind the steps",
+          "[statistics]") {
+  const std::string report = "report={train_accuracy: {share: 0.05}}";
+  Experiment experiment(kBase, {report}), alone(kBase);
+  const core::Plan& plan = experiment.plan();
+  CHECK(plan.unaccounted.empty());
+  CHECK(plan.noise_multiplier.front() > alone.plan().noise_multiplier.front());
+  const core::RunResult result = experiment.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.paid.charged == 20);
+  const core::LedgerContents ledger = experiment.ledger();
+  REQUIRE(ledger.releases.size() == 21);
+  CHECK(ledger.releases.back().what == "accuracy on the training rows");
+  CHECK(ledger.releases.back().epsilon == result.epsilon.value);
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.epsilon.value > 3.0 - 1e-6);
+  CHECK_FALSE(result.metrics.train_accuracy.has_value());
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+
+  const auto executor = core::make_executor(1);
+  const core::TrainedModel model(core::read_model_file(experiment.run_dir() / "model.safetensors"),
+                                 "model", house(), *executor);
+  const core::RunData raw =
+      core::read_rows(*experiment.plan().manifest, *experiment.plan().setting);
+  const Json exact =
+      core::evaluation_json(model.predict(raw.train), raw.train.targets(), {"0", "1"});
+  const Json& released = result.summary.at("reported").at("train_accuracy");
+  // Half a row over 200 rows, times the noise multiplier.
+  const double noise = released.at("noise_stddev").get<double>();
+  CHECK_THAT(noise, WithinRel(0.5 * plan.report->noise_multiplier / 200.0, 1e-6));
+  // Further away with a probability below 1e-8.
+  CHECK_THAT(released.at("value").get<double>(),
+             WithinAbs(exact.at("accuracy").get<double>(), 6.0 * noise));
+  CHECK(result.statement.at("reported").at("train_accuracy").at("share") == 0.05);
+  CHECK_THAT(result.statement.at("prose").dump(),
+             ContainsSubstring("20 steps and of the reported accuracy"));
+}
+
+TEST_CASE("report: without noise it is the accuracy", "[statistics]") {
+  Experiment experiment(kBase, {"mode=research", "privacy.noise=off",
+                                "report={train_accuracy: {noise_multiplier: 3}}"});
+  const core::RunResult result = experiment.run();
+  CHECK_THAT(result.summary.at("reported").at("train_accuracy").at("value").get<double>(),
+             WithinAbs(result.metrics.train_accuracy.value(), 1e-6));
+}
+
+TEST_CASE("report: steps leave it its part of a budget that ends before them", "[statistics]") {
+  Experiment experiment(kBase, {"schedules.noise_multiplier=2", "steps=400",
+                                "report={train_accuracy: {noise_multiplier: 10}}"});
+  const std::uint64_t affordable = experiment.plan().affordable_steps;
+  REQUIRE(affordable < 400);
+  const core::RunResult result = experiment.run();
+  CHECK(result.status == core::RunStatus::budget_exhausted);
+  CHECK(result.steps == affordable);
+  CHECK(experiment.ledger().releases.size() == affordable + 1);
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.summary.at("reported").at("train_accuracy").contains("value"));
+  CHECK(verify::all_of(verify::check(experiment.run_dir()).problems) == "");
+}
+
+TEST_CASE("report: what it does not go together with is refused by name", "[statistics]") {
+  const auto refused = [](const Overrides& set, const std::string& why) {
+    Experiment experiment(kBase, set);
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
+  };
+  const std::string report = "report={train_accuracy: {share: 0.05}}";
+  refused({"report={train_accuracy: {share: 0.05, noise_multiplier: 3}}"}, "both are given");
+  refused({"report={train_accuracy: {}}"}, "neither is given");
+  refused({"report={train_accuracy: {share: 1}}"}, "report.train_accuracy.share");
+  refused({"report={train_loss: {share: 0.1}}"}, "train_loss is unknown");
+  refused({"mode=research", "data.size=null", report,
+           "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}"},
+          "which no client of a federated run holds");
+  refused({"report={train_accuracy: {share: 0.5}}", one_with("share: 0.5")}, "add up to 1");
+}

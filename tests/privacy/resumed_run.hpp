@@ -134,6 +134,7 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
         {"statistics that are paid for, of a seed", {"seed=7", kStatistics}},
         {"statistics that are paid for, for release",
          {"mode=release", "data.size=60", kStatistics}},
+        {"a reported accuracy", {"data.size=60", "report.train_accuracy.share=0.1", kStatistics}},
         {"discrete noise",
          {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
         {"without noise", {"privacy.noise=off"}},

@@ -199,7 +199,7 @@ std::string participation_text(const core::Plan& plan) {
 
 /// What transforms learn from, before the first step.
 std::string statistics_section(const core::Plan& plan) {
-  if (plan.statistics.empty()) return "";
+  if (plan.statistics.empty() && !plan.report) return "";
   Table table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::right});
   table.add({"transform", "released", "numbers", "bound of a row", "noise multiplier", "share"});
   for (const core::PlannedStatistic& one : plan.statistics) {
@@ -207,7 +207,13 @@ std::string statistics_section(const core::Plan& plan) {
                short_number(one.noise_multiplier, 5),
                one.share > 0.0 ? short_number(one.share, 5) : "-"});
   }
-  return section("statistics, before the first step", table);
+  if (plan.report) {
+    table.add({"", "accuracy on the training rows, at the end", "1",
+               short_number(core::PlannedReport::kBound, 5),
+               short_number(plan.report->noise_multiplier, 5),
+               plan.report->share > 0.0 ? short_number(plan.report->share, 5) : "-"});
+  }
+  return section("releases beside the steps", table);
 }
 
 std::string privacy_section(const core::Plan& plan) {

@@ -81,6 +81,12 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
     facts.add({"spent", "epsilon " + short_bound(result.noise->spent_epsilon) +
                             ": no guarantee, the noise followed what was released"});
   }
+  if (plan.report && result.summary.at("reported").at("train_accuracy").contains("value")) {
+    const auto& released = result.summary.at("reported").at("train_accuracy");
+    facts.add({"train accuracy", short_number(released.at("value").get<double>(), 5) +
+                                     ", released with noise of standard deviation " +
+                                     short_number(released.at("noise_stddev").get<double>(), 3)});
+  }
   facts.add({"delta", format_number(manifest.target_delta)});
   facts.add({"adjacency", std::string(to_text(manifest.adjacency)) + ", per " +
                               std::string(to_text(plan.unit))});

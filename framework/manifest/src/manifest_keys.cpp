@@ -136,6 +136,26 @@ const Section& root_section() {
                            param::text("kind", "").one_of({"flip", "crop"}))
                    .at_least_items(1)})
               .optional(),
+          param::object(
+              "report",
+              "Metrics on private training rows that are released once, of the final model, with "
+              "noise that the budget pays for.",
+              {param::object(
+                   "train_accuracy", "The share of training rows that are classified rightly.",
+                   {param::real("share",
+                                "Of the budget, as a part of 1 / noise multiplier^2 of a Gaussian "
+                                "release that takes all of it.")
+                        .above(0)
+                        .below(1)
+                        .optional(),
+                    param::real("noise_multiplier",
+                                "Instead of `share`: standard deviation of the noise over what a "
+                                "row can add.")
+                        .above(0)
+                        .at_most(1e9)
+                        .optional()})
+                   .optional()})
+              .optional(),
           param::real("ema_decay",
                       "Keeps an exponential moving average of the parameters and measures it "
                       "beside the last ones, free of cost: after step t (of a federated run, round "

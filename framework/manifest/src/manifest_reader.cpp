@@ -104,6 +104,8 @@ void ManifestReader::read_root(Manifest& manifest) {
                              .crop = has("crop")};
   }
   keep(manifest.resolved, params, {"augmentation"});
+  read_report(manifest, params);
+  keep(manifest.resolved, params, {"report"});
   if (params.has("ema_decay")) manifest.ema_decay = params.real("ema_decay");
   if (manifest.keeps_average && !manifest.ema_decay) {
     problems_.add(root_.find("output")->mark, "output",
@@ -129,6 +131,24 @@ void ManifestReader::read_root(Manifest& manifest) {
   // Who shares the work is no part of what is computed: a run goes on with other processes.
   const Slot& cluster = root_section().slots.back();
   if (root_.find(cluster.key) != nullptr) read_slot(cluster, "", root_, manifest.cluster);
+}
+
+void ManifestReader::read_report(Manifest& manifest, const Params& params) {
+  if (!params.has("report")) return;
+  const Params report = params.object("report");
+  if (!report.has("train_accuracy")) return;
+  const Params given = report.object("train_accuracy");
+  const bool has_share = given.has("share"), has_noise = given.has("noise_multiplier");
+  if (has_share == has_noise) {
+    problems_.add(root_.find("report")->mark, "report.train_accuracy",
+                  std::string("takes share or noise_multiplier, ") +
+                      (has_share ? "both are given" : "neither is given"));
+    return;
+  }
+  StatisticNoise noise;
+  (has_share ? noise.share : noise.multiplier) =
+      given.real(has_share ? "share" : "noise_multiplier");
+  manifest.report_accuracy = noise;
 }
 
 Value ManifestReader::with_steps(const Value& root) {

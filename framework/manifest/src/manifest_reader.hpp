@@ -52,6 +52,7 @@ class ManifestReader {
   /// What the progress line counts.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
+  void read_report(Manifest& manifest, const Params& params);
   /// With the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);

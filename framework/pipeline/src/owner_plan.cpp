@@ -13,14 +13,17 @@
 namespace privgrad::core {
 namespace {
 
-/// What is paid for beside the steps: measurements of noise that adapts, or statistics and the owner's.
+/// What is paid for beside the steps: measurements of noise that adapts, or statistics, a report
+/// and the owner's.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
                              const OwnerSetting& owner,
-                             const std::vector<PlannedStatistic>& statistics) {
-  if (noise_adapts) {  // without statistics: plan_statistics()
+                             const std::vector<PlannedStatistic>& statistics,
+                             const std::optional<PlannedReport>& report) {
+  if (noise_adapts) {  // without statistics and report: plan_statistics(), plan_report()
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
   std::vector<Charge> beside = charges_of(statistics);
+  if (report && report->noise_multiplier > 0.0) beside.push_back(report->charge());
   beside.insert(beside.end(), owner.beside.begin(), owner.beside.end());
   return [beside = std::move(beside)](std::uint64_t) { return beside; };
 }
@@ -86,9 +89,11 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
 
   // ---- what they cost, with how much noise
   std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
-  const BesideCharges beside = charges_beside(noise_adapts, owner, statistics);
+  const std::optional<PlannedReport> report = plan_report(manifest, *setting);
+  check_shares(manifest, statistics, report);
+  const BesideCharges beside = charges_beside(noise_adapts, owner, statistics, report);
   // Statistics come before all steps, in the plan and in the ledger.
-  const bool is_mixed = !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
+  const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
   const std::optional<double> target = target_of(manifest, is_mixed);
   const StepSetting step_setting{manifest, count.facts, learning_rate, made, key};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
@@ -133,6 +138,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .grid_levels = step_plan.grid_levels,
                       .arithmetic = manifest.arithmetic,
                       .statistics = std::move(statistics),
+                      .report = report,
                       .charges = std::move(step_plan.charges),
                       .beside = std::move(budget.beside),
                       .affordable_steps = budget.affordable_steps,

@@ -345,4 +345,17 @@ std::vector<double> Replay::losses(std::span<const float> model, const Dataset& 
   return losses;
 }
 
+std::vector<float> Replay::halves(std::span<const float> model, const Dataset& data,
+                                  std::span<const std::uint32_t> rows) {
+  program_->load_parameters(model);
+  std::vector<float> halves;
+  std::vector<float> features(data.row_size()), target(1);
+  for (const std::uint32_t row : rows) {
+    data.gather({&row, 1}, features, target);
+    const Evaluation one = program_->evaluate({.features = features, .targets = target});
+    halves.push_back(static_cast<float>(static_cast<double>(one.correct) - 0.5));
+  }
+  return halves;
+}
+
 }  // namespace privgrad::core

@@ -65,6 +65,9 @@ class Replay {
   /// Of each row, by itself.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
+  /// 1/2 for each row that is classified rightly, -1/2 for the others.
+  std::vector<float> halves(std::span<const float> model, const Dataset& data,
+                            std::span<const std::uint32_t> rows);
 
  private:
   Clip clip() const;

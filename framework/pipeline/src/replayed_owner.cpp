@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "accuracy_report.hpp"
 #include "privgrad/value.hpp"
 #include "same_bits.hpp"
 
@@ -65,6 +66,7 @@ void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& 
   if (here.own.size() != there.own.size())
     report_("release", here.name.step, "the runs release other numbers of vectors");
   if (here.name.what == ReleaseSeen::What::measurement) return compare_measurement(here, there);
+  if (here.name.what == ReleaseSeen::What::report) return compare_report(here, there);
   compare_batches(here, there);
   if (here.name.what == ReleaseSeen::What::estimate) return compare_estimate(here, there);
   compare_gradient(here, there);
@@ -263,6 +265,27 @@ void ReplayedOwner::compare_measurement(const RecordedRelease& here, const Recor
                  here, there, changes, changes_there);
   const double measured = here.own.front().values().front();
   for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->follow(measured);
+}
+
+/// The other rows are taken from the first world: they must not have changed.
+void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRelease& there) {
+  std::vector<std::uint32_t> rows(worlds_.here.train.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  const std::vector<float> halves = in_a_->halves(here.model, worlds_.here.train, rows);
+  std::vector<float> halves_there = halves;
+  const std::uint32_t last = worlds_.last;
+  if (last < worlds_.there.train.rows()) {
+    halves_there[last] = in_b_->halves(here.model, worlds_.there.train, {&last, 1}).front();
+  } else {
+    halves_there.erase(halves_there.begin() + static_cast<std::ptrdiff_t>(last));
+  }
+  compare_beside({.purpose = kReportPurpose,
+                  .number = 0,
+                  .width = 1,
+                  .bound = PlannedReport::kBound,
+                  .multiplier = plan_.report->noise_multiplier,
+                  .divisor = static_cast<double>(plan_.dataset_size)},
+                 here, there, halves, halves_there);
 }
 
 /// Of each row by itself: by how much its loss changes from the received model to the one that was

@@ -59,6 +59,7 @@ class ReplayedOwner {
   void compare_sums(const RecordedRelease& here, const RecordedRelease& there, Sums in_a,
                     Sums in_b);
   void compare_measurement(const RecordedRelease& here, const RecordedRelease& there);
+  void compare_report(const RecordedRelease& here, const RecordedRelease& there);
   void compare_estimate(const RecordedRelease& here, const RecordedRelease& there);
   void begin_step(const RecordedRelease& here);
   void add(const RecordedRelease& at, std::uint32_t row, Replay& replay, const Dataset& data,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "accuracy_report.hpp"
 #include "crew.hpp"
 #include "federated_run.hpp"
 #include "moving_average.hpp"
@@ -120,8 +121,8 @@ class Training final : ResumableRun {
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
   /// by itself: steps that share noise.
   std::optional<Event> charged() {
-    const std::size_t statistics = charges_of(plan_.statistics).size();
-    if (plan_.correlated || plan_.beside.size() > statistics) return std::nullopt;
+    const std::size_t others = charges_of(plan_.statistics).size() + (plan_.report ? 1 : 0);
+    if (plan_.correlated || plan_.beside.size() > others) return std::nullopt;
     if (ledger() == nullptr) return Event::nothing();
     std::vector<Event> costs;
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise()) {
@@ -132,16 +133,17 @@ class Training final : ResumableRun {
       return compose_runs(costs);
     }
     const std::uint64_t steps = steps_paid();
+    // The report's is the last.
     for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
     for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
     return compose_runs(costs);
   }
 
-  /// Of the ledger's releases those of steps: statistics are before them.
+  /// Of the ledger's releases those of steps: statistics are before them, and the report behind.
   std::uint64_t steps_paid() {
-    const std::uint64_t statistics = charges_of(plan_.statistics).size();
-    return ledger()->releases() - std::min(statistics, ledger()->releases());
+    const std::uint64_t others = charges_of(plan_.statistics).size() + (has_reported_ ? 1 : 0);
+    return ledger()->releases() - std::min(others, ledger()->releases());
   }
 
   /// A run that fails says why; that its account cannot be written is no better reason, and its
@@ -192,7 +194,8 @@ class Training final : ResumableRun {
   bool make_step(std::uint64_t step) {
     if (manifest_.random_iterate && step == chosen_) kept_ = bench_.parameters;
     if (keys_->ratchets()) trainer_->use_key_of_step(keys_->of_step());
-    if (!pay_for(step)) {
+    // What is left behind the planned steps is the report's.
+    if ((plan_.report && step >= plan_.affordable_steps) || !pay_for(step)) {
       result_.status = RunStatus::budget_exhausted;
       return false;
     }
@@ -249,14 +252,27 @@ class Training final : ResumableRun {
     return has_random_iterate_ ? "random_iterate" : "last";
   }
 
+  /// Of the model that is kept. Paid for here: all that the steps could pay for left it room.
+  void report_accuracy() {
+    if (!plan_.report) return;
+    accuracy_ =
+        release_accuracy(plan_, data_.train, bench_, keys_->of_step().derive(kReportPurpose),
+                         ledger(), manifest_.noise_off ? nullptr : options_.witness, *executor_);
+    has_reported_ = accuracy_.has_value() && ledger() != nullptr;
+    if (ledger() != nullptr) result_.epsilon = ledger()->spent();
+    if (accuracy_) show("train accuracy", bench_.parameters, std::to_string(accuracy_->value));
+  }
+
   void close() override {
     show("model", bench_.parameters, "");
+    report_accuracy();
     Json more{{"clip_norm", trainer_->clip_norm()},
               {"output", kind_of_output()},
               {"checks", checks_json(trainer_->checks(), manifest_.mode)}};
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     if (average_) more["ema_decay"] = *manifest_.ema_decay;
+    if (plan_.report) more["reported"] = {{"train_accuracy", to_json(*plan_.report, accuracy_)}};
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) paid.charged = paid.accounted = steps_paid();
     if (plan_.noise_adapts) {
@@ -293,10 +309,12 @@ class Training final : ResumableRun {
   std::optional<Crew> crew_;  // the other processes, if there are any
   std::optional<Trainer> trainer_;
   Workbench bench_;
-  std::optional<MovingAverage> average_;  // if the manifest asks for one
-  std::uint64_t chosen_ = 0;              // the step whose model is kept, if one is
-  std::vector<float> kept_;               // that model
-  bool has_random_iterate_ = false;       // a run that is stopped before it keeps the last one
+  std::optional<MovingAverage> average_;      // if the manifest asks for one
+  std::uint64_t chosen_ = 0;                  // the step whose model is kept, if one is
+  std::vector<float> kept_;                   // that model
+  std::optional<ReportedAccuracy> accuracy_;  // once it was released
+  bool has_reported_ = false;                 // and paid for
+  bool has_random_iterate_ = false;           // a run that is stopped before it keeps the last one
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <span>
 #include <variant>
 
+#include "accuracy_report.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/remarks.hpp"
@@ -290,6 +291,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
   if (!stated.statistics.empty()) json["statistics"] = to_json(stated.statistics);
+  if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report, std::nullopt)}};
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
   if (plan.account) json["account"] = to_json(*plan.account);

@@ -39,6 +39,13 @@ void check_request(const StatisticRequest& request, const std::string& who) {
   if (!is_one) refuse("without exactly one of a noise multiplier and a share below 1");
 }
 
+bool adapts_noise(const Manifest& manifest) {
+  const ComponentUse& noise = manifest.noise_multiplier;
+  if (!noise.is_given() || manifest.noise_off) return false;
+  const auto schedule = noise.make<Schedule>();
+  return dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr;
+}
+
 /// What such statistics do not go together with.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated) {
@@ -47,11 +54,9 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
                       "holds; give its numbers in the manifest, or use a transform that learns "
                       "nothing");
   }
-  const ComponentUse& noise = manifest.noise_multiplier;
-  if (!noise.is_given() || manifest.noise_off) return;
-  const auto schedule = noise.make<Schedule>();
-  if (dynamic_cast<const AdaptiveSchedule*>(schedule.get()) == nullptr) return;
-  throw ConfigError(name + " is paid for before the first step, but " + noise.name() +
+  if (!adapts_noise(manifest)) return;
+  throw ConfigError(name + " is paid for before the first step, but " +
+                    manifest.noise_multiplier.name() +
                     " chooses the noise as the run goes, with the whole budget for steps and "
                     "checks; use noise that is known beforehand");
 }
@@ -80,15 +85,16 @@ double multiplier_of(const StatisticNoise& noise, const Manifest& manifest,
 }
 
 /// Here, and not at the schedule of the noise, which could not do anything about it.
-void check_budget(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics) {
-  if (manifest.noise_off || !manifest.target_epsilon || statistics.empty()) return;
-  const double cost = guard_answer(manifest, charges_of(statistics)).value;
+void check_budget(const Manifest& manifest, const std::vector<Charge>& charges) {
+  if (manifest.noise_off || !manifest.target_epsilon || charges.empty()) return;
+  const double cost = guard_answer(manifest, charges).value;
   if (cost < *manifest.target_epsilon) return;
   throw privacy_error_at(
       manifest, "privacy.target_epsilon",
       "a budget of " + format_number(*manifest.target_epsilon) +
-          " leaves nothing for training: the " + std::to_string(statistics.size()) +
-          " statistic(s) that transforms learn from cost " + format_number(cost));
+          " leaves nothing for training: the " + std::to_string(charges.size()) +
+          " statistic(s) that transforms learn from, or that are reported, cost " +
+          format_number(cost));
 }
 
 }  // namespace
@@ -96,6 +102,47 @@ void check_budget(const Manifest& manifest, const std::vector<PlannedStatistic>&
 Charge PlannedStatistic::charge() const {
   const Event release = Event::gaussian(noise_multiplier);
   return {transform, release, release, "statistic of " + name + ": " + what};
+}
+
+Charge PlannedReport::charge() const {
+  const Event release = Event::gaussian(noise_multiplier);
+  return {0, release, release, "accuracy on the training rows"};
+}
+
+std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting& setting) {
+  if (!manifest.report_accuracy) return std::nullopt;
+  constexpr const char* kKey = "report.train_accuracy";
+  const auto refuse = [&](const std::string& what) { throw error_at(manifest, kKey, what); };
+  if (manifest.federated)
+    refuse("is one sum over all rows, which no client of a federated run holds; leave it out");
+  if (setting.network.input.classes == 0) refuse("is of classes, and the targets are reals");
+  if (adapts_noise(manifest)) {
+    refuse("is paid for behind the last step, but " + manifest.noise_multiplier.name() +
+           " chooses the noise as the run goes, with the whole budget; use noise that is known "
+           "beforehand");
+  }
+  std::optional<double> of_budget;
+  try {
+    return PlannedReport{
+        .noise_multiplier = multiplier_of(*manifest.report_accuracy, manifest, of_budget),
+        .share = manifest.report_accuracy->share};
+  } catch (const ConfigError& problem) {
+    throw error_at(manifest, kKey, problem.what());
+  }
+}
+
+void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics,
+                  const std::optional<PlannedReport>& report) {
+  std::vector<Charge> charges = charges_of(statistics);
+  double shares = report ? report->share : 0.0;
+  for (const PlannedStatistic& one : statistics) shares += one.share;
+  if (shares >= 1.0) {
+    throw error_at(manifest, statistics.empty() ? "report" : "data.transforms",
+                   "the shares of statistics and reports add up to " + format_number(shares) +
+                       " of the budget, allowed is less than 1");
+  }
+  if (report && report->noise_multiplier > 0.0) charges.push_back(report->charge());
+  check_budget(manifest, charges);
 }
 
 std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics) {
@@ -130,14 +177,6 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
                             .share = request.noise.share});
     });
   }
-  double shares = 0.0;
-  for (const PlannedStatistic& one : statistics) shares += one.share;
-  if (shares >= 1.0) {
-    throw error_at(manifest, "data.transforms",
-                   "the shares of their statistics add up to " + format_number(shares) +
-                       " of the budget, allowed is less than 1");
-  }
-  check_budget(manifest, statistics);
   return statistics;
 }
 

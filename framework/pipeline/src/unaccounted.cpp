@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -51,8 +50,9 @@ double lost_tails(const Plan& plan) {
   }
   if (plan.noise_adapts) return lost;   // its checks are counted
   constexpr double kCoordinates = 2.0;  // of an estimate
-  // Statistics are whole numbers whatever the steps are.
-  for (const Charge& charge : std::span(plan.beside).subspan(charges_of(plan.statistics).size())) {
+  // Statistics and reports, of central runs, are whole numbers whatever the steps are.
+  if (!plan.manifest->federated) return lost;
+  for (const Charge& charge : plan.beside) {
     const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
     lost +=
         kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/catalog.hpp"
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/privacy.hpp"
@@ -137,6 +138,8 @@ struct Manifest {
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
   std::optional<Augmentation> augmentation;  ///< Nothing: examples as they are.
+  /// report.train_accuracy: the noise of its release; nothing: it is not released.
+  std::optional<StatisticNoise> report_accuracy;
   /// ema_decay: of the moving average of the parameters, in (0, 1); nothing: there is none.
   std::optional<double> ema_decay;
   bool keeps_average = false;          ///< Keep that average, not the last model.

@@ -97,9 +97,10 @@ struct PlanNumbers {
   Arithmetic arithmetic = Arithmetic::exact;
   /// That transforms learn from, in their order: released before the first step.
   std::vector<PlannedStatistic> statistics;
-  std::vector<Charge> charges;         ///< One per step; no noise: none.
-  std::vector<Charge> beside;          ///< Releases beside the steps, paid for as well; first those
-                                       ///< of statistics.
+  std::optional<PlannedReport> report;  ///< Released of the final model.
+  std::vector<Charge> charges;          ///< One per step; no noise: none.
+  /// Releases beside the steps, paid for as well: first those of statistics, then the report's.
+  std::vector<Charge> beside;
   std::uint64_t affordable_steps = 0;  ///< How many of the steps the budget pays for.
   /// Whether releases decide how many of the steps are made. What is proved is then the cost of all
   /// that the budget pays for, whatever comes to be made: an upper bound.

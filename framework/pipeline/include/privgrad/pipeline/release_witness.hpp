@@ -18,12 +18,13 @@ struct ReleaseSeen {
     measurement,   ///< That noise follows.
     estimate,      ///< Of a client's losses.
     statistic,     ///< That a transform learns from, before the first step.
+    report,        ///< Of the final model's accuracy.
   };
   What what = What::gradient;
   std::optional<std::size_t> client;  ///< Of fed_avg; nothing: of the run's owner, or its server.
   std::uint64_t step = 0;             ///< As its receipt counts; of a statistic, the transform.
   /// Rows of the data set as they were drawn; clients' numbers at a server; of a measurement, and of a
-  /// statistic, none: they are of all rows.
+  /// statistic or a report, none: they are of all rows.
   std::span<const std::uint32_t> batch;
   std::span<const float> model;    ///< That it was computed at.
   std::span<const float> reached;  ///< Of an estimate: the model that the local steps came to.

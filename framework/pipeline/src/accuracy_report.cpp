@@ -1,0 +1,78 @@
+#include "accuracy_report.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "breach.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/row_sum.hpp"
+
+namespace privgrad::core {
+
+std::vector<float> correct_halves(const Program& program, const Dataset& data,
+                                  std::span<const std::uint32_t> rows, Executor& executor) {
+  constexpr std::size_t kRows = 64;
+  std::vector<float> halves(rows.size());
+  executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
+    std::vector<float> features(data.row_size()), target(1);
+    const std::size_t end = std::min(rows.size(), (chunk + 1) * kRows);
+    for (std::size_t i = chunk * kRows; i < end; ++i) {
+      data.gather(rows.subspan(i, 1), features, target);
+      halves[i] = program.evaluate({features, target}).correct == 1 ? 0.5f : -0.5f;
+    }
+  });
+  return halves;
+}
+
+std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Dataset& train,
+                                                 const Workbench& bench, const RandomKey& key,
+                                                 Ledger* ledger, ReleaseWitness* witness,
+                                                 Executor& executor) {
+  std::vector<Receipt> receipts;
+  if (ledger != nullptr) {
+    const Charge charge = plan.report->charge();
+    receipts = ledger->charge({&charge, 1});
+    if (receipts.empty()) return std::nullopt;
+  }
+  std::vector<float> halves;
+  in_run_of(program_owner(*plan.manifest, *plan.setting), [&] {
+    halves = correct_halves(*bench.program, train, all_rows(train.rows()), executor);
+  });
+  const IndependentNoise noise(plan.report->noise_multiplier);
+  Mechanism mechanism(noise, key, executor);
+  BoundedOnGrid sum = row_sum(std::move(halves), 1, PlannedReport::kBound, executor);
+  const auto divisor = static_cast<double>(plan.dataset_size);
+  std::vector<Released> own;
+  if (ledger == nullptr) {
+    own.push_back(mechanism.release_without_noise(std::move(sum), divisor));
+  } else {
+    own.push_back(mechanism.release(std::move(sum), plan.manifest->adjacency,
+                                    std::move(receipts.front()), divisor));
+  }
+  const std::span<const Released> released = led_by(witness,
+                                                    {.what = ReleaseSeen::What::report,
+                                                     .client = std::nullopt,
+                                                     .step = 0,
+                                                     .batch = {},
+                                                     .model = bench.parameters,
+                                                     .reached = {},
+                                                     .clip_norm = PlannedReport::kBound},
+                                                    own);
+  const auto mean = static_cast<double>(released.front().values().front());
+  return ReportedAccuracy{.value = std::clamp(mean + 0.5, 0.0, 1.0),
+                          .noise_stddev = released.front().noise_stddev()};
+}
+
+nlohmann::json to_json(const PlannedReport& planned, const std::optional<ReportedAccuracy>& made) {
+  nlohmann::json json{
+      {"noise_multiplier", planned.noise_multiplier},
+      {"share", planned.share > 0.0 ? nlohmann::json(planned.share) : nlohmann::json(nullptr)}};
+  if (!made) return json;
+  json["value"] = made->value;
+  json["noise_stddev"] = made->noise_stddev;
+  return json;
+}
+
+}  // namespace privgrad::core

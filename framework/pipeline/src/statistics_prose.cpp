@@ -1,0 +1,63 @@
+#include "statistics_prose.hpp"
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+nlohmann::json statistics_of(const nlohmann::json& statement) {
+  return statement.value("statistics", nlohmann::json::array());
+}
+
+/// ", noise multiplier 4, for a share of 0.05 of the budget"
+std::string noise_words(const nlohmann::json& one) {
+  std::string words =
+      "noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
+  const double share = one.at("share").is_number() ? one.at("share").get<double>() : 0.0;
+  if (share > 0.0) words += ", for a share of " + format_number(share) + " of the budget";
+  return words;
+}
+
+}  // namespace
+
+std::string releases_beside_steps(const nlohmann::json& statement) {
+  std::string words;
+  if (const std::size_t count = statistics_of(statement).size(); count > 0) {
+    words += " and of " + std::to_string(count) + (count == 1 ? " statistic" : " statistics") +
+             " of the rows";
+  }
+  if (statement.contains("reported")) words += " and of the reported accuracy";
+  return words;
+}
+
+std::string statistics_prose(const nlohmann::json& statement) {
+  const bool noise = statement.at("noise").get<bool>();
+  std::string items;
+  for (const nlohmann::json& one : statistics_of(statement)) {
+    items += (items.empty() ? "" : "; ") + one.at("name").get<std::string>() + " (" +
+             one.at("what").get<std::string>() + ", " + one.at("numbers").dump() +
+             " numbers; a row adds at most an L2 norm of " +
+             short_number(one.at("l2_bound").get<double>(), 5) +
+             (noise ? "; " + noise_words(one) : "") + ")";
+  }
+  if (items.empty()) return "";
+  return "Before the first step, transforms learnt from sums over all rows, each clipped" +
+         std::string(noise ? ", noised and charged as one Gaussian release without amplification: "
+                           : " and used as it is, without noise: ") +
+         items + ". What they learnt is in the model file. ";
+}
+
+std::string report_prose(const nlohmann::json& statement) {
+  if (!statement.contains("reported") || !statement.at("noise").get<bool>()) return "";
+  return " Of the model that is kept, the accuracy on the training rows is released in the summary "
+         "once the steps are over: a sum over all rows, to which each adds one half or takes it "
+         "away, noised and charged as one Gaussian release (" +
+         noise_words(statement.at("reported").at("train_accuracy")) + ").";
+}
+
+}  // namespace privgrad::core
