@@ -55,6 +55,30 @@ TEST_CASE("bound: alpha and kappa from what they are made of") {
   }
 }
 
+TEST_CASE("bound sgd: momentum changes what the noise of sampling adds") {
+  const auto sgd = [](const Words& more) {
+    Words words{"sgd", "--kappa",      "20",  "--parameters", "60",   "--clip-norm",
+                "4",   "--smoothness", "2",   "--examples",   "1000", "--initial-gap",
+                "0.7", "--budget",     "0.4", "--batch-size", "100",  "--gradient-noise",
+                "1",   "--steps",      "80"};
+    words.insert(words.end(), more.begin(), more.end());
+    return bound(words);
+  };
+  const Json json = sgd({"--momentum", "--beta", "0.5"});
+  const Json without = bound({"momentum", "--kappa", "20", "--parameters", "60", "--clip-norm", "4",
+                              "--smoothness", "2", "--examples", "1000", "--initial-gap", "0.7",
+                              "--budget", "0.4", "--beta", "0.5", "--steps", "80"});
+  for (const char* schedule : {"uniform", "dynamic"}) {
+    const double added = json.at("schedules").at(schedule).at("bound").get<double>() -
+                         without.at("schedules").at(schedule).at("bound").get<double>();
+    CHECK(added > 0.0);
+    CHECK(added <= 2.0 * json.at("sampling").get<double>());
+  }
+  // D sigma_g^2 / (2 mu n^2 (f_1 - f*)), mu = 2/20.
+  CHECK_THAT(json.at("sampling").get<double>(), WithinRel(60.0 / (2.0 * 0.1 * 1e4 * 0.7), 1e-12));
+  CHECK(json.at("sampling") == sgd({}).at("sampling"));
+}
+
 TEST_CASE("bound tables: every row has its number") {
   const Json json = bound({"tables", "--examples", "1000", "--parameters", "60", "--target-epsilon",
                            "4", "--target-delta", "1e-8"});
@@ -75,8 +99,31 @@ TEST_CASE("bound refuses what it cannot compute, in one line") {
   refused({"descent", "--kappa", "0.5", "--alpha", "1"}, "kappa is 0.5, allowed is at least 1");
   refused({"descent", "--kappa", "10"}, "bound descent needs --parameters");
   refused({"descent", "--kappa", "x", "--alpha", "1"}, "--kappa is 'x'");
+  refused({"sgd", "--kappa",          "10", "--alpha",       "1e-3", "--budget",
+           "1",   "--parameters",     "60", "--examples",    "1000", "--batch-size",
+           "10",  "--gradient-noise", "1",  "--pl-constant", "1",    "--initial-gap",
+           "1",   "--beta",           "0.5"},
+          "bound sgd does not use --beta");
   refused({"momentum", "--kappa", "10", "--alpha", "1e-3", "--eta0", "0.98"}, "zeta >= 0");
   refused({"descent", "--kappa", "2", "--parameters", "6", "--clip-norm", "1", "--smoothness", "1",
            "--examples", "9", "--initial-gap", "1"},
           "needs --budget, or --target-epsilon");
+}
+
+TEST_CASE("bound: an option that the answer does not depend on is refused") {
+  const auto refused = [](Words words, const std::string& why) {
+    words.insert(words.begin(), "bound");
+    const Outcome outcome = Cli()(words);
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring(why));
+  };
+  refused({"descent", "--kappa", "10", "--alpha", "1e-3", "--beta", "0.9"},
+          "bound descent does not use --beta");
+  refused({"momentum", "--kappa", "10", "--alpha", "1e-3", "--batch-size", "32"},
+          "bound momentum does not use --batch-size");
+  // One of two ways to say the same.
+  refused({"descent", "--kappa", "10", "--smoothness", "3", "--alpha", "1e-3"},
+          "bound descent does not use --smoothness with the other options that are given");
+  refused({"descent", "--kappa", "10", "--alpha", "1e-3", "--target-epsilon", "1"},
+          "bound descent does not use --target-epsilon");
 }

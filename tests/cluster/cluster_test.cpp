@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "../cli/cli.hpp"
+#include "npy_file.hpp"
 #include "shared_files.hpp"
 
 // Runs that several processes make together, on this machine.
@@ -57,6 +58,17 @@ std::vector<Json> charges(const fs::path& run) {
   return lines;
 }
 
+/// x.npy and y.npy: twenty images of two classes.
+void write_images(const Cli& cli) {
+  std::vector<float> pixels(20 * 6 * 6);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<float>(i * i % 251) / 255.0f;
+  std::vector<std::uint8_t> labels(20);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 2;
+  write_file(cli.out("x.npy"), array_file("<f4", "20, 6, 6", pixels));
+  write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
+}
+
 const std::vector<std::pair<std::string, Words>>& kinds() {
   static const Words shuffled{"--set", "sampler={kind: shuffle, batch_size: 7}",
                               "--set", "privacy.adjacency=replace_one",
@@ -65,6 +77,9 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
+  static const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}",
+                           "--set", "steps=6",
+                           "--set", "checkpoint=off"};
   static const std::vector<std::pair<std::string, Words>> all{
       {"all rows", {}},
       {"Poisson, batches that are smaller than the number of processes",
@@ -76,7 +91,27 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
         "schedules.learning_rate=0.05"}},
       {"layers, in passes",
        {"--set", "model={kind: mlp, hidden: [6]}", "--set", "clipping=per_layer", "--set",
-        "microbatch_size=5"}}};
+        "microbatch_size=5"}},
+      // 134 403 parameters: slices of several pieces, of which none is a whole layer.
+      {"slices, momentum", with(large, {"--set", "optimizer=momentum"})},
+      {"slices, correlated noise that fades",
+       with(large, {"--set", "sampler={kind: shuffle, batch_size: 7}", "--set",
+                    "privacy.adjacency=replace_one", "--set", "privacy.accountant=gdp", "--set",
+                    "aggregator={kind: tree, momentum: 0.9}", "--set", "optimizer=sgd"})},
+      {"slices, a clip norm that adapts, adam",
+       with(large, {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam",
+                    "--set", "schedules.learning_rate=0.05"})},
+      {"whole releases for an optimizer that takes norms",
+       with(large, {"--set", "optimizer=normalized_sgd"})},
+      {"altered copies of images",
+       {"--set", "data={kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2}", "--set",
+        "model={kind: cnn, layers: [{kind: conv2d, channels: 2, kernel: 3, stride: 2}]}", "--set",
+        "augmentation={copies: 3, kinds: [flip, crop]}"}},
+      {"differences of gradients",
+       {"--set", "sampler={kind: shuffle, batch_size: 15, fresh: false}", "--set",
+        "privacy.adjacency=replace_one", "--set", "privacy.accountant=gdp", "--set",
+        "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 1}", "--set",
+        "schedules.learning_rate=0.1"}}};
   return all;
 }
 
@@ -87,6 +122,7 @@ TEST_CASE("a run has the same bits on one process and on several") {
   for (const auto& [name, change] : kinds()) {
     INFO(name);
     const Cli cli;
+    write_images(cli);
     Words words{"run", "small.yaml", "--quiet", "--threads", "1", "--set", "seed=3"};
     words.insert(words.end(), change.begin(), change.end());
     const auto to = [&](const std::string& run) {
@@ -114,41 +150,64 @@ TEST_CASE("a run has the same bits on one process and on several") {
 
 TEST_CASE("killed in any of its processes, a run goes on with another number of them") {
   NEEDS_MPIRUN();
-  const Cli cli;
-  const auto to = [](const std::string& run) {
-    return Words{"run",
-                 "small.yaml",
-                 "--quiet",
-                 "--threads",
-                 "1",
-                 "--set",
-                 "seed=3",
-                 "--set",
-                 "steps=3000",
-                 "--set",
-                 "checkpoint={every_steps: 50}",
-                 "--set",
-                 "evaluate_every=3000",
-                 "--out",
-                 run};
-  };
-  REQUIRE(cli(to("alone")).exit_code == 0);
-  for (const std::size_t victim : {std::size_t{0}, std::size_t{1}}) {
-    const std::string run = "killed" + std::to_string(victim);
-    Process running(in_processes(cli, 2, to(run)));
-    const fs::path ledger = cli.out(run) / "ledger.jsonl";
-    REQUIRE(
-        Process::wait_for([&] { return fs::exists(ledger) && fs::file_size(ledger) > 20'000; }));
-    const auto processes = running.children();
-    REQUIRE(processes.size() == 2);
-    ::kill(processes[victim], SIGKILL);
-    CHECK(running.finish().exit_code != 0);
-    REQUIRE(fs::exists(cli.out(run) / "resume.json"));
-    const Outcome on = call(in_processes(cli, 3, {"run", "--resume", run, "--quiet"}));
-    INFO(on.err);
-    REQUIRE(on.exit_code == 0);
-    CHECK(tensors(cli.out(run)) == tensors(cli.out("alone")));
-    CHECK(charges(cli.out(run)) == charges(cli.out("alone")));
+  // What is carried on from step to step is in slices that the others have no copy of.
+  const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}"};
+  const std::vector<std::tuple<std::string, std::string, Words>> kinds{
+      {"small steps, many of them", "1000", {}},
+      {"an optimizer's state, a clip norm that adapts",
+       "160",
+       {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam", "--set",
+        "schedules.learning_rate=0.01", "--set", large[1]}},
+      {"correlated noise that fades",
+       "160",
+       {"--set", "sampler={kind: shuffle, batch_size: 7}", "--set", "privacy.adjacency=replace_one",
+        "--set", "privacy.accountant=gdp", "--set", "aggregator={kind: tree, momentum: 0.9}",
+        "--set", large[1]}}};
+  for (const auto& [name, steps, change] : kinds) {
+    INFO(name);
+    const Cli cli;
+    const auto to = [&](const std::string& run) {
+      Words words{"run",
+                  "small.yaml",
+                  "--quiet",
+                  "--threads",
+                  "1",
+                  "--set",
+                  "seed=3",
+                  "--set",
+                  "steps=" + steps,
+                  "--set",
+                  "checkpoint={every_steps: 50}",
+                  "--set",
+                  "evaluate_every=3000",
+                  "--out",
+                  run};
+      words.insert(words.end(), change.begin(), change.end());
+      return words;
+    };
+    const Outcome alone = cli(to("alone"));
+    INFO(alone.err);
+    REQUIRE(alone.exit_code == 0);
+    const auto lines = charges(cli.out("alone"));
+    for (const std::size_t victim : {std::size_t{0}, std::size_t{1}}) {
+      const std::string run = "killed" + std::to_string(victim);
+      Process running(in_processes(cli, 2, to(run)));
+      const fs::path ledger = cli.out(run) / "ledger.jsonl";
+      // About a third of them is paid for.
+      const auto enough = fs::file_size(cli.out("alone") / "ledger.jsonl") / 3;
+      REQUIRE(
+          Process::wait_for([&] { return fs::exists(ledger) && fs::file_size(ledger) > enough; }));
+      const auto processes = running.children();
+      REQUIRE(processes.size() == 2);
+      ::kill(processes[victim], SIGKILL);
+      CHECK(running.finish().exit_code != 0);
+      REQUIRE(fs::exists(cli.out(run) / "resume.json"));
+      const Outcome on = call(in_processes(cli, 3, {"run", "--resume", run, "--quiet"}));
+      INFO(on.err);
+      REQUIRE(on.exit_code == 0);
+      CHECK(tensors(cli.out(run)) == tensors(cli.out("alone")));
+      CHECK(charges(cli.out(run)) == lines);
+    }
   }
 }
 
@@ -174,8 +233,8 @@ TEST_CASE("processes that are not alike make no run, and the one that differs is
   CHECK(outcome.exit_code == 2);
   CHECK_THAT(
       outcome.err,
-      ContainsSubstring("privgrad: error: process 2 has another program, manifest, plugins or "
-                        "data than process 0\n"));
+      ContainsSubstring("privgrad: error: process 2 on ") &&
+          ContainsSubstring(" has another program, manifest, plugins or data than process 0\n"));
   CHECK_FALSE(fs::exists(cli.out("run") / "ledger.jsonl"));
 }
 
@@ -221,8 +280,9 @@ TEST_CASE("processes that have other examples under the same name make no run") 
     const Outcome differs = outcome(name, train, test);
     INFO(differs.err);
     CHECK(differs.exit_code == 2);
-    CHECK_THAT(differs.err, ContainsSubstring("process 1 has another program, manifest, plugins or "
-                                              "data than process 0"));
+    CHECK_THAT(differs.err,
+               ContainsSubstring("process 1 on ") &&
+                   ContainsSubstring(" has another program, manifest, plugins or data than "));
     CHECK_FALSE(fs::exists(cli.out(std::string(name) + "-run") / "ledger.jsonl"));
   }
 }

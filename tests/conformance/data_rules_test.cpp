@@ -554,14 +554,17 @@ TEST_CASE("each rule of transforms can fail") {
        {"says_where_its_numbers_come_from", "after fit()", findings<ChangesStatistic>()},
        {"statistics_of_private_rows_are_declared", "says that it does not",
         findings<NoStatistic>()},
-       {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
+       {"statistics_of_private_rows_are_declared", "with statistic: unaccounted",
         findings<SavesARow>()},
-       {"statistics_of_private_rows_are_declared", "with statistics: unaccounted",
+       {"statistics_of_private_rows_are_declared", "with statistic: unaccounted",
         findings<AlwaysPublic>()},
        {"a_given_partition_moves_no_example", "lies elsewhere", findings_on<Transform, DealsOut>()},
        {"a_given_partition_moves_no_example", "depends on the random numbers",
         findings_on<Transform, DrawsInSecret>()}},
-      {"a_given_partition_moves_no_example", "without_numbers_it_needs_no_fit"});
+      // The last four: statistic_rules_test.cpp.
+      {"a_given_partition_moves_no_example", "without_numbers_it_needs_no_fit",
+       "asks_for_the_statistic_that_it_says", "a_contribution_is_within_its_bound",
+       "a_contribution_is_a_function_of_its_row", "what_is_released_can_be_learnt"});
 }
 
 TEST_CASE("a transform that uses no numbers passes without having been fitted") {
@@ -581,7 +584,7 @@ TEST_CASE("rows do not count as public unless the manifest says so") {
   const auto with = [](std::vector<ParamSpec> params) {
     return findings_on<Transform, RightTransform>(std::move(params));
   };
-  CHECK(not_caught(with({param::text("statistics", "Whose.")
+  CHECK(not_caught(with({param::text("statistic", "Whose.")
                              .one_of({"unaccounted", "public"})
                              .defaults_to("public")}),
                    "statistics_of_private_rows_are_declared", "unless the manifest says so") == "");

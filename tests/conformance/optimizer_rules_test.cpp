@@ -13,7 +13,7 @@ using privgrad::testing::Verdict;
 namespace {
 
 /// Heavy ball, which has a state to save.
-class Right : public Optimizer, public Checkpointable, public LinearDescent {
+class Right : public Optimizer, public Checkpointable, public LinearDescent, public Coordinatewise {
  public:
   explicit Right(const Params&) {}
   void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
@@ -27,6 +27,7 @@ class Right : public Optimizer, public Checkpointable, public LinearDescent {
   }
   Coefficients coefficients(std::uint64_t) const override { return {.keep = 0.5}; }
   std::span<const float> state() const override { return velocity_; }
+  Shared shared_state() const override { return {}; }
   void restore(std::span<const float> state) override {
     if (state.size() != velocity_.size()) throw ConfigError("wrong length");
     velocity_.assign(state.begin(), state.end());
@@ -142,6 +143,39 @@ struct MisstatesItsRule final : Right {
   using Right::Right;
   Coefficients coefficients(std::uint64_t) const override { return {.keep = 0.25}; }
 };
+/// Steps of a length that all coordinates decide about.
+struct LooksAtAllOfThem final : Right {
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    check(gradient);
+    float norm = 1e-6f;
+    for (const float value : gradient.values()) norm += value * value;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      velocity_[i] = gradient.values()[i] / std::sqrt(norm);
+      parameters[i] -= static_cast<float>(context.learning_rate) * velocity_[i];
+    }
+  }
+};
+/// Its state has a number for each parameter, and no other.
+struct CountsACoordinateAsShared final : Right {
+  using Right::Right;
+  Shared shared_state() const override { return {.before = 1}; }
+};
+/// Two vectors that take turns: v_0, u_0, v_1, u_1, ...
+struct InterleavesItsVectors final : Right {
+  using Right::Right;
+  void start(std::size_t parameters) override { velocity_.assign(2 * parameters, 0.0f); }
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    check(gradient);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      velocity_[2 * i] = 0.5f * velocity_[2 * i] + gradient.values()[i];
+      velocity_[2 * i + 1] += gradient.values()[i] * gradient.values()[i];
+      parameters[i] -= static_cast<float>(context.learning_rate) * velocity_[2 * i];
+    }
+  }
+};
 struct StateBeforeStart final : Right {
   explicit StateBeforeStart(const Params& params) : Right(params) { velocity_ = {1.0f}; }
 };
@@ -250,6 +284,12 @@ TEST_CASE("each rule of optimizers can fail") {
         findings<ChecksWhileWriting>()},
        {"moves_as_its_linear_rule_says", "by its coefficients it would be",
         findings<MisstatesItsRule>()},
+       {"parts_move_as_the_whole_does", "moved otherwise than as one",
+        findings<LooksAtAllOfThem>()},
+       {"parts_move_as_the_whole_does", "as shared_state() says",
+        findings<CountsACoordinateAsShared>()},
+       {"parts_move_as_the_whole_does", "put together are not the state of one",
+        findings<InterleavesItsVectors>()},
        {"state_is_empty_before_start", "before start()", findings<StateBeforeStart>()},
        {"resumes_as_if_uninterrupted", "restored after 1 step", findings<ForgetsSome>()},
        {"refuses_a_state_of_the_wrong_length", "18 values, where 17 are right",

@@ -50,6 +50,11 @@ const std::string kServer =
     "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid, aggregation: "
     "dp_fed_avg, client_clip_norm: 0.5}";
 
+const std::string kStatistics =
+    "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], noise_multiplier: "
+    "4}, "
+    "{kind: standardize, statistic: private, range: [-3, 3], noise_multiplier: 5}]";
+
 /// A kind of run whose steps follow what was released before.
 struct Kind {
   const char* name;
@@ -88,6 +93,10 @@ const std::vector<Kind> kKinds = {
      {kClients, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},
     {"ali_dpfl", {kAli}},
     {"ali_dpfl, from models", {kAli, "federated.estimates=from_models"}},
+    {"statistics that are paid for", {kStatistics}},
+    {"statistics that are paid for, add_or_remove_one",
+     {kStatistics, "privacy.adjacency=add_or_remove_one"}},
+    {"statistics that are paid for, tree", {kStatistics, kTree, kShuffle}},
     {"dp_fed_avg", {kServer}},
     {"dp_fed_avg, some late, some lost",
      {kServer, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},
@@ -258,6 +267,8 @@ TEST_CASE("every released number of runs that follow what they released is made 
   CHECK(falsified({"clipping=adaptive"}).coordinates == all + worlds * neighbours * steps);
   // Measured before the steps 3, 6 and 9.
   CHECK(falsified({kDescentCheck}).coordinates == all + worlds * neighbours * 3);
+  // Means and mean squares of four features, twice.
+  CHECK(falsified({kStatistics}).coordinates == all + worlds * neighbours * 2 * 8);
   // Four clients.
   CHECK(falsified({kClients}).coordinates == 4 * all);
   CHECK(falsified({kServer}).coordinates == worlds * neighbours * 4 * parameters);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "npy_file.hpp"
 #include "privgrad/pipeline/falsify.hpp"
 #include "train.hpp"
 #include "verify.hpp"
@@ -28,20 +29,6 @@ steps: 3
 )";
 
 constexpr std::size_t kRows = 20, kSide = 6;
-
-template <class Number>
-std::string array_file(const std::string& type, const std::string& shape,
-                       const std::vector<Number>& values) {
-  std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  header.resize(117, ' ');
-  header += '\n';
-  std::string bytes("\x93NUMPY\x01\x00", 8);
-  bytes += static_cast<char>(header.size());
-  bytes += '\0';
-  return bytes + header +
-         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number));
-}
 
 /// \param symmetric  whether each image is its own mirror image.
 struct Images : Experiment {

@@ -204,16 +204,16 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
     CHECK_THROWS_AS(experiment.plan(), PrivacyError);
     // The advice is what helps: numbers where there are parameters for them, else another mode.
     CHECK_THROWS_WITH(experiment.plan(),
-                      EndsWith("; give mean and std in the manifest, or use mode: research"));
+                      EndsWith("; say statistic: private and pay for it with a share of the budget "
+                               "or a noise_multiplier, or use mode: research"));
     Experiment scaled(yaml, {"data.transforms=[{kind: scale_max_norm, to: 1}]"});
     CHECK_THROWS_WITH(scaled.plan(),
                       EndsWith("; give max_norm in the manifest, or use mode: research"));
-    Experiment projected(yaml,
-                         {"data.transforms=[{kind: pca, dimensions: 2, statistics: public}]"});
+    Experiment projected(yaml, {"data.transforms=[{kind: pca, dimensions: 2, statistic: public}]"});
     CHECK_THROWS_WITH(projected.plan(), ContainsSubstring("pca (declared public)") &&
                                             EndsWith("charged nowhere; use mode: research"));
     // To say that private rows are public does not make their statistics so.
-    Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistics: public}]"});
+    Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistic: public}]"});
     CHECK_THROWS_WITH(declared.plan(), ContainsSubstring("standardize (declared public)"));
     Experiment given(yaml, {"data.transforms=[{kind: scale_max_norm, to: 1, max_norm: 20}]"});
     CHECK(given.plan().unaccounted.empty());

@@ -149,12 +149,12 @@ TEST_CASE("standardize: given means and deviations are public and look at no row
 }
 
 TEST_CASE("transforms: statistics declared public are marked as declared", "[transform]") {
-  const Value::Object declared{{"statistics", "public", {}}};
+  const Value::Object declared{{"statistic", "public", {}}};
   CHECK(transform("standardize", declared)->statistic() == Statistic::declared_public);
-  CHECK(transform("pca", {{"statistics", "public", {}}, {"dimensions", 1, {}}})->statistic() ==
+  CHECK(transform("pca", {{"statistic", "public", {}}, {"dimensions", 1, {}}})->statistic() ==
         Statistic::declared_public);
   CHECK(transform("pca", {{"dimensions", 1, {}}})->statistic() == Statistic::unaccounted);
-  CHECK(transform("scale_max_norm", {{"statistics", "public", {}}, {"to", 1, {}}})->statistic() ==
+  CHECK(transform("scale_max_norm", {{"statistic", "public", {}}, {"to", 1, {}}})->statistic() ==
         Statistic::declared_public);
 }
 

@@ -13,54 +13,6 @@ Overrides with(Overrides all, const Overrides& more) {
   return all;
 }
 
-/// A checkpoint as it lies on the disk: what it begins with, its number, its content, its hash.
-struct CheckpointBytes {
-  static constexpr std::size_t kMagic = 22, kNumber = 8, kHash = 64;
-
-  explicit CheckpointBytes(const fs::path& path) : file(path), text(read_file(path)) {
-    std::memcpy(&number, text.data() + kMagic, kNumber);
-    // The part "keys": that there is a chain, and behind the lengths of both its two keys.
-    const std::size_t part = text.find("keys") + 4 + 8;
-    lasting = part + 8;
-    now = lasting + 32 + 8;
-  }
-
-  std::string key(std::size_t at) const { return text.substr(at, 32); }
-
-  /// With another key of the next round, and a hash that fits.
-  void forge() {
-    text[now] = static_cast<char>(text[now] ^ 1);
-    text.resize(text.size() - kHash);
-    text += core::sha256_hex(text);
-    write_file(file, text);
-  }
-
-  fs::path file;
-  std::string text;
-  std::uint64_t number = 0;
-  std::size_t lasting = 0, now = 0;  // where the keys are
-};
-
-std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
-  std::vector<CheckpointBytes> all;
-  for (const char* slot : {"checkpoint-a", "checkpoint-b"}) {
-    const fs::path file = place.private_folder() / slot;
-    if (fs::exists(file)) all.emplace_back(file);
-  }
-  std::sort(all.begin(), all.end(),
-            [](const auto& a, const auto& b) { return a.number < b.number; });
-  return all;
-}
-
-/// The hash of what was shown of each round, as it was bound.
-std::vector<std::string> shown_of(const Place& place) {
-  std::vector<std::string> hashes;
-  std::istringstream lines(read_file(place.private_folder() / "bindings.jsonl"));
-  for (std::string line; std::getline(lines, line);)
-    hashes.push_back(nlohmann::json::parse(line).at("released"));
-  return hashes;
-}
-
 /// Of all ledgers; a line that was cut off is left out.
 std::string whole_lines(const Place& place) {
   std::string all;
@@ -101,8 +53,9 @@ TEST_CASE("a checkpoint has the key of the next round, which follows from what w
     CHECK(last.text.find(key) == last.text.npos);
     std::array<std::uint8_t, 32> bytes{};
     std::memcpy(bytes.data(), key.data(), key.size());
-    const auto next =
-        core::RandomKey::from_secret_bytes(bytes).derive("next\n" + shown[round]).secret_bytes();
+    const core::RandomKey made =
+        core::RandomKey::from_secret_bytes(bytes).derive("next\n" + shown[round]);
+    const auto next = made.secret_bytes();
     key.assign(reinterpret_cast<const char*>(next.data()), next.size());
   }
   CHECK(last.key(last.now) == key);

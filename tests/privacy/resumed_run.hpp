@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/pipeline/verify.hpp"
 #include "privgrad/trust/record_directory.hpp"
+#include "privgrad/trust/sha256.hpp"
 #include "support.hpp"
 
 /// Runs that are cut off and go on, each in a process of its own.
@@ -47,6 +50,11 @@ checkpoint: {every_steps: 3}
 )";
 
 using Overrides = std::vector<std::string>;
+
+/// Two transforms, of which the second learns from rows as the first leaves them.
+inline const std::string kStatistics =
+    "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], share: 0.1}, "
+    "{kind: standardize, statistic: private, range: [-4, 4], noise_multiplier: 20}]";
 
 /// Federated runs, of which a checkpoint is made between rounds, with each kind of state that
 /// rounds leave for later ones.
@@ -122,6 +130,10 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
         {"an iterate that was drawn", {"output=random_iterate"}},
         {"an average of the iterates", {"ema_decay=0.9", "output=ema"}},
         {"features that were fitted", {"data.transforms=[{kind: standardize}]"}},
+        {"statistics that are paid for", {"data.size=60", kStatistics}},
+        {"statistics that are paid for, of a seed", {"seed=7", kStatistics}},
+        {"statistics that are paid for, for release",
+         {"mode=release", "data.size=60", kStatistics}},
         {"discrete noise",
          {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
         {"without noise", {"privacy.noise=off"}},
@@ -286,6 +298,57 @@ class Place {
 
   TempDir dir_;
 };
+
+/// A checkpoint as it lies on the disk: what it begins with, its number, its content, its hash.
+struct CheckpointBytes {
+  static constexpr std::size_t kMagic = 22, kNumber = 8, kHash = 64;
+
+  explicit CheckpointBytes(const fs::path& path) : file(path), text(read_file(path)) {
+    std::memcpy(&number, text.data() + kMagic, kNumber);
+    // The part "keys": that there is a chain, and behind the lengths of both its two keys.
+    const std::size_t part = text.find("keys") + 4 + 8;
+    lasting = part + 8;
+    now = lasting + 32 + 8;
+  }
+
+  std::string key(std::size_t at) const { return text.substr(at, 32); }
+
+  /// With another key of the next round, and a hash that fits.
+  void forge() {
+    text[now] = static_cast<char>(text[now] ^ 1);
+    text.resize(text.size() - kHash);
+    text += core::sha256_hex(text);
+    write_file(file, text);
+  }
+
+  fs::path file;
+  std::string text;
+  std::uint64_t number = 0;
+  std::size_t lasting = 0, now = 0;  // where the keys are
+};
+
+inline std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
+  std::vector<CheckpointBytes> all;
+  for (const char* slot : {"checkpoint-a", "checkpoint-b"}) {
+    const fs::path file = place.private_folder() / slot;
+    if (fs::exists(file)) all.emplace_back(file);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  return all;
+}
+
+/// The hash of what was shown of each round, or each statistic, as it was bound; a line that was cut
+/// off is left out.
+inline std::vector<std::string> shown_of(const Place& place) {
+  std::vector<std::string> hashes;
+  std::istringstream lines(read_file(place.private_folder() / "bindings.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object()) hashes.push_back(json.at("released"));
+  }
+  return hashes;
+}
 
 /// Whether the run is over, when it was cut off so late that nobody was told.
 inline bool goes_on(const Place& place) { return !place.is_over(); }

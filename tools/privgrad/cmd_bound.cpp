@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accountant_call.hpp"
@@ -25,7 +28,23 @@ class Numbers {
  public:
   explicit Numbers(const Arguments& arguments) : arguments_(arguments) {}
 
-  bool has(const std::string& option) const { return arguments_.has(option); }
+  bool has(const std::string& option) const {
+    used_.insert(option);
+    return arguments_.has(option);
+  }
+
+  /// \throws UsageError for an option that was given, and that the answer does not depend on: who
+  ///   gave it would take the answer for another.
+  void refuse_unused(const std::vector<Option>& options) const {
+    for (const Option& option : options) {
+      if (std::string_view(option.name) == "json" || !arguments_.has(option.name)) continue;
+      if (used_.contains(option.name)) continue;
+      throw UsageError(
+          "bound " + arguments_.operand(0) + " does not use --" + std::string(option.name) +
+          (has("alpha") || has("kappa") || has("budget") ? " with the other options that are given"
+                                                         : ""));
+    }
+  }
 
   double above_zero(const std::string& option) const { return in(option, 0.0, kLargest); }
 
@@ -77,6 +96,7 @@ class Numbers {
 
  private:
   const Arguments& arguments_;
+  mutable std::set<std::string, std::less<>> used_;
 };
 
 Json number(double value) { return core::json_number(value); }
@@ -112,9 +132,9 @@ Json descent(const Numbers& numbers) {
   return json;
 }
 
-Json momentum(const Numbers& numbers) {
+core::MomentumDescent momentum_descent(const Numbers& numbers, double kappa) {
   core::MomentumDescent descent{
-      .kappa = numbers.kappa(), .alpha = numbers.alpha(), .beta = 0.9, .eta0 = 0.0};
+      .kappa = kappa, .alpha = numbers.alpha(), .beta = 0.9, .eta0 = 0.0, .sampling = 0.0};
   if (numbers.has("beta")) descent.beta = numbers.in("beta", 0.0, 1.0);
   const double most = core::MomentumDescent::most_eta0(descent.kappa, descent.beta);
   descent.eta0 = numbers.has("eta0") ? numbers.above_zero("eta0") : most;
@@ -123,9 +143,22 @@ Json momentum(const Numbers& numbers) {
                      ", but the proof needs zeta >= 0, and allows at most " + format_number(most) +
                      " for this kappa and beta");
   }
-  Json json{{"kappa", descent.kappa}, {"gamma", descent.gamma()}, {"alpha", number(descent.alpha)},
-            {"beta", descent.beta},   {"eta0", descent.eta0},     {"most_eta0", most},
-            {"zeta", descent.zeta()}};
+  return descent;
+}
+
+Json facts_of(const core::MomentumDescent& descent) {
+  return {{"kappa", descent.kappa},
+          {"gamma", descent.gamma()},
+          {"alpha", number(descent.alpha)},
+          {"beta", descent.beta},
+          {"eta0", descent.eta0},
+          {"most_eta0", core::MomentumDescent::most_eta0(descent.kappa, descent.beta)},
+          {"zeta", descent.zeta()}};
+}
+
+Json momentum(const Numbers& numbers) {
+  const core::MomentumDescent descent = momentum_descent(numbers, numbers.kappa());
+  Json json = facts_of(descent);
   json["schedules"] = both_schedules(descent, numbers.steps());
   json["theorem"] =
       "Hong et al. 2022, Theorem 4.5 with the exact weights; T by minimising the bound itself";
@@ -136,20 +169,31 @@ Json sgd(const Numbers& numbers) {
   const double batch = numbers.above_zero("batch-size");
   const double examples = numbers.above_zero("examples");
   if (batch > examples) throw UsageError("--batch-size is above --examples");
-  const core::Descent descent{.kappa = numbers.kappa(), .alpha = numbers.alpha()};
+  const double kappa = numbers.kappa();
   const double pl = numbers.has("pl-constant") ? numbers.above_zero("pl-constant")
-                                               : numbers.above_zero("smoothness") / descent.kappa;
+                                               : numbers.above_zero("smoothness") / kappa;
   const double sampling =
       core::sampling_term(numbers.above_zero("parameters"), numbers.from_zero("gradient-noise"), pl,
                           batch, numbers.above_zero("initial-gap"));
-  Json json = facts_of(descent);
+  Json json;
+  if (numbers.has("momentum")) {
+    core::MomentumDescent descent = momentum_descent(numbers, kappa);
+    descent.sampling = sampling / kappa;
+    json = facts_of(descent);
+    json["schedules"] = both_schedules(descent, numbers.steps());
+    json["theorem"] =
+        "Hong et al. 2022, Theorem 4.9 with the exact weights; T by minimising the bound itself";
+  } else {
+    const core::Descent descent{.kappa = kappa, .alpha = numbers.alpha()};
+    json = facts_of(descent);
+    json["schedules"] = both_schedules(descent, numbers.steps());
+    for (auto& [name, schedule] : json["schedules"].items()) {
+      schedule["bound"] = number(schedule["bound"].get<double>() + sampling);
+    }
+    json["theorem"] = "Hong et al. 2022, Theorem 4.8";
+  }
   json["budget_of_batches"] = numbers.budget() * examples * examples / (batch * batch);
   json["sampling"] = sampling;
-  json["schedules"] = both_schedules(descent, numbers.steps());
-  for (auto& [name, schedule] : json["schedules"].items()) {
-    schedule["bound"] = number(schedule["bound"].get<double>() + sampling);
-  }
-  json["theorem"] = "Hong et al. 2022, Theorem 4.8";
   json["note"] =
       "the budget of the batches assumes that sampling divides the cost by (N/n)^2, for which "
       "there is no zCDP guarantee; account sampled steps with rdp or pld";
@@ -281,7 +325,9 @@ std::string page_of(const Json& json) {
 
 int do_bound(const Arguments& arguments) {
   const Kind& kind = kind_named(arguments.operand(0));
-  Json json = kind.answer(Numbers(arguments));
+  const Numbers numbers(arguments);
+  Json json = kind.answer(numbers);
+  numbers.refuse_unused(bound_command().usage.options);
   json["kind"] = kind.name;
   if (arguments.has("json")) {
     print_json(json);
@@ -322,6 +368,8 @@ Command bound_command() {
                        option("examples", "N", "Number of training examples."),
                        option("initial-gap", "F", "Initial loss less the least one."),
                        option("steps", "T", "At this number of steps; default the best one."),
+                       option("momentum", "",
+                              "sgd: with bias-corrected momentum, by its exact weights."),
                        option("beta", "B", "momentum: default 0.9."),
                        option("eta0", "E",
                               "momentum: learning rate times 2M; default the largest that the "

@@ -197,6 +197,19 @@ std::string participation_text(const core::Plan& plan) {
          ", for the order that was drawn";
 }
 
+/// What transforms learn from, before the first step.
+std::string statistics_section(const core::Plan& plan) {
+  if (plan.statistics.empty()) return "";
+  Table table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::right});
+  table.add({"transform", "released", "numbers", "bound of a row", "noise multiplier", "share"});
+  for (const core::PlannedStatistic& one : plan.statistics) {
+    table.add({one.name, one.what, std::to_string(one.size), short_number(one.l2_bound, 5),
+               short_number(one.noise_multiplier, 5),
+               one.share > 0.0 ? short_number(one.share, 5) : "-"});
+  }
+  return section("statistics, before the first step", table);
+}
+
 std::string privacy_section(const core::Plan& plan) {
   const core::Manifest& manifest = *plan.manifest;
   Table table({Align::left, Align::left});
@@ -252,7 +265,8 @@ std::string plan_page(const core::Plan& plan) {
   return manifest.name + ": epsilon " + epsilon_text(plan.accountants.front()) + " in " +
          std::to_string(plan.affordable_steps) + " steps, " + mode + " mode\n" +
          components_section(manifest) + training_section(plan) + schedules_section(plan) +
-         federated_section(plan) + privacy_section(plan) + accountants_section(plan);
+         statistics_section(plan) + federated_section(plan) + privacy_section(plan) +
+         accountants_section(plan);
 }
 
 }  // namespace privgrad::tool

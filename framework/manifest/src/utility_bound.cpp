@@ -101,16 +101,17 @@ double MomentumDescent::bound(std::span<const double> noise_multiplier) const {
   const std::uint64_t steps = noise_multiplier.size();
   return power(gamma(), static_cast<double>(steps)) +
          2.0 * eta0 * alpha * budget_of_noise(noise_multiplier) *
-             weighted_noise(momentum_influence(steps, gamma(), beta), noise_multiplier);
+             weighted_noise(momentum_influence(steps, gamma(), beta), noise_multiplier) +
+         2.0 * eta0 * sampling * sum_of_momentum_influence(steps, gamma(), beta);
 }
 
 double MomentumDescent::bound(std::uint64_t steps, BudgetSplit split) const {
   const double left = power(gamma(), static_cast<double>(steps));
-  const double weight =
-      split == BudgetSplit::uniform
-          ? static_cast<double>(steps) * sum_of_momentum_influence(steps, gamma(), beta)
-          : least_weighted_noise(momentum_influence(steps, gamma(), beta), 1.0);
-  return left + 2.0 * eta0 * alpha * weight;
+  const double sum = sum_of_momentum_influence(steps, gamma(), beta);
+  const double weight = split == BudgetSplit::uniform
+                            ? static_cast<double>(steps) * sum
+                            : least_weighted_noise(momentum_influence(steps, gamma(), beta), 1.0);
+  return left + 2.0 * eta0 * (alpha * weight + sampling * sum);
 }
 
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
@@ -134,8 +135,8 @@ BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split) {
   while (static_cast<double>(looks.back()) < enough) {
     looks.push_back(looks.back() + std::max<std::uint64_t>(1, looks.back() / 4));
   }
-  std::vector<double> found;
-  for (const std::uint64_t steps : looks) found.push_back(bound(steps));
+  std::vector<double> found(looks.size());
+  std::transform(looks.begin(), looks.end(), found.begin(), bound);
   const auto best =
       static_cast<std::size_t>(std::min_element(found.begin(), found.end()) - found.begin());
   return least(bound, looks[best > 0 ? best - 1 : 0], looks[std::min(best + 1, looks.size() - 1)]);

@@ -164,6 +164,16 @@ void apply_to_split(const Transform& transform, const Before& before, const ByRo
   before.check_order(transform, data);
 }
 
+/// From the examples, or from what somebody releases of them.
+void learn(const ComponentUse& use, std::size_t number, Transform& transform, Dataset& train,
+           Teacher* teacher) {
+  if (transform.statistic() != Statistic::released) return transform.fit(train);
+  if (teacher != nullptr) return teacher->teach(number, transform, train);
+  throw ConfigError(use.name() +
+                    " learns from a noised sum over the private rows, which a run releases and "
+                    "pays for, and this is no run; give it numbers, or statistic: public");
+}
+
 /// It goes into a file whose readers check the same.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
@@ -198,13 +208,13 @@ bool is_worth_keeping(const Transform& transform) {
          dynamic_cast<const CostlyRows*>(&transform) != nullptr;
 }
 
-FittedTransform apply_transform(const ComponentUse& use, RunData& data, Executor& executor,
-                                const FeatureCache* cache) {
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
+                                Executor& executor, const FeatureCache* cache, Teacher* teacher) {
   const auto transform = use.make<Transform>();
   return use.with_position([&] {
     const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
     const Before train(use, "training", data.train);
-    transform->fit(data.train);
+    learn(use, number, *transform, data.train, teacher);
     train.check_unchanged(data.train);
     apply_to_split(*transform, train, by_row, data.train);
     FittedTransform fitted = fitted_of(use, *transform);

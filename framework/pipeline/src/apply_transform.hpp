@@ -24,9 +24,13 @@ bool is_worth_keeping(const Transform& transform);
 /// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are there,
 ///   and kept if not; null: neither. They are the same bits: what they follow from is compared by its
 ///   hash.
+/// \param number  of the transform in the manifest.
+/// \param teacher  of a transform that learns from a released statistic, which is not fitted; null:
+///   it is refused.
 /// \returns what the transform has learnt.
-/// \throws PluginError if any of them changed, or the shape is not the one that the plan was told.
-FittedTransform apply_transform(const ComponentUse& use, RunData& data, Executor& executor,
-                                const FeatureCache* cache);
+/// \throws PluginError if any of them changed, or the shape is not the one that the plan was told;
+///   ManifestError where there is no teacher.
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
+                                Executor& executor, const FeatureCache* cache, Teacher* teacher);
 
 }  // namespace privgrad::core

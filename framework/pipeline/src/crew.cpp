@@ -1,122 +1,64 @@
 #include "crew.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
 
-#include "breach.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/federated.hpp"
-#include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/data_commitment.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/sha256.hpp"
-#include "privgrad/trust/shared_sum.hpp"
-#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 namespace {
 
-enum class Wish : std::uint64_t { sum = 1, evaluate_train, evaluate_test, end };
-
-/// What process 0 asks of the others, beside the parameters.
-struct Order {
-  Wish wish = Wish::end;
-  std::vector<std::uint32_t> batch;
-  double clip_norm = 0.0, count_share = 0.0;
-  std::uint64_t most_rows = 0, unit = 0, step = 0;
-  std::vector<std::uint8_t> augmentation_key;
-  bool parameters_follow = false;
-  /// Of the example whose contribution is looked at, in the batch; the batch's size: none is.
-  std::uint64_t checked = 0;
-
-  std::string text() const {
-    StateWriter out;
-    out.word(static_cast<std::uint64_t>(wish));
-    out.array(batch);
-    out.real(clip_norm);
-    out.real(count_share);
-    for (const std::uint64_t word : {most_rows, unit, step}) out.word(word);
-    out.array(augmentation_key);
-    out.word(parameters_follow ? 1 : 0);
-    out.word(checked);
-    return out.text();
-  }
-
-  static Order of(const std::string& text) {
-    StateReader in(text, "what process 0 asks for");
-    Order order;
-    order.wish = static_cast<Wish>(in.word());
-    order.batch = in.array<std::uint32_t>();
-    order.clip_norm = in.real();
-    order.count_share = in.real();
-    for (std::uint64_t* word : {&order.most_rows, &order.unit, &order.step}) *word = in.word();
-    order.augmentation_key = in.array<std::uint8_t>();
-    order.parameters_follow = in.word() == 1;
-    order.checked = in.word();
-    in.end();
-    return order;
-  }
-};
-
-void broadcast(Cluster& cluster, std::uint64_t& word) {
-  cluster.broadcast(std::as_writable_bytes(std::span(&word, 1)));
+std::string text_of(Wish wish, const StepOrder& order, bool parameters_follow) {
+  StateWriter out;
+  out.word(static_cast<std::uint64_t>(wish));
+  out.word(parameters_follow ? 1 : 0);
+  if (wish != Wish::step) return out.text();
+  out.word(order.step);
+  out.array(order.batch);
+  out.real(order.clip_norm);
+  out.real(order.count_share);
+  out.word(order.checked);
+  out.array(order.augmentation_key);
+  out.bytes(order.noise);
+  return out.text();
 }
 
-std::string received_text(Cluster& cluster) {
-  std::uint64_t size = 0;
-  broadcast(cluster, size);
-  std::string text(size, '\0');
-  cluster.broadcast(std::as_writable_bytes(std::span(text.data(), text.size())));
-  return text;
+StepOrder order_of(StateReader& in) {
+  StepOrder order;
+  order.step = in.word();
+  order.batch = in.array<std::uint32_t>();
+  order.clip_norm = in.real();
+  order.count_share = in.real();
+  order.checked = in.word();
+  order.augmentation_key = in.array<std::uint8_t>(32);
+  order.noise = in.bytes();
+  return order;
 }
 
-/// One number of every process, at process 0.
-std::vector<float> gathered(Cluster& cluster, float mine) {
-  std::vector<float> all(cluster.size(), 0.0f);
-  std::vector<std::size_t> ends(cluster.size());
-  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = i + 1;
-  all[cluster.rank()] = mine;
-  cluster.gather(all, ends);
-  return all;
-}
+/// What most texts fit into, behind their length: one message instead of two.
+constexpr std::size_t kEnvelope = 1024;
 
-/// This process's evaluations; process 0 has all of them, in order, when every process was here.
-std::vector<Evaluation> shared_evaluations(const Program& program, const Dataset& data,
-                                           Cluster& cluster, Executor& executor) {
-  const std::size_t parts = evaluation_parts(data);
-  const auto begin_of = [&](std::size_t rank) { return parts * rank / cluster.size(); };
-  const std::size_t begin = begin_of(cluster.rank());
-  const std::vector<Evaluation> own =
-      evaluate_parts(program, data, begin, begin_of(cluster.rank() + 1), executor);
-  // Where one process has a number and the others zero, the sum is that number, bit for bit.
-  std::vector<std::uint64_t> words(2 * parts, 0);
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    words[2 * (begin + i)] = std::bit_cast<std::uint64_t>(own[i].loss);
-    words[2 * (begin + i) + 1] = own[i].correct;
-  }
-  cluster.add_up(words, std::vector<std::size_t>(cluster.size(), words.size()));
-  std::vector<Evaluation> all(parts);
-  for (std::size_t i = 0; i < parts; ++i) {
-    all[i].loss = std::bit_cast<double>(words[2 * i]);
-    all[i].correct = words[2 * i + 1];
-  }
-  return all;
-}
-
-/// Whether the checked example is in a process's share, and where.
-std::optional<std::size_t> place_in_share(std::span<const std::uint32_t> batch,
-                                          std::span<const std::uint32_t> share,
-                                          std::uint64_t checked) {
-  if (checked >= batch.size()) return std::nullopt;
-  const auto begin = static_cast<std::size_t>(share.data() - batch.data());
-  if (checked < begin || checked >= begin + share.size()) return std::nullopt;
-  return checked - begin;
+/// \param text  of process 0; the others get it.
+void broadcast(Cluster& cluster, std::string& text) {
+  std::array<char, kEnvelope> envelope{};
+  std::uint64_t size = text.size();
+  constexpr std::size_t kInside = kEnvelope - sizeof size;
+  std::memcpy(envelope.data(), &size, sizeof size);
+  std::copy_n(text.begin(), std::min(text.size(), kInside), envelope.begin() + sizeof size);
+  cluster.broadcast(std::as_writable_bytes(std::span(envelope)));
+  std::memcpy(&size, envelope.data(), sizeof size);
+  text.resize(size);
+  std::copy_n(envelope.begin() + sizeof size, std::min(text.size(), kInside), text.begin());
+  if (size <= kInside) return;
+  cluster.broadcast(std::as_writable_bytes(std::span(text.data(), text.size()).subspan(kInside)));
 }
 
 }  // namespace
@@ -135,162 +77,160 @@ std::string common_ground(const Plan& plan, const RunOptions& options, const Run
   return sha256_hex(ground.text());
 }
 
-void Crew::join(const std::string& ground) {
+Crew::Crew(Cluster& cluster, const Plan& plan, const Program& program)
+    : cluster_(cluster),
+      slices_(program, cluster.size(), plan.clip_norm_adapts()),
+      parameter_count_(program.parameter_count()) {}
+
+// ---- at process 0
+
+void Crew::join(const std::string& ground, std::string_view state) {
   send(ground);
-  const std::vector<float> differ = gathered(cluster_, 0.0f);
-  for (std::size_t rank = 0; rank < differ.size(); ++rank) {
-    if (differ[rank] == 0.0f) continue;
-    throw ConfigError("process " + std::to_string(rank) +
+  const std::vector<double> differ = all(0.0);
+  const auto first = std::find(differ.begin(), differ.end(), 1.0);
+  if (first != differ.end()) {
+    const auto rank = static_cast<std::size_t>(first - differ.begin());
+    throw ConfigError("process " + std::to_string(rank) + " on " + host_of(rank) +
                       " has another program, manifest, plugins or data than process 0");
   }
+  send(std::string(state));
 }
 
-void Crew::send(const std::string& order) {
-  std::uint64_t size = order.size();
-  broadcast(cluster_, size);
-  std::string text = order;
-  cluster_.broadcast(std::as_writable_bytes(std::span(text.data(), text.size())));
-}
-
-void Crew::send_parameters(std::span<const float> parameters) {
-  sent_.assign(parameters.begin(), parameters.end());
-  cluster_.broadcast(std::as_writable_bytes(std::span(sent_)));
-}
-
-bool Crew::has_sent(std::span<const float> parameters) const {
-  return sent_.size() == parameters.size() && !sent_.empty() &&
-         std::memcmp(sent_.data(), parameters.data(), parameters.size_bytes()) == 0;
+void Crew::ask_for(const StepOrder& order, std::span<const float> parameters) {
+  send_order(Wish::step, order, parameters);
 }
 
 Evaluation Crew::evaluate(const Program& program, std::span<const float> parameters,
                           const Dataset& data, bool is_test, Executor& executor) {
-  Order order;
-  order.wish = is_test ? Wish::evaluate_test : Wish::evaluate_train;
-  order.parameters_follow = !has_sent(parameters);
-  send(order.text());
-  if (order.parameters_follow) send_parameters(parameters);
-  return total_of(shared_evaluations(program, data, cluster_, executor));
+  send_order(is_test ? Wish::evaluate_test : Wish::evaluate_train, {}, parameters);
+  return total_of(evaluations(program, data, executor));
 }
 
-BoundedOnGrid Crew::sum(const Work& work, Executor& executor, SumMemory& memory,
-                        ContributionCheck* check) {
-  const auto key = work.augmentation_key.secret_bytes();
-  Order order{.wish = Wish::sum,
-              .batch = {work.batch.begin(), work.batch.end()},
-              .clip_norm = work.clip.clip_norm,
-              .count_share = work.clip.count_share,
-              .most_rows = work.most_rows,
-              .unit = static_cast<std::uint64_t>(work.unit),
-              .step = work.step,
-              .augmentation_key = {key.begin(), key.end()},
-              .parameters_follow = !has_sent(work.parameters),
-              .checked = check == nullptr ? work.batch.size() : check->place};
-  const auto rows = share_of(work.batch, work.data.rows(), 0, cluster_.size());
-  send(order.text());
-  if (order.parameters_follow) send_parameters(work.parameters);
-  ContributionCheck* own = place_in_share(work.batch, rows, order.checked) ? check : nullptr;
-  BoundedOnGrid share = exact_sum(work.program, work.data, rows, work.clip, executor,
-                                  work.most_rows, &memory, work.unit, own);
-  BoundedOnGrid sum = add_shares(std::move(share), work.batch.size(), cluster_);
-  if (check != nullptr) {
-    const std::vector<float> differs =
-        gathered(cluster_, own != nullptr && own->differs ? 1.0f : 0.0f);
-    check->differs = std::count(differs.begin(), differs.end(), 1.0f) > 0;
+void Crew::ask_for_state() { send(text_of(Wish::state, {}, false)); }
+
+void Crew::dismiss() { send(text_of(Wish::end, {}, false)); }
+
+void Crew::send_order(Wish wish, const StepOrder& order, std::span<const float> parameters) {
+  const bool parameters_follow = !have(parameters);
+  send(text_of(wish, order, parameters_follow));
+  if (!parameters_follow) return;
+  parameters_.assign(parameters.begin(), parameters.end());
+  cluster_.broadcast(std::as_writable_bytes(std::span(parameters_)));
+}
+
+bool Crew::have(std::span<const float> parameters) const {
+  return parameters_.size() == parameters.size() && !parameters_.empty() &&
+         std::memcmp(parameters_.data(), parameters.data(), parameters.size_bytes()) == 0;
+}
+
+void Crew::send(const std::string& text) {
+  std::string copy = text;
+  broadcast(cluster_, copy);
+}
+
+// ---- at the others
+
+std::string Crew::joined(const std::string& ground) {
+  const bool differs = received() != ground;
+  const std::vector<double> differ = all(differs ? 1.0 : 0.0);
+  const auto first = std::find(differ.begin(), differ.end(), 1.0);
+  // Process 0 says whose it is, and ends all.
+  if (first != differ.end()) host_of(static_cast<std::size_t>(first - differ.begin()));
+  return received();
+}
+
+Crew::Asked Crew::next() {
+  const std::string text = received();
+  StateReader in(text, "what process 0 asks for");
+  Asked asked;
+  asked.wish = static_cast<Wish>(in.word());
+  const bool parameters_follow = in.word() == 1;
+  if (asked.wish == Wish::step) asked.order = order_of(in);
+  in.end();
+  if (parameters_follow) {
+    asked.parameters.emplace(parameter_count_);
+    cluster_.broadcast(std::as_writable_bytes(std::span(*asked.parameters)));
   }
-  return sum;
+  return asked;
 }
 
-void Crew::dismiss() { send(Order{}.text()); }
+std::string Crew::received() const {
+  std::string text;
+  broadcast(cluster_, text);
+  return text;
+}
+
+// ---- at all of them, at the same time
+
+std::vector<Evaluation> Crew::evaluations(const Program& program, const Dataset& data,
+                                          Executor& executor) const {
+  const std::size_t parts = evaluation_parts(data);
+  const auto begin_of = [&](std::size_t rank) { return parts * rank / cluster_.size(); };
+  const std::size_t begin = begin_of(cluster_.rank());
+  const std::vector<Evaluation> own =
+      evaluate_parts(program, data, begin, begin_of(cluster_.rank() + 1), executor);
+  // Where one process has a number and the others zero, the sum is that number, bit for bit.
+  std::vector<std::uint64_t> words(2 * parts, 0);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    words[2 * (begin + i)] = std::bit_cast<std::uint64_t>(own[i].loss);
+    words[2 * (begin + i) + 1] = own[i].correct;
+  }
+  cluster_.add_up(words, std::vector<std::size_t>(cluster_.size(), words.size()));
+  std::vector<Evaluation> all(parts);
+  for (std::size_t i = 0; i < parts; ++i) {
+    all[i].loss = std::bit_cast<double>(words[2 * i]);
+    all[i].correct = words[2 * i + 1];
+  }
+  return all;
+}
+
+void Crew::exchange(std::span<float> parameters) {
+  gather(parameters, slices_.parameter_ends(), cluster_);
+  if (cluster_.rank() == 0) parameters_.assign(parameters.begin(), parameters.end());
+}
+
+std::vector<double> Crew::all(double mine) const {
+  std::vector<double> numbers(cluster_.size(), 0.0);
+  numbers[cluster_.rank()] = mine;
+  std::vector<std::size_t> ends(cluster_.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = (i + 1) * sizeof(double);
+  cluster_.gather(std::as_writable_bytes(std::span(numbers)), ends);
+  return numbers;
+}
+
+std::string Crew::host_of(std::size_t rank) const {
+  constexpr std::size_t kLongest = 256;
+  std::vector<char> names(cluster_.size() * kLongest, '\0');
+  const std::string own = cluster_.host();
+  std::copy_n(own.begin(), std::min(own.size(), kLongest - 1),
+              names.begin() + static_cast<std::ptrdiff_t>(cluster_.rank() * kLongest));
+  std::vector<std::size_t> ends(cluster_.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = (i + 1) * kLongest;
+  cluster_.gather(std::as_writable_bytes(std::span(names)), ends);
+  return names.data() + rank * kLongest;
+}
+
+StateWriter::Whole Crew::whole() const {
+  return [this](std::span<const std::byte> slice, std::size_t element) {
+    std::vector<std::size_t> ends = slices_.parameter_ends();
+    for (std::size_t& end : ends) end *= element;
+    std::vector<std::byte> whole(ends.back());
+    const std::size_t begin = cluster_.rank() == 0 ? 0 : ends[cluster_.rank() - 1];
+    std::copy(slice.begin(), slice.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+    cluster_.gather(whole, ends);
+    return whole;
+  };
+}
 
 std::string why_not_shared(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.federated) return "federated runs are not shared among processes";
+  if (!plan.statistics.empty())
+    return "transforms that learn from released statistics are not shared among processes";
   if (manifest.noise_off) return "runs without noise are not shared among processes";
   if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)
     return "only sums of aggregator.arithmetic exact are the same on any number of processes";
-  const Components made = start_components(plan);
-  if (made.differences != nullptr)
-    return "the differences of gradients that " + manifest.aggregator.component->full_name() +
-           " uses are not shared among processes";
   return "";
 }
-
-namespace {
-
-/// Sums this process's share, as often as it is asked to.
-class Worker {
- public:
-  Worker(const Plan& plan, const RunOptions& options)
-      : plan_(plan),
-        cluster_(*options.cluster),
-        executor_(make_executor(options.threads)),
-        made_(start_components(plan)),
-        program_owner_(program_owner(*plan.manifest, *plan.setting)),
-        data_(read_rows(*plan.manifest, *plan.setting)) {
-    apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
-    bench_ = make_workbench(plan, *executor_);
-    join(common_ground(plan, options, data_));
-  }
-
-  void work() {
-    for (;;) {
-      const Order order = Order::of(received_text(cluster_));
-      if (order.wish == Wish::end) return;
-      if (order.parameters_follow) {
-        std::vector<float> parameters(plan_.parameters);
-        cluster_.broadcast(std::as_writable_bytes(std::span(parameters)));
-        bench_.load(std::move(parameters));
-      }
-      if (order.wish == Wish::sum) {
-        sum(order);
-      } else {
-        const bool is_test = order.wish == Wish::evaluate_test;
-        shared_evaluations(*bench_.program, is_test ? data_.test : data_.train, cluster_,
-                           *executor_);
-      }
-    }
-  }
-
- private:
-  void join(const std::string& ground) {
-    const bool differs = received_text(cluster_) != ground;
-    gathered(cluster_, differs ? 1.0f : 0.0f);
-  }
-
-  void sum(const Order& order) {
-    const Clip clip{.rule = *made_.clipping,
-                    .groups = plan_.setting->groups,
-                    .clip_norm = order.clip_norm,
-                    .count_share = order.count_share};
-    std::optional<ContributionCheck> check;
-    const std::string clipping = plan_.manifest->clipping.component->full_name();
-    const auto rows = share_of(order.batch, data_.train.rows(), cluster_.rank(), cluster_.size());
-    if (const auto place = place_in_share(order.batch, rows, order.checked))
-      check = ContributionCheck{.place = *place, .program = program_owner_, .clipping = clipping};
-    if (order.augmentation_key.size() != 32)
-      throw IoError("process 0 asked for a sum without a key");
-    const RandomKey key = RandomKey::from_secret_bytes(
-        std::span<const std::uint8_t, 32>(order.augmentation_key.data(), 32));
-    const AugmentedStep augmented(*bench_.program, key, order.step);
-    give_share(
-        exact_sum(*bench_.program, data_.train, rows, clip, *executor_, order.most_rows,
-                  &bench_.memory, static_cast<PrivacyUnit>(order.unit), check ? &*check : nullptr),
-        cluster_);
-    if (order.checked < order.batch.size())
-      gathered(cluster_, check && check->differs ? 1.0f : 0.0f);
-  }
-
-  const Plan& plan_;
-  Cluster& cluster_;
-  std::unique_ptr<Executor> executor_;
-  Components made_;
-  std::string program_owner_;
-  RunData data_;
-  Workbench bench_;
-};
-
-}  // namespace
-
-void work_for_others(const Plan& plan, const RunOptions& options) { Worker(plan, options).work(); }
 
 }  // namespace privgrad::core

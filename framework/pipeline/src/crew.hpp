@@ -10,51 +10,62 @@
 #include "privgrad/cluster.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
-#include "privgrad/trust/clip_factors.hpp"
-#include "privgrad/trust/contribution_check.hpp"
-#include "privgrad/trust/exact_sum.hpp"
-#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/shared_sum.hpp"
+#include "privgrad/trust/slice.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
+
+/// What process 0 tells the others of a step that is paid for. Private, and secret.
+struct StepOrder {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> batch;
+  double clip_norm = 0.0, count_share = 0.0;
+  /// Of the example whose contribution is looked at, in the batch; the batch's size: none is.
+  std::uint64_t checked = 0;
+  std::vector<std::uint8_t> augmentation_key;
+  /// PaidNoise::secret_text(); of correlated releases the 32 bytes of the noise's key.
+  std::string noise;
+};
+
+/// What process 0 asks for.
+enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
 
 /// What the processes of a run must have in common, as a hash: program, plugins, manifest, and the
 /// examples as they are trained on.
 std::string common_ground(const Plan& plan, const RunOptions& options, const RunData& data);
 
-/// At process 0: the other processes of the run, which sum their shares of each batch when they are
-/// asked. Between that they wait.
+/// The processes of a run that make its steps together: what they tell each other. Every process has
+/// one; process 0 asks, and the others answer what they are asked (work_for_others()).
 ///
-/// Whoever asks has paid: a ledger's lines are on the disk before a batch is drawn, and no other
-/// process sees a row before it is asked.
+/// Who asks has paid: a ledger's lines are on the disk before a batch is drawn, and no other process
+/// sees a row before it is asked.
 /// Threads: calls never overlap.
 class Crew {
  public:
   /// \param cluster  outlives this.
-  explicit Crew(Cluster& cluster) : cluster_(cluster) {}
+  /// \param program  of the run.
+  Crew(Cluster& cluster, const Plan& plan, const Program& program);
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
   ~Crew() = default;
 
-  /// \param ground  common_ground().
-  /// \throws ConfigError naming a process that has another.
-  void join(const std::string& ground);
+  Cluster& cluster() const noexcept { return cluster_; }
+  /// How a step's sum is divided.
+  const Slices& slices() const noexcept { return slices_; }
+  /// Of this process.
+  Slice parameters() const { return slices_.parameters_of(cluster_.rank()); }
 
-  /// A step's sum.
-  struct Work {
-    const Program& program;
-    std::span<const float> parameters;  ///< That the program has.
-    const Dataset& data;
-    std::span<const std::uint32_t> batch;
-    const Clip& clip;
-    std::size_t most_rows = 0;  ///< As exact_sum() has it.
-    PrivacyUnit unit = PrivacyUnit::example;
-    const RandomKey& augmentation_key;
-    std::uint64_t step = 0;
-  };
-  /// As exact_sum(), of all processes' shares.
-  /// \throws as exact_sum(), and IoError for a process that is gone.
-  BoundedOnGrid sum(const Work& work, Executor& executor, SumMemory& memory,
-                    ContributionCheck* check);
+  // ---- at process 0
+
+  /// \param ground  common_ground().
+  /// \param state  of a trainer (Trainer::save()) that all go on from; "": the run begins.
+  /// \throws ConfigError naming a process that has another ground.
+  void join(const std::string& ground, std::string_view state);
+
+  /// The others begin their part of a step.
+  /// \param parameters  that the step is made at.
+  void ask_for(const StepOrder& order, std::span<const float> parameters);
 
   /// As evaluate(), of all processes' parts: the same sums in the same order.
   /// \param parameters  that the program has.
@@ -62,16 +73,53 @@ class Crew {
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
+  /// The others save their trainers, as this one is about to.
+  void ask_for_state();
+
   /// The run is over: the others end, too.
   void dismiss();
 
+  // ---- at the others
+
+  /// \returns the state to go on from; "": the run begins. Not at all where a process has another
+  ///   ground: process 0 then ends all.
+  std::string joined(const std::string& ground);
+
+  struct Asked {
+    Wish wish = Wish::end;
+    StepOrder order;                               ///< Of a step.
+    std::optional<std::vector<float>> parameters;  ///< Unless they are those of the last answer.
+  };
+  Asked next();
+
+  // ---- at all of them, at the same time
+
+  /// This process's parts of an evaluation; process 0 has all, in order.
+  std::vector<Evaluation> evaluations(const Program& program, const Dataset& data,
+                                      Executor& executor) const;
+
+  /// All get the parameters that each has moved its slice of.
+  void exchange(std::span<float> parameters);
+
+  /// All get one number of every process.
+  std::vector<double> all(double mine) const;
+
+  /// Where a process runs.
+  std::string host_of(std::size_t rank) const;
+
+  /// For vectors with a number for each parameter.
+  StateWriter::Whole whole() const;
+
  private:
-  void send(const std::string& order);
-  void send_parameters(std::span<const float> parameters);
-  bool has_sent(std::span<const float> parameters) const;
+  void send(const std::string& text);
+  std::string received() const;
+  void send_order(Wish wish, const StepOrder& order, std::span<const float> parameters);
+  bool have(std::span<const float> parameters) const;
 
   Cluster& cluster_;
-  std::vector<float> sent_;  // the parameters that all have
+  Slices slices_;
+  std::size_t parameter_count_;
+  std::vector<float> parameters_;  // at process 0: what all have
 };
 
 /// Why the steps of this plan cannot be shared among processes; "" if they can.

@@ -16,6 +16,7 @@
 #include "recorded_run.hpp"
 #include "records.hpp"
 #include "replayed_owner.hpp"
+#include "replayed_statistics.hpp"
 #include "same_bits.hpp"
 
 namespace privgrad::core {
@@ -188,13 +189,15 @@ class Comparison {
 
   /// Leads a run on the neighbour through the releases of the first one.
   void lead(LastRow change) {
-    const RunData here = neighbouring_data(plan_, raw_, LastRow::as_it_is);
-    const RunData there = try_transforms(change, here);
+    ReplayedStatistics in_here(plan_, *first_, last_), in_there(plan_, *first_, last_);
+    const RunData here = neighbouring_data(plan_, raw_, LastRow::as_it_is, &in_here);
+    const RunData there = try_transforms(change, here, in_there);
     if (there.train.rows() == 0) return;
     compare_transforms(here.train, there.train);
     compare_learnt(here, there);
     const auto other =
         run_on(change, "b" + std::to_string(runs_++), {.steps = steps_, .led_by = first_.get()});
+    compare_statistics(in_here, in_there, *other);
     compare_releases(here, there, *other);
     for (const std::string& text : differing_ledgers(first_->directory(), other->directory()))
       report("charges", std::nullopt, text);
@@ -223,10 +226,25 @@ class Comparison {
     return true;
   }
 
+  /// Before the first step, in the order of the transforms.
+  void compare_statistics(const ReplayedStatistics& here, const ReplayedStatistics& there,
+                          const RecordedRun& other) {
+    for (const PlannedStatistic& one : plan_.statistics) {
+      found_.coordinates += 2 * one.size;
+      if (other.find({.client = std::nullopt,
+                      .what = ReleaseSeen::What::statistic,
+                      .step = one.transform}) == nullptr)
+        return report("status", std::nullopt, "one of the two runs does not release a statistic");
+    }
+    if (const auto what = difference_of_statistics(plan_, key(seed_), here, there, *first_, other))
+      report("statistic", std::nullopt, *what);
+  }
+
   void compare_releases(const RunData& here, const RunData& there, const RecordedRun& other) {
     std::map<std::optional<std::size_t>, ReplayedOwner> owners;
     const RandomKey run_key = key(seed_);
     for (const RecordedRelease* one : first_->releases()) {
+      if (one->name.what == ReleaseSeen::What::statistic) continue;  // compared already
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
         report("status", one->name.step, "one of the two runs does not make the step");
@@ -248,9 +266,9 @@ class Comparison {
   // ---- what transforms make of the rows
 
   /// \returns no rows if the neighbour cannot be transformed where the data can.
-  RunData try_transforms(LastRow change, const RunData& here) {
+  RunData try_transforms(LastRow change, const RunData& here, ReplayedStatistics& statistics) {
     try {
-      return neighbouring_data(plan_, raw_, change);
+      return neighbouring_data(plan_, raw_, change, &statistics);
     } catch (const std::exception& problem) {
       if (here.train.rows() > 0)
         report("transforms", std::nullopt,

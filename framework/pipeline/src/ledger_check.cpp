@@ -75,7 +75,9 @@ class Check {
     } else {
       const std::vector<Charge>& charges = is_step ? plan_.charges : plan_.beside;
       const std::uint64_t next = is_step ? account_.steps : account_.beside;
-      if (next < charges.size()) planned = charges[next];
+      // Statistics are before all steps: training on what nobody paid for is seen here.
+      const bool comes_too_early = is_step && account_.beside < charges_of(plan_.statistics).size();
+      if (next < charges.size() && !comes_too_early) planned = charges[next];
     }
     if (!planned) return fail(line(i), "is a release that is not planned");
     const bool is_it = release.step == planned->step && release.what == planned->what &&

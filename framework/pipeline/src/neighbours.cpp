@@ -122,10 +122,10 @@ RunData raw_data(const Plan& plan) {
   });
 }
 
-RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change) {
+RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change, Teacher* teacher) {
   RunData data{.train = with_change(raw.train, changed_rows(plan, raw.train), change),
                .test = raw.test};
-  apply_transforms(*plan.manifest, *plan.setting, data);
+  apply_transforms(*plan.manifest, *plan.setting, data, 1, nullptr, teacher);
   return data;
 }
 

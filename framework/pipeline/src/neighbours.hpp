@@ -27,8 +27,10 @@ std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change);
 
 /// Both splits as a run of the plan has them, but for the change.
+/// \param teacher  of transforms that learn from released statistics; null: there are none.
 /// \throws as read_data()
-RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change);
+RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
+                          Teacher* teacher = nullptr);
 
 /// As the source gives them.
 RunData raw_data(const Plan& plan);

@@ -13,20 +13,23 @@
 namespace privgrad::core {
 namespace {
 
-/// What is paid for beside the steps: measurements of noise that adapts, or the owner's.
+/// What is paid for beside the steps: measurements of noise that adapts, or statistics and the owner's.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
-                             const OwnerSetting& owner) {
-  if (noise_adapts) {
+                             const OwnerSetting& owner,
+                             const std::vector<PlannedStatistic>& statistics) {
+  if (noise_adapts) {  // without statistics: plan_statistics()
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
-  return [beside = owner.beside](std::uint64_t) { return beside; };
+  std::vector<Charge> beside = charges_of(statistics);
+  beside.insert(beside.end(), owner.beside.begin(), owner.beside.end());
+  return [beside = std::move(beside)](std::uint64_t) { return beside; };
 }
 
-/// The ledger adds up in the order in which releases come to be made: with releases beside the
+/// The ledger adds up in the order in which releases come to be made: with releases between the
 /// steps it may differ from the plan by roundings.
-std::optional<double> target_of(const Manifest& manifest, bool has_charges_beside) {
+std::optional<double> target_of(const Manifest& manifest, bool has_charges_between) {
   std::optional<double> target = manifest.target_epsilon;
-  if (target && has_charges_beside) *target *= 1.0 - 1e-9;
+  if (target && has_charges_between) *target *= 1.0 - 1e-9;
   return target;
 }
 
@@ -82,8 +85,11 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   check_adaptive_clipping(manifest, schedules, made);
 
   // ---- what they cost, with how much noise
-  const BesideCharges beside = charges_beside(noise_adapts, owner);
-  const std::optional<double> target = target_of(manifest, !beside(steps).empty());
+  std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
+  const BesideCharges beside = charges_beside(noise_adapts, owner, statistics);
+  // Statistics come before all steps, in the plan and in the ledger.
+  const bool is_mixed = !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
+  const std::optional<double> target = target_of(manifest, is_mixed);
   const StepSetting step_setting{manifest, count.facts, learning_rate, made, key};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
                                           : plan_noise(step_setting, schedules, target, beside);
@@ -126,6 +132,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .count_share = std::move(released_count.share),
                       .grid_levels = step_plan.grid_levels,
                       .arithmetic = manifest.arithmetic,
+                      .statistics = std::move(statistics),
                       .charges = std::move(step_plan.charges),
                       .beside = std::move(budget.beside),
                       .affordable_steps = budget.affordable_steps,

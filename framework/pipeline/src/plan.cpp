@@ -18,6 +18,7 @@ namespace privgrad::core {
 namespace {
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
+  if (manifest.federated) plan_statistics(manifest, *setting);  // refuses them
   Plan plan = manifest.federated
                   ? make_federated_plan(manifest, setting)
                   : plan_owner(manifest, setting,

@@ -70,6 +70,20 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made)
   return json;
 }
 
+nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics) {
+  Json list = Json::array();
+  for (const PlannedStatistic& one : statistics) {
+    list.push_back({{"transform", one.transform},
+                    {"name", one.name},
+                    {"what", one.what},
+                    {"numbers", one.size},
+                    {"l2_bound", one.l2_bound},
+                    {"noise_multiplier", one.noise_multiplier},
+                    {"share", one.share > 0.0 ? Json(one.share) : Json(nullptr)}});
+  }
+  return list;
+}
+
 nlohmann::json to_json(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   Json accountants = Json::object();
@@ -124,6 +138,7 @@ nlohmann::json to_json(const Plan& plan) {
     json["participation"] = to_json(plan.rho_of_examples());
   }
   if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
+  if (!plan.statistics.empty()) json["statistics"] = to_json(plan.statistics);
   if (plan.clip_norm_adapts()) {
     json["count_noise"] = plan.count_noise;
     json["gradient_noise_multiplier"] = plan.gradient_noise_multiplier();

@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "statistic_releases.hpp"
 
 namespace privgrad::core {
 
@@ -37,6 +38,7 @@ ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
 
 void ResumableRun::begin() {
   const DataCommitment data = read_committed_data(plan_, options_, data_);
+  is_transformed_ = plan_.statistics.empty();
   const bool leaves_checkpoints = wants_checkpoints();
   start_keys(leaves_checkpoints, data);
   make_parts();
@@ -106,7 +108,8 @@ void ResumableRun::save(Stop stop) {
   out.bytes(reservation_ ? reservation_->id() : "");
   out.bytes(output_.date());
   out.bytes(data_commitment_of_ledger_);
-  out.bytes(transformed_hash(plan_, data_.train));
+  save_statistics(out);
+  out.bytes(is_transformed_ ? transformed_hash(plan_, data_.train) : "");
   out.bytes(plan_.federated ? hash_of_shards(*plan_.federated) : "");
   output_.metrics_position().save(out);
   out.word(checkpoints_->shown());
@@ -130,7 +133,8 @@ void ResumableRun::take_up() {
   if (const std::string id = plain_text(in); manifest_.account) reservation_.emplace(plan_, id);
   output_.set_date(plain_text(in));
   const DataCommitment data = read_data_again(plain_text(in));
-  if (in.bytes() != transformed_hash(plan_, data_.train))
+  take_up_statistics(in);
+  if (in.bytes() != (is_transformed_ ? transformed_hash(plan_, data_.train) : ""))
     refuse("the transforms make other examples of the data");
   if (in.bytes() != (plan_.federated ? hash_of_shards(*plan_.federated) : ""))
     refuse("federated.partition gives the clients other examples");
@@ -161,8 +165,64 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
                            : std::optional(data_commitment_of_ledger_);
     data = commit_again(manifest_, data_.train, options_.state, value);
   }
-  apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features);
   return data;
+}
+
+// ---- what transforms learn from released statistics
+
+/// Before the first step, and with its own place among the keys: what the rest of the run draws tells
+/// nothing of this noise. Whoever makes it again, from the checkpoint before it, has the same rows and
+/// the same key, so that it is the same release; what is behind it keeps what was learnt.
+void ResumableRun::release_statistics() {
+  last_shown_.clear();
+  const auto show_release = [&](const PlannedStatistic& one, std::span<const float> values) {
+    show("statistic " + std::to_string(one.transform), values, last_shown_);
+  };
+  StatisticReleases releases(plan_, keys_->of_step().derive(kStatisticPurpose), *executor_,
+                             ledger_of_statistics(),
+                             manifest_.noise_off ? nullptr : options_.witness, show_release);
+  releases.pay();
+  apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,
+                   &releases);
+  is_transformed_ = true;
+  keys_->next(last_shown_);
+  if (checkpoints_) save(Stop::none);
+}
+
+void ResumableRun::save_statistics(StateWriter& out) const {
+  out.begin("statistics");
+  const bool are_kept = is_transformed_ && !plan_.statistics.empty();
+  out.word(are_kept ? 1 : 0);
+  if (!are_kept) return;
+  for (const PlannedStatistic& one : plan_.statistics) {
+    const std::vector<FittedTensor>& values = data_.preprocessing.at(one.transform).values;
+    out.word(values.size());
+    for (const FittedTensor& tensor : values) {
+      out.bytes(tensor.name);
+      out.array(std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end()));
+      out.array(tensor.values);
+    }
+  }
+}
+
+void ResumableRun::take_up_statistics(StateReader& in) {
+  in.begin("statistics");
+  const bool are_kept = in.word() == 1;
+  is_transformed_ = are_kept || plan_.statistics.empty();
+  if (!is_transformed_) return;
+  std::vector<FittedTransform> kept(manifest_.transforms.size());
+  for (const PlannedStatistic& one : plan_.statistics) {
+    for (std::uint64_t left = in.word(); left > 0; --left) {
+      FittedTensor tensor;
+      tensor.name = in.bytes();
+      const std::vector<std::uint64_t> shape = in.array<std::uint64_t>();
+      tensor.shape.assign(shape.begin(), shape.end());
+      tensor.values = in.array<double>();
+      kept[one.transform].values.push_back(std::move(tensor));
+    }
+  }
+  KeptStatistics teacher(kept);
+  apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features, &teacher);
 }
 
 /// Receipts in hand may be used only if nothing was made behind the checkpoint, or if what is made
@@ -190,6 +250,10 @@ double ResumableRun::seconds() const {
 }
 
 void ResumableRun::train_and_report() {
+  if (!is_transformed_) {
+    if (ends_here() && result_.can_be_resumed) return stop_for_later();
+    release_statistics();
+  }
   began_ = std::chrono::steady_clock::now();
   train();
   result_.seconds = seconds();

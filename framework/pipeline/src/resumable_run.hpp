@@ -47,6 +47,8 @@ class ResumableRun {
   virtual std::uint64_t receipts_to_take_up() const = 0;
   /// Whether its own files have lines that are still to be made again.
   virtual bool records_are_behind() const = 0;
+  /// Of a run whose records are open, what pays for statistics; null: it makes none, or has no noise.
+  virtual Ledger* ledger_of_statistics() { return nullptr; }
   /// Steps behind the checkpoint, or behind the beginning; ends where ends_here().
   virtual void train() = 0;
   /// Writes what a run leaves that is over.
@@ -101,9 +103,14 @@ class ResumableRun {
   DataCommitment read_data_again(std::string committed);
   void reopen(bool was_orderly);
   bool has_caught_up() const;
+  void release_statistics();
+  void save_statistics(StateWriter& out) const;
+  void take_up_statistics(StateReader& in);
   void stop_for_later();
   double seconds() const;
 
+  /// Whether the transforms have learnt and were applied. At once, unless that is paid for.
+  bool is_transformed_ = false;
   std::string data_commitment_of_ledger_;  // "": there is none
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;

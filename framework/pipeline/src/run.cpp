@@ -46,21 +46,26 @@ class Training final : ResumableRun {
   // ---- where it begins, or goes on
 
   void make_parts() override {
-    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, keys_->lasting()));
+    gather_crew("");
+    make_trainer();
     if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
     chosen_ = step_of_output();
-    gather_crew();
   }
 
+  void make_trainer() {
+    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
+                     crew_ ? &*crew_ : nullptr);
+  }
+
+  /// \param state  of the trainers, to go on from; "": the run begins.
   /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
-  void gather_crew() {
+  void gather_crew(std::string_view state) {
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
-    crew_.emplace(*options_.cluster);
-    crew_->join(common_ground(plan_, options_, data_));
-    trainer_->share_work_with(*crew_);
+    crew_.emplace(*options_.cluster, plan_, *bench_.program);
+    crew_->join(common_ground(plan_, options_, data_), state);
     output_.share_work_with(*crew_);
   }
 
@@ -81,6 +86,8 @@ class Training final : ResumableRun {
     trainer_->reopen_ledger(ledger_file(), facts_for_ledger(), may_repeat);
     output_.ledgers_are_open({{"ledger.jsonl", ledger()->first_hash()}});
   }
+
+  Ledger* ledger_of_statistics() override { return ledger(); }
 
   bool records_are_behind() const override {
     return trainer_->ledger() != nullptr && trainer_->ledger()->is_behind();
@@ -103,17 +110,18 @@ class Training final : ResumableRun {
       average_.emplace(*manifest_.ema_decay, parameters);
       average_->restore(in);
     }
-    trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_);
-    trainer_->restore(in, Trainer::Between::steps);
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(parameters));
-    gather_crew();
+    gather_crew(in.rest());
+    make_trainer();
+    trainer_->restore(in, Trainer::Between::steps);
   }
 
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
   /// by itself: steps that share noise.
   std::optional<Event> charged() {
-    if (plan_.correlated || !plan_.beside.empty()) return std::nullopt;
+    const std::size_t statistics = charges_of(plan_.statistics).size();
+    if (plan_.correlated || plan_.beside.size() > statistics) return std::nullopt;
     if (ledger() == nullptr) return Event::nothing();
     std::vector<Event> costs;
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise()) {
@@ -123,9 +131,17 @@ class Training final : ResumableRun {
       }
       return compose_runs(costs);
     }
-    for (const Charge& charge : std::span(plan_.charges).first(ledger()->releases()))
+    const std::uint64_t steps = steps_paid();
+    for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
+    for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
     return compose_runs(costs);
+  }
+
+  /// Of the ledger's releases those of steps: statistics are before them.
+  std::uint64_t steps_paid() {
+    const std::uint64_t statistics = charges_of(plan_.statistics).size();
+    return ledger()->releases() - std::min(statistics, ledger()->releases());
   }
 
   /// A run that fails says why; that its account cannot be written is no better reason, and its
@@ -242,7 +258,7 @@ class Training final : ResumableRun {
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     if (average_) more["ema_decay"] = *manifest_.ema_decay;
     ChargedSteps& paid = result_.paid;
-    if (ledger() != nullptr) paid.charged = paid.accounted = ledger()->releases();
+    if (ledger() != nullptr) paid.charged = paid.accounted = steps_paid();
     if (plan_.noise_adapts) {
       record_noise();
       more["epsilon_spent"] = result_.noise->spent_epsilon;

@@ -142,7 +142,8 @@ class RunOutput {
   std::string ledger_opening_;  // joint_hash() of the ledgers' first lines; "" without noise
 };
 
-/// Reads the data, and commits to the training examples as they were read.
+/// Reads the data, and commits to the training examples as they were read. The transforms are applied,
+/// unless one of them learns from a statistic: that is released once a ledger is open.
 /// \param data  out.
 /// \returns nothing of either without noise, where there is no ledger to hold it.
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);

@@ -16,11 +16,28 @@
 namespace privgrad::core {
 namespace {
 
+/// The statistic that a transform asks for.
+std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transform& transform,
+                                           const ExampleShape& shape) {
+  const auto* asks = dynamic_cast<const BoundedStatistic*>(&transform);
+  std::optional<StatisticRequest> request;
+  if (asks != nullptr) request = use.with_position([&] { return asks->request(shape); });
+  const auto refuse = [&](const char* what) {
+    throw PluginError(use.component->full_name() + ": broke its contract: " + what);
+  };
+  if (request.has_value() != (transform.statistic() == Statistic::released))
+    refuse("what it asks to be released and what it says of its numbers contradict each other");
+  if (request && dynamic_cast<const FittedValues*>(&transform) == nullptr)
+    refuse("what it learns from a released statistic cannot be kept (it is no FittedValues)");
+  return request;
+}
+
 /// \returns the shape of the examples that the model sees.
 ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
   ExampleShape shape = setting.info.shape;
   for (const ComponentUse& use : manifest.transforms) {
     const auto transform = use.make<Transform>();
+    const ExampleShape before = shape;
     shape = use.with_position([&] {
       if (dynamic_cast<const Partition*>(transform.get()) != nullptr) {
         throw ConfigError(use.name() +
@@ -30,6 +47,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
       return transform->output_shape(shape);
     });
     setting.statistics.push_back(transform->statistic());
+    setting.requests.push_back(request_of(use, *transform, before));
     setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
     setting.has_costly_rows = setting.has_costly_rows || is_worth_keeping(*transform);
     setting.is_restorable.push_back(transform->statistic() == Statistic::none ||
@@ -243,10 +261,12 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
 }
 
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data, int threads,
-                      const FeatureCache* cache) {
+                      const FeatureCache* cache, Teacher* teacher) {
   const auto executor = make_executor(threads);
-  for (const ComponentUse& use : manifest.transforms)
-    data.preprocessing.push_back(apply_transform(use, data, *executor, cache));
+  for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
+    const ComponentUse& use = manifest.transforms[i];
+    data.preprocessing.push_back(apply_transform(use, i, data, *executor, cache, teacher));
+  }
   apply_frozen_layers(manifest, setting, data, threads, cache);
 }
 

@@ -94,8 +94,12 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
 /// What the charged steps were charged as, in the vocabulary of the accountants.
 std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
-  if (plan.correlated) return describe(correlated_event(stated, steps));
+  if (plan.correlated && stated.beside.empty()) return describe(correlated_event(stated, steps));
   for (const Charge& charge : stated.beside) costs.push_back(charge.cost);
+  if (plan.correlated) {
+    costs.push_back(correlated_event(stated, steps));
+    return describe(compose_runs(costs));
+  }
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
     costs.push_back(stated.charges[i].cost);
   }
@@ -285,6 +289,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["dataset_size_is"] = size_pedigree(plan);
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
+  if (!stated.statistics.empty()) json["statistics"] = to_json(stated.statistics);
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
   if (plan.account) json["account"] = to_json(*plan.account);

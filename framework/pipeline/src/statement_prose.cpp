@@ -89,9 +89,16 @@ Json adaptive_noise(const Json& statement) {
   return statement.at("mechanism").value("adaptive_noise", Json());
 }
 
+/// What transforms learnt from, released before the first step.
+Json statistics_of(const Json& statement) { return statement.value("statistics", Json::array()); }
+
 /// What the steps are that epsilon is of.
 std::string steps_words(const Json& statement) {
   std::string words = count_of_steps(statement, "accounted_steps");
+  if (const std::size_t count = statistics_of(statement).size(); count > 0) {
+    words += " and of " + std::to_string(count) + (count == 1 ? " statistic" : " statistics") +
+             " of the rows";
+  }
   const Json adapts = adaptive_noise(statement);
   if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
       adapts.at("charged_checks") > 0) {
@@ -276,12 +283,34 @@ std::string augmentation(const Json& statement) {
          ") as a key that is kept secret says; what follows was done to that mean.";
 }
 
+/// What was released before the first step.
+std::string statistics(const Json& statement) {
+  std::vector<std::string> items;
+  const bool noise = statement.at("noise").get<bool>();
+  for (const Json& one : statistics_of(statement)) {
+    std::string item = text(one, "name") + " (" + text(one, "what") + ", " + count(one, "numbers") +
+                       " numbers; a row adds at most an L2 norm of " +
+                       short_number(one.at("l2_bound").get<double>(), 5);
+    if (noise) {
+      item += "; noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
+      const double share = one.at("share").is_number() ? one.at("share").get<double>() : 0.0;
+      if (share > 0.0) item += ", for a share of " + format_number(share) + " of the budget";
+    }
+    items.push_back(item + ")");
+  }
+  if (items.empty()) return "";
+  return "Before the first step, transforms learnt from sums over all rows, each clipped" +
+         std::string(noise ? ", noised and charged as one Gaussian release without amplification: "
+                           : " and used as it is, without noise: ") +
+         joined(items) + ". What they learnt is in the model file. ";
+}
+
 std::string procedure(const Json& statement) {
   const Json& sampling = statement.at("sampling");
   const Json& mechanism = statement.at("mechanism");
   const bool noise = statement.at("noise").get<bool>();
   std::string sentence =
-      "Mechanism. " + setting(statement) +
+      "Mechanism. " + setting(statement) + statistics(statement) +
       (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
       text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
       "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +

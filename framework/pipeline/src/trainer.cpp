@@ -88,7 +88,7 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
 
 Trainer::Trainer(const Plan& plan, const Dataset& data,
                  std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
-                 Executor& executor)
+                 Executor& executor, Crew* crew)
     : plan_(plan),
       manifest_(*plan.manifest),
       data_(data),
@@ -98,16 +98,20 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
+      noise_key_(key.derive("noise")),
       augmentation_key_(key.derive("augmentation")),
       contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()),
-      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)) {
-  if (plan.correlated)
-    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
-                        most_rows(manifest_, plan));
+      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
+      crew_(crew) {
+  if (plan.correlated) {
+    correlated_.emplace(plan.correlated->parts, noise_key_, executor, most_rows(manifest_, plan),
+                        crew == nullptr ? std::nullopt : std::optional(crew->parameters()));
+  }
   if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
   if (plan.noise_adapts) adaptive_noise_.emplace(plan, *made_.aggregator, data, key, executor);
-  made_.optimizer->start(plan_.parameters);
+  made_.optimizer->start(takes_slices() ? std::max<std::size_t>(1, crew->parameters().size)
+                                        : plan_.parameters);
 }
 
 void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
@@ -139,9 +143,10 @@ void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::j
 
 void Trainer::use_key_of_step(const RandomKey& key) {
   if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
-  mechanism_.use_key(key.derive("noise"));
+  noise_key_ = key.derive("noise");
+  mechanism_.use_key(noise_key_);
   augmentation_key_ = key.derive("augmentation");
-  if (correlated_) correlated_->use_key(key.derive("noise"));
+  if (correlated_) correlated_->use_key(noise_key_);
   if (adaptive_noise_) adaptive_noise_->use_key(key);
 }
 
@@ -166,22 +171,44 @@ void restore_component(StateReader& in, Checkpointable* component) {
 
 }  // namespace
 
+void Trainer::save_optimizer(StateWriter& out) const {
+  const auto* component = dynamic_cast<const Checkpointable*>(made_.optimizer.get());
+  if (component == nullptr || !takes_slices()) return save_component(out, component);
+  out.word(1);
+  out.array(whole_state(component->state()));
+}
+
+void Trainer::restore_optimizer(StateReader& in) {
+  auto* component = dynamic_cast<Checkpointable*>(made_.optimizer.get());
+  if (component == nullptr || !takes_slices()) return restore_component(in, component);
+  if (in.word() != 1) in.fail("a component's state is missing or too many");
+  try {
+    component->restore(state_of_slice(in.array<float>()));
+  } catch (const ConfigError& problem) {
+    in.fail(problem.what());
+  }
+}
+
 void Trainer::save(StateWriter& out, Between where) const {
+  // Both have slices, which are put together while all save.
+  if (crew_ != nullptr && crew_->cluster().rank() == 0) crew_->ask_for_state();
   out.begin("trainer");
   const LedgerPosition paid = ledger_ ? ledger_->position() : LedgerPosition{};
   out.word(paid.lines);
   out.word(paid.bytes);
   out.bytes(paid.last_hash);
   out.word(receipts_.size());
-  if (where == Between::steps)
-    save_component(out, dynamic_cast<const Checkpointable*>(made_.optimizer.get()));
+  if (where == Between::steps) save_optimizer(out);
   save_component(out, dynamic_cast<const Checkpointable*>(made_.aggregator.get()));
   out.real(clip_norm_);
   out.word(clipped_fraction_ ? 1 : 0);
   out.real(clipped_fraction_.value_or(0.0));
   out.real(gradient_noise_);
   mechanism_.save(out);
-  if (correlated_) correlated_->save(out);
+  if (correlated_) {
+    if (crew_ != nullptr) out.put_together_by(crew_->whole());
+    correlated_->save(out);
+  }
   if (differences_) differences_->save(out);
   if (adaptive_noise_) adaptive_noise_->save(out);
   contribution_checks_.save(out);
@@ -195,8 +222,7 @@ void Trainer::restore(StateReader& in, Between where) {
   restored_.at.bytes = in.word();
   restored_.at.last_hash = in.bytes();
   restored_.in_hand = in.word();
-  if (where == Between::steps)
-    restore_component(in, dynamic_cast<Checkpointable*>(made_.optimizer.get()));
+  if (where == Between::steps) restore_optimizer(in);
   restore_component(in, dynamic_cast<Checkpointable*>(made_.aggregator.get()));
   clip_norm_ = in.real();
   const bool has_fraction = in.word() == 1;
@@ -252,6 +278,7 @@ void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client
 }
 
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
+  if (crew_ != nullptr) return take_step_together(step, bench);
   draw_batch(step);
   const Clip clip = clip_of_step(step);
   std::vector<Released> own = release_step(step, clip, bench);
@@ -270,14 +297,18 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   if (witness_)
     witness_({.step = step, .batch = batch_, .gradient = gradient, .clip_norm = clip_norm_});
   bench.previous = bench.parameters;
-  in_run_of(manifest_.optimizer.component->full_name(), [&] {
-    made_.optimizer->step(bench.parameters, gradient,
-                          {.step = step, .learning_rate = plan_.learning_rate[step]});
-  });
+  update(bench.parameters, gradient, step);
   const bool finite = all_finite(bench.parameters);
   if (!finite) bench.parameters = bench.previous;
   bench.program->load_parameters(bench.parameters);
   return finite;
+}
+
+void Trainer::update(std::span<float> parameters, const Released& gradient, std::uint64_t step) {
+  in_run_of(manifest_.optimizer.component->full_name(), [&] {
+    made_.optimizer->step(parameters, gradient,
+                          {.step = step, .learning_rate = plan_.learning_rate[step]});
+  });
 }
 
 void Trainer::draw_batch(std::uint64_t step) {
@@ -368,19 +399,6 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   const double divisor = plan_.batch_size[step];
   const Program& program = *bench.program;
   if (ledger_ && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
-    if (crew_ != nullptr) {
-      return release(crew_->sum({.program = program,
-                                 .parameters = bench.parameters,
-                                 .data = data_,
-                                 .batch = batch_,
-                                 .clip = clip,
-                                 .most_rows = manifest_.microbatch_size,
-                                 .unit = plan_.unit,
-                                 .augmentation_key = augmentation_key_,
-                                 .step = step},
-                                executor_, bench.memory, check),
-                     divisor);
-    }
     // Correlated noise keeps whole sums from step to step.
     return release(
         correlated_ ? exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,

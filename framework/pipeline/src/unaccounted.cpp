@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/remarks.hpp"
@@ -49,7 +51,8 @@ double lost_tails(const Plan& plan) {
   }
   if (plan.noise_adapts) return lost;   // its checks are counted
   constexpr double kCoordinates = 2.0;  // of an estimate
-  for (const Charge& charge : plan.beside) {
+  // Statistics are whole numbers whatever the steps are.
+  for (const Charge& charge : std::span(plan.beside).subspan(charges_of(plan.statistics).size())) {
     const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
     lost +=
         kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);
@@ -217,6 +220,10 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   for (const ComponentUse& use : manifest.transforms) {
     const bool is_it = item.what == use.name() || item.what == use.name() + " (declared public)";
     if (!is_it || item.position != use.position) continue;
+    if (dynamic_cast<const BoundedStatistic*>(use.make<Transform>().get()) != nullptr) {
+      return "say statistic: private and pay for it with a share of the budget or a "
+             "noise_multiplier, or ";
+    }
     std::string names;
     for (const ParamSpec& spec : use.component->factory.info.params) {
       if (spec.required || spec.default_value) continue;

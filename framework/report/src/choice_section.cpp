@@ -2,6 +2,7 @@
 
 #include "digits.hpp"
 #include "html.hpp"
+#include "privgrad/error.hpp"
 #include "record.hpp"
 
 namespace privgrad::report {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/cluster.hpp"
 #include "privgrad/data_files.hpp"
@@ -42,6 +44,7 @@ AutoLearningRate::~AutoLearningRate() = default;
 AutoSteps::~AutoSteps() = default;
 AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
+BoundedStatistic::~BoundedStatistic() = default;
 CellsInPieces::~CellsInPieces() = default;
 Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
@@ -57,6 +60,7 @@ ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
 LinearDescent::~LinearDescent() = default;
+Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
@@ -148,7 +152,7 @@ const FittedTensor& find_fitted(const std::vector<FittedTensor>& values, std::st
 
 ParamSpec statistics_param() {
   return param::text(
-             "statistics",
+             "statistic",
              "Whether the training rows may be looked at for this: private rows that "
              "nothing is charged for, or declared public. Listed in every output either "
              "way, and refused in release mode, which takes numbers in the manifest instead, "
@@ -170,8 +174,56 @@ std::string_view to_text(Measured measured) {
 }
 
 Statistic statistic_from(const Params& params) {
-  return params.text("statistics") == "public" ? Statistic::declared_public
-                                               : Statistic::unaccounted;
+  const std::string& said = params.text("statistic");
+  if (said == "private") return Statistic::released;
+  return said == "public" ? Statistic::declared_public : Statistic::unaccounted;
+}
+
+std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own) {
+  std::vector<ParamSpec> params{
+      param::text(
+          "statistic",
+          "How what is learnt of the training rows is answered for. private: by a noised sum "
+          "over them, released once and charged to the budget, with `share` or "
+          "`noise_multiplier`. unaccounted: private rows that nothing is charged for. public: "
+          "rows that may be looked at for this. The last two are listed in every output and "
+          "refused in release mode.")
+          .one_of({"unaccounted", "public", "private"})
+          .defaults_to("unaccounted"),
+      param::real("share",
+                  "Of a private statistic: how much of the budget its release takes, as a part of "
+                  "1 / noise multiplier^2 of a Gaussian release that takes all of it.")
+          .above(0)
+          .below(1)
+          .optional(),
+      param::real("noise_multiplier",
+                  "Of a private statistic, instead of `share`: standard deviation of its noise "
+                  "over the bound of a row's contribution.")
+          .above(0)
+          .at_most(1e9)
+          .optional()
+          .example(4.0),
+  };
+  std::move(own.begin(), own.end(), std::back_inserter(params));
+  return params;
+}
+
+std::optional<StatisticNoise> statistic_noise_from(const Params& params, std::string_view who) {
+  const bool is_private = statistic_from(params) == Statistic::released;
+  const bool has_share = params.has("share"), has_noise = params.has("noise_multiplier");
+  if (!is_private) {
+    if (!has_share && !has_noise) return std::nullopt;
+    throw ConfigError(std::string(who) + ": " + (has_share ? "share" : "noise_multiplier") +
+                      " is of a private statistic; say statistic: private, or leave it out");
+  }
+  if (has_share == has_noise) {
+    throw ConfigError(std::string(who) + ": statistic: private takes share or noise_multiplier, " +
+                      (has_share ? "both are given" : "neither is given"));
+  }
+  StatisticNoise noise;
+  (has_share ? noise.share : noise.multiplier) =
+      params.real(has_share ? "share" : "noise_multiplier");
+  return noise;
 }
 
 }  // namespace privgrad

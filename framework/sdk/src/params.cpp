@@ -181,6 +181,7 @@ class Checker {
     const auto* object = std::get_if<Value::Object>(&given.data());
     if (object == nullptr) return;
     std::vector<std::string> names;
+    names.reserve(specs.size());
     for (const ParamSpec& spec : specs) names.push_back(spec.name);
     for (const Value::Member& member : *object) {
       const bool known = std::find(names.begin(), names.end(), member.key) != names.end() ||

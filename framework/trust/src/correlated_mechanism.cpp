@@ -135,8 +135,12 @@ RandomKey key_of_part(const RandomKey& noise_key, std::size_t part) {
 }  // namespace
 
 CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
-                                         Executor& executor, std::uint64_t most_rows)
-    : executor_(executor), steps_(parts.front().recipes.steps()), most_rows_(most_rows) {
+                                         Executor& executor, std::uint64_t most_rows,
+                                         std::optional<Slice> slice)
+    : executor_(executor),
+      steps_(parts.front().recipes.steps()),
+      most_rows_(most_rows),
+      slice_(slice) {
   // What the bounds of all parts are relative to has none of its own: it could be exceeded unseen.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
@@ -192,7 +196,7 @@ void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const
                        " examples");
   }
   const double unit = next_step_ == 0 ? sums.front().l2_bound() : unit_;
-  const std::size_t size = next_step_ == 0 ? sums.front().size() : size_;
+  const std::size_t size = slice_ ? slice_->size : next_step_ == 0 ? sums.front().size() : size_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double bound = parts_[i].bound(next_step_ - parts_[i].first_step);
     // The first sum says what the unit is; another one may be shorter than was planned.
@@ -227,13 +231,16 @@ void CorrelatedMechanism::begin(std::span<const BoundedOnGrid> sums) {
 void CorrelatedMechanism::make_exact_parts() {
   std::vector<const CorrelatedRecipes*> recipes;
   for (const Part& part : parts_) recipes.push_back(&part.recipes);
-  const double factor = noise_factor_of(recipes, {size_, most_rows_});
+  const ExactPart::Size size{whole_size(), most_rows_};
+  const double factor = noise_factor_of(recipes, size);
   if (!(factor <= kLargestNoiseFactor)) {
     throw PrivacyError("exact arithmetic would need " + format_number(factor) +
                        " times the noise of these recipes; use aggregator.arithmetic: float");
   }
-  for (Part& part : parts_)
-    part.exact = ExactPart::make(part.recipes, {size_, most_rows_}, part.key, factor);
+  for (Part& part : parts_) {
+    part.exact = ExactPart::make(part.recipes, size, part.key, factor,
+                                 slice_.value_or(Slice{0, size_, size_}));
+  }
 }
 
 void CorrelatedMechanism::use_key(const RandomKey& noise_key) {
@@ -247,7 +254,7 @@ void CorrelatedMechanism::save(StateWriter& out) const {
   out.begin("correlated mechanism");
   out.word(next_step_);
   out.real(unit_);
-  out.word(size_);
+  out.word(whole_size());
   out.word(parts_.size());
   for (const Part& part : parts_) {
     out.word(part.exact != nullptr ? 1 : 0);
@@ -271,6 +278,11 @@ void CorrelatedMechanism::restore(StateReader& in) {
   unit_ = in.real();
   size_ = in.word();
   if (next_step_ > steps_ || in.word() != parts_.size()) in.fail("it is of other recipes");
+  if (slice_ && next_step_ > 0) {
+    if (size_ != slice_->of) in.fail("its sums have another length");
+    size_ = slice_->size;
+    in.cut_to(*slice_);
+  }
   for (Part& part : parts_) {
     const bool is_exact = in.word() == 1;
     if (is_exact && parts_.front().exact == nullptr) make_exact_parts();
@@ -309,16 +321,24 @@ template <class Sum>
 std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
                                                        const Receipt& receipt, double divisor) {
   check(std::span<const Sum>(sums), divisor);
-  const std::uint64_t step = receipt.step();
-  if (step != next_step_) {
-    // An older step's noise on other data would give itself away; a newer one lacks data between.
-    throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
-                       std::to_string(next_step_));
-  }
-  if (!pays_for(receipt.release(), step)) {
-    throw PrivacyError("step " + std::to_string(step) +
+  check_order(receipt.step());
+  if (!pays_for(receipt.release(), receipt.step())) {
+    throw PrivacyError("step " + std::to_string(receipt.step()) +
                        " was paid for other noise than its recipe asks for");
   }
+  return release_paid(std::move(sums), receipt.step(), divisor);
+}
+
+void CorrelatedMechanism::check_order(std::uint64_t step) const {
+  if (step == next_step_) return;
+  // An older step's noise on other data would give itself away; a newer one lacks data between.
+  throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
+                     std::to_string(next_step_));
+}
+
+template <class Sum>
+std::vector<Released> CorrelatedMechanism::release_paid(std::vector<Sum> sums, std::uint64_t step,
+                                                        double divisor) {
   begin(std::span<const Sum>(sums));
   ++next_step_;
   std::vector<Released> released;
@@ -350,6 +370,13 @@ Released CorrelatedMechanism::release(Bounded sum, Receipt receipt, double divis
 std::vector<Released> CorrelatedMechanism::release(std::vector<BoundedOnGrid> sums, Receipt receipt,
                                                    double divisor) {
   return release_all(std::move(sums), receipt, divisor);
+}
+
+std::vector<Released> CorrelatedMechanism::release(std::vector<BoundedOnGrid> sums,
+                                                   const PaidElsewhere& paid, double divisor) {
+  check(std::span<const BoundedOnGrid>(sums), divisor);
+  check_order(paid.step);
+  return release_paid(std::move(sums), paid.step, divisor);
 }
 
 Released CorrelatedMechanism::release(BoundedOnGrid sum, Receipt receipt, double divisor) {

@@ -192,12 +192,14 @@ std::uint64_t node_of(const CorrelatedRecipes& recipes, std::uint64_t step) {
 
 class WholePart final : public ExactPart {
  public:
-  WholePart(const CorrelatedRecipes& recipes, std::size_t size, RandomKey key, double noise_factor)
+  WholePart(const CorrelatedRecipes& recipes, const Slice& slice, RandomKey key,
+            double noise_factor)
       : recipes_(recipes),
+        first_(slice.first),
         key_(key),
         unit_(static_cast<double>(kExactLevels) * noise_factor),
         shift_(release_shift(noise_range(recipes).first * unit_)),
-        sum_(size, 0) {}
+        sum_(slice.size, 0) {}
 
   void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,
                std::span<float> released, Executor& executor) override {
@@ -215,8 +217,8 @@ class WholePart final : public ExactPart {
     const double factor = recipes_.scale(step) * std::ldexp(width, static_cast<int>(shift_));
     for_each_part(sum_.size(), executor, [&](std::size_t begin, std::size_t end) {
       RoundedGaussianStream noise(key_, node_of(recipes_, step));
-      for (; begin < end; begin += kChunk) {
-        const std::size_t size = std::min(kChunk, end - begin);
+      for (std::size_t size = 0; begin < end; begin += size) {
+        size = std::min(kChunk - (first_ + begin) % kChunk, end - begin);
         release_chunk({step, begin, size, factor}, cells, terms, noise,
                       is_kept ? memory.z.data() + begin : nullptr, released.data() + begin);
       }
@@ -233,13 +235,13 @@ class WholePart final : public ExactPart {
 
   void save(StateWriter& out) const override {
     out.begin("exact part");
-    out.array(sum_);
+    out.sliced(sum_);
     kept_.save(out);
   }
 
   void restore(StateReader& in) override {
     in.begin("exact part");
-    sum_ = in.array<std::uint64_t>(sum_.size());
+    sum_ = in.sliced<std::uint64_t>(sum_.size());
     kept_.restore(in, sum_.size());
   }
 
@@ -248,8 +250,8 @@ class WholePart final : public ExactPart {
   struct Noise {
     explicit Noise(std::size_t size) : z(size) {}
     std::size_t bytes() const { return z.capacity() * sizeof(std::uint64_t); }
-    void save(StateWriter& out) const { out.array(z); }
-    void restore(StateReader& in, std::size_t size) { z = in.array<std::uint64_t>(size); }
+    void save(StateWriter& out) const { out.sliced(z); }
+    void restore(StateReader& in, std::size_t size) { z = in.sliced<std::uint64_t>(size); }
     std::vector<std::uint64_t> z;
   };
   struct Term {
@@ -297,7 +299,7 @@ class WholePart final : public ExactPart {
       });
     }
     const double sigma = recipes_.own_multiplier(piece.step) * unit_;
-    noise.release(piece.begin, sigma, shift_, std::span(memory).first(size),
+    noise.release(first_ + piece.begin, sigma, shift_, std::span(memory).first(size),
                   std::span(memory).first(size));
     const unsigned shift = shift_;
     const double factor = piece.factor;
@@ -316,6 +318,7 @@ class WholePart final : public ExactPart {
   }
 
   const CorrelatedRecipes& recipes_;
+  std::size_t first_;  // coordinate
   RandomKey key_;
   double unit_;  // cells of noise of multiplier 1
   unsigned shift_;
@@ -370,14 +373,15 @@ double upper_part(Wide value) {
 template <class Int>
 class FractionPart final : public ExactPart {
  public:
-  FractionPart(const CorrelatedRecipes& recipes, std::size_t size, int bits, RandomKey key,
+  FractionPart(const CorrelatedRecipes& recipes, const Slice& slice, int bits, RandomKey key,
                double noise_factor)
       : recipes_(recipes),
+        first_(slice.first),
         key_(key),
         bits_(bits),
         unit_(std::ldexp(static_cast<double>(kExactLevels) * noise_factor, bits_)),
         shift_(release_shift(noise_range(recipes).first * unit_)),
-        sum_(size, 0) {}
+        sum_(slice.size, 0) {}
 
   void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,
                std::span<float> released, Executor& executor) override {
@@ -393,13 +397,14 @@ class FractionPart final : public ExactPart {
       std::array<Int, kChunk> data;
       std::array<std::int64_t, kChunk> low;
       std::array<double, kChunk> upper, real;  // and then R
-      for (; begin < end; begin += kChunk) {
-        const std::size_t size = std::min(kChunk, end - begin);
+      for (std::size_t size = 0; begin < end; begin += size) {
+        size = std::min(kChunk - (first_ + begin) % kChunk, end - begin);
         new_data(step, cells, terms, begin, std::span(data).first(size));
         for (std::size_t i = 0; i < size; ++i) low[i] = static_cast<std::int64_t>(data[i]);
         // D = upper 2^64 + low: round((D + Z) / 2^h) = upper 2^(64 - h) + round((low + Z) / 2^h).
         for (std::size_t i = 0; i < size; ++i) upper[i] = upper_part(data[i]);
-        noise.release(begin, sigma, shift_, std::span(low).first(size), std::span(low).first(size));
+        noise.release(first_ + begin, sigma, shift_, std::span(low).first(size),
+                      std::span(low).first(size));
         to_doubles(low.data(), size, real.data());
         for (std::size_t i = 0; i < size; ++i) upper[i] = real[i] + high * upper[i];
         for (const Term& term : terms) {
@@ -428,13 +433,13 @@ class FractionPart final : public ExactPart {
 
   void save(StateWriter& out) const override {
     out.begin("exact part");
-    out.array(sum_);
+    out.sliced(sum_);
     kept_.save(out);
   }
 
   void restore(StateReader& in) override {
     in.begin("exact part");
-    sum_ = in.array<Int>(sum_.size());
+    sum_ = in.sliced<Int>(sum_.size());
     kept_.restore(in, sum_.size());
   }
 
@@ -446,12 +451,12 @@ class FractionPart final : public ExactPart {
       return sum.capacity() * sizeof(Int) + released.capacity() * sizeof(float);
     }
     void save(StateWriter& out) const {
-      out.array(sum);
-      out.array(released);
+      out.sliced(sum);
+      out.sliced(released);
     }
     void restore(StateReader& in, std::size_t size) {
-      sum = in.array<Int>(size);
-      released = in.array<float>(size);
+      sum = in.sliced<Int>(size);
+      released = in.sliced<float>(size);
     }
     std::vector<Int> sum;
     std::vector<float> released;
@@ -493,6 +498,7 @@ class FractionPart final : public ExactPart {
   }
 
   const CorrelatedRecipes& recipes_;
+  std::size_t first_;  // coordinate
   RandomKey key_;
   int bits_;     // F
   double unit_;  // units of noise of multiplier 1
@@ -506,14 +512,11 @@ class FractionPart final : public ExactPart {
 ExactPart::~ExactPart() = default;
 
 std::unique_ptr<ExactPart> ExactPart::make(const CorrelatedRecipes& recipes, const Size& size,
-                                           RandomKey key, double noise_factor) {
-  if (is_whole(recipes))
-    return std::make_unique<WholePart>(recipes, size.coordinates, key, noise_factor);
+                                           RandomKey key, double noise_factor, const Slice& slice) {
+  if (is_whole(recipes)) return std::make_unique<WholePart>(recipes, slice, key, noise_factor);
   const auto [is_wide, bits] = fixed_point(recipes, size);
-  if (is_wide)
-    return std::make_unique<FractionPart<Wide>>(recipes, size.coordinates, bits, key, noise_factor);
-  return std::make_unique<FractionPart<std::int64_t>>(recipes, size.coordinates, bits, key,
-                                                      noise_factor);
+  if (is_wide) return std::make_unique<FractionPart<Wide>>(recipes, slice, bits, key, noise_factor);
+  return std::make_unique<FractionPart<std::int64_t>>(recipes, slice, bits, key, noise_factor);
 }
 
 double ExactPart::relative_error(const CorrelatedRecipes& recipes, const Size& size) {

@@ -8,6 +8,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/slice.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
@@ -57,16 +58,18 @@ class ExactPart {
   };
 
   /// \param noise_factor  at least 1: what all noise is enlarged by.
+  /// \param slice  of the coordinates, which are all that this object has. Each coordinate is released
+  ///   by itself, so what it releases is that slice of what one object for all of them would.
   static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
-                                         RandomKey key, double noise_factor);
+                                         RandomKey key, double noise_factor, const Slice& slice);
 
   /// By how much, in units of the noise, roundings can move all releases of a part; 0 for
   /// whole recipes.
   static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
   /// Steps in order.
-  /// \param cells  x_t, in cells of kExactLevels per unit.
-  /// \param released  out: R_t scale_t times `width`, as floats.
+  /// \param cells  x_t, in cells of kExactLevels per unit: [size of the slice].
+  /// \param released  out: R_t scale_t times `width`, as floats: [size of the slice].
   /// \param width  of a cell of x_t, over the divisor.
   /// \throws PrivacyError if it continues a step that was not released by this object.
   virtual void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,

@@ -10,11 +10,13 @@
 #include <span>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
@@ -307,23 +309,65 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
   const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
+  const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
   return is_discrete ? with_discrete_noise(recipe, std::move(sum), divisor)
-                     : with_rounded_noise(recipe, std::move(sum), divisor);
+                     : rounded_noise(recipe, cells, divisor).release(std::move(sum), 0, executor_);
 }
 
-Released Mechanism::with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum,
-                                       double divisor) {
+PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt,
+                                   double divisor) {
+  check_divisor(divisor);
+  const ReleaseRecipe recipe = claim(receipt, 0, adjacency);
+  return rounded_noise(
+      recipe, {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound}, divisor);
+}
+
+PaidNoise Mechanism::rounded_noise(const ReleaseRecipe& recipe, const Cells& cells,
+                                   double divisor) const {
   const double multiplier = combined_multiplier(recipe);
-  const double sigma = noise_in_cells(multiplier, sum.levels());
-  const unsigned shift = release_shift(sigma);
-  const double width = std::ldexp(sum.cell_width(), static_cast<int>(shift)) / divisor;
-  const double l2_bound = sum.l2_bound();
-  auto [cells, to_come] = TrustBase::take_parts(std::move(sum));
-  RoundedRelease released =
-      release_rounded(std::move(cells), std::move(to_come),
-                      {noise_key_, recipe.noise.front().node, sigma, shift, width}, executor_);
-  return TrustBase::released(std::move(released.values), released.size,
-                             l2_bound * multiplier / divisor, released.is_finite);
+  PaidNoise noise(noise_key_);
+  noise.node_ = recipe.noise.front().node;
+  noise.levels_ = cells.levels;
+  noise.sigma_ = noise_in_cells(multiplier, cells.levels);
+  noise.shift_ = release_shift(noise.sigma_);
+  noise.l2_bound_ = cells.l2_bound;
+  noise.width_ = std::ldexp(cells.width, static_cast<int>(noise.shift_)) / divisor;
+  noise.stddev_ = cells.l2_bound * multiplier / divisor;
+  return noise;
+}
+
+Released PaidNoise::release(BoundedOnGrid part, std::size_t first, Executor& executor) const {
+  if (part.levels() != levels_ || part.l2_bound() != l2_bound_)
+    throw PrivacyError("noise was paid for that is not the noise of this sum");
+  auto [cells, to_come] = TrustBase::take_parts(std::move(part));
+  RoundedRelease released = release_rounded(std::move(cells), std::move(to_come),
+                                            {key_, node_, sigma_, shift_, width_, first}, executor);
+  return TrustBase::released(std::move(released.values), released.size, stddev_,
+                             released.is_finite);
+}
+
+std::string PaidNoise::secret_text() const {
+  StateWriter out;
+  out.begin("paid noise");
+  out.array(std::span<const std::uint8_t>(key_.secret_bytes()));
+  for (const std::uint64_t word : {node_, levels_, std::uint64_t{shift_}}) out.word(word);
+  for (const double number : {sigma_, l2_bound_, width_, stddev_}) out.real(number);
+  return out.text();
+}
+
+PaidNoise PaidNoise::of(std::string_view secret_text) {
+  StateReader in(secret_text, "the noise that process 0 has paid for");
+  in.begin("paid noise");
+  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
+  PaidNoise noise(
+      RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), key.size())));
+  noise.node_ = in.word();
+  noise.levels_ = in.word();
+  noise.shift_ = static_cast<unsigned>(in.word());
+  for (double* number : {&noise.sigma_, &noise.l2_bound_, &noise.width_, &noise.stddev_})
+    *number = in.real();
+  in.end();
+  return noise;
 }
 
 Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum,
@@ -369,17 +413,30 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
   return TrustBase::released(std::move(values), 0.0);
 }
 
+namespace {
+
 /// Post-processing; here because it makes a Released.
-JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
-  const std::span<const float> values = joint.values();
+Released stretched(std::span<const float> values, double noise_stddev, double count_share) {
   const double stretch = 1.0 / gradient_share(count_share);
-  std::vector<float> gradients(values.size() - 1);
+  std::vector<float> gradients(values.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     gradients[i] = static_cast<float>(stretch * static_cast<double>(values[i]));
   }
+  return TrustBase::released(std::move(gradients), stretch * noise_stddev);
+}
+
+}  // namespace
+
+JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
+  const std::span<const float> values = joint.values();
   // The examples within the bound counted +1/2, the others -1/2.
   const double balance = static_cast<double>(values.back()) / (2.0 * count_share * l2_bound);
-  return {TrustBase::released(std::move(gradients), stretch * joint.noise_stddev()), balance + 0.5};
+  return {stretched(values.first(values.size() - 1), joint.noise_stddev(), count_share),
+          balance + 0.5};
+}
+
+Released gradients_of(const Released& joint, double count_share) {
+  return stretched(joint.values(), joint.noise_stddev(), count_share);
 }
 
 }  // namespace privgrad::core

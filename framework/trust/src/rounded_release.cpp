@@ -167,12 +167,13 @@ class Release {
     std::array<std::int64_t, kNormalsPerChunk> noised{};
     std::array<float, kNormalsPerChunk> values;
     while (!sum.empty()) {
-      const std::size_t size = std::min(kNormalsPerChunk - begin % kNormalsPerChunk, sum.size());
+      const std::size_t place = noise_.first + begin;
+      const std::size_t size = std::min(kNormalsPerChunk - place % kNormalsPerChunk, sum.size());
       float* const to = values_.get() + begin;
       if (to_come_ == nullptr) fetch(sum.data(), size);  // else it has just been written
       fetch(to, size);
       const auto out = std::span(noised).first(size);
-      stream.release(begin, noise_.sigma, noise_.shift, sum.first(size), out);
+      stream.release(place, noise_.sigma, noise_.shift, sum.first(size), out);
       if (!to_floats(out, noise_.width, in_place() ? values.data() : to)) all_finite_ = false;
       // Memory of whole numbers, in which copied bytes become floats.
       if (in_place()) std::memcpy(to, values.data(), size * sizeof(float));

@@ -17,7 +17,8 @@ struct RoundedNoise {
   std::uint64_t node = 0;
   double sigma = 0.0;  ///< In cells of the sum.
   unsigned shift = 0;
-  double width = 0.0;  ///< Of a cell of 2^shift of these, as it is released.
+  double width = 0.0;     ///< Of a cell of 2^shift of these, as it is released.
+  std::size_t first = 0;  ///< Element of the node's stream that the first element gets.
 };
 
 /// What is released, and its memory.

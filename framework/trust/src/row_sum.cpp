@@ -1,6 +1,7 @@
 #include "privgrad/trust/row_sum.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -26,6 +27,26 @@ class RowsThemselves final : public Program, public ReproducibleRows {
   std::size_t size_;
 };
 
+/// A program whose gradients are contributions to a statistic.
+class Contributions final : public Program, public ReproducibleRows {
+ public:
+  Contributions(const ContributionOf& of_row, std::size_t row_size, std::size_t size)
+      : of_row_(of_row), row_size_(row_size), size_(size) {}
+  std::size_t parameter_count() const override { return size_; }
+  void load_parameters(std::span<const float>) override {}
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    std::fill(rows.begin(), rows.end(), std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t i = 0; i < batch.rows(); ++i) {
+      of_row_(batch.features.subspan(i * row_size_, row_size_), rows.subspan(i * size_, size_));
+    }
+  }
+  Evaluation evaluate(const Batch&) const override { return {}; }
+
+ private:
+  const ContributionOf& of_row_;
+  std::size_t row_size_, size_;
+};
+
 }  // namespace
 
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
@@ -41,6 +62,15 @@ BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
   return exact_sum(RowsThemselves(width), data, all_rows(count),
                    {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
                    executor);
+}
+
+BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
+                            double bound, Executor& executor, ContributionCheck* check) {
+  const std::vector<ParameterGroup> groups{{"statistic", 0, size}};
+  const LongestStay rule;
+  return exact_sum(Contributions(of_row, data.row_size(), size), data, all_rows(data.rows()),
+                   {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
+                   executor, 0, nullptr, PrivacyUnit::example, check);
 }
 
 std::vector<double> example_losses(const Program& program, const Dataset& data,

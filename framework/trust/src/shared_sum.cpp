@@ -1,10 +1,17 @@
 #include "privgrad/trust/shared_sum.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <array>
+#include <future>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "cells_to_come.hpp"
 #include "gradient_rows.hpp"
+#include "privgrad/error.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -15,14 +22,111 @@ std::size_t begin_of(std::size_t size, std::size_t part, std::size_t parts) {
   return size / parts * part + std::min(part, size % parts);
 }
 
+/// Elements that are sent at once, about: 4 MiB.
+constexpr std::size_t kWindow = std::size_t{1} << 19;
+
+/// A part of the sum that is added up and sent at once: some pieces of every slice.
+class Window {
+ public:
+  /// \param next  of every process: the piece that this window begins with; moved on.
+  Window(const Slices& slices, std::span<std::size_t> next) {
+    const auto pieces = slices.pieces();
+    const std::size_t most = kWindow / slices.processes();
+    for (std::size_t process = 0; process < slices.processes(); ++process) {
+      std::size_t& piece = next[process];
+      const std::size_t begin = begin_of_piece(pieces, piece);
+      firsts_.push_back(begin);
+      const std::size_t first = piece;
+      while (piece < pieces.size() && pieces[piece] <= slices.ends()[process]) {
+        if (piece != first && pieces[piece] - begin > most) break;
+        places_.push_back({piece, size_});
+        size_ += pieces[piece] - begin_of_piece(pieces, piece);
+        ++piece;
+      }
+      ends_.push_back(size_);
+    }
+  }
+
+  static std::size_t begin_of_piece(std::span<const std::size_t> pieces, std::size_t piece) {
+    return piece == 0 ? 0 : pieces[piece - 1];
+  }
+
+  /// A piece of the sum, and where it is in the window.
+  struct Place {
+    std::size_t piece, at;
+  };
+  std::span<const Place> places() const { return places_; }
+  std::span<const std::size_t> ends() const { return ends_; }
+  std::size_t size() const { return size_; }
+  /// Element of the whole sum that a process's part begins with.
+  std::size_t first(std::size_t process) const { return firsts_[process]; }
+
+ private:
+  std::vector<Place> places_;
+  std::vector<std::size_t> ends_, firsts_;
+  std::size_t size_ = 0;
+};
+
+std::vector<Window> windows_of(const Slices& slices) {
+  std::vector<std::size_t> next(slices.processes(), 0);
+  const auto pieces = slices.pieces();
+  for (std::size_t process = 1; process < next.size(); ++process) {
+    while (next[process] < pieces.size() && pieces[next[process]] <= slices.ends()[process - 1])
+      ++next[process];
+  }
+  std::vector<Window> windows;
+  for (;;) {
+    Window window(slices, next);
+    if (window.size() == 0) return windows;
+    windows.push_back(std::move(window));
+  }
+}
+
+/// The sum of a share, of which windows are read.
+class Share {
+ public:
+  Share(TrustBase::Parts parts, const Slices& slices, Executor& executor)
+      : parts_(std::move(parts)), pieces_(slices.pieces()), executor_(executor) {
+    const std::size_t size =
+        parts_.to_come == nullptr ? parts_.cells.size() : parts_.to_come->ends().back();
+    const bool fits =
+        size == pieces_.back() &&
+        (parts_.to_come == nullptr || std::ranges::equal(parts_.to_come->ends(), pieces_));
+    if (!fits) throw PluginError("a process's share of a sum is not divided as the others' are");
+  }
+
+  void read(const Window& window, std::vector<std::int64_t>& cells) const {
+    cells.resize(window.size());
+    executor_.for_each_chunk(window.places().size(), [&](std::size_t i) {
+      const auto [piece, at] = window.places()[i];
+      const std::size_t begin = Window::begin_of_piece(pieces_, piece);
+      const auto out = std::span(cells).subspan(at, pieces_[piece] - begin);
+      if (parts_.cells.empty()) {
+        std::fill(out.begin(), out.end(), 0);
+      } else {
+        std::copy_n(parts_.cells.begin() + static_cast<std::ptrdiff_t>(begin), out.size(),
+                    out.begin());
+      }
+      if (parts_.to_come != nullptr) parts_.to_come->add(piece, out);
+    });
+  }
+
+ private:
+  TrustBase::Parts parts_;
+  std::span<const std::size_t> pieces_;
+  Executor& executor_;
+};
+
+/// That this process may use: mpirun gives each of two processes one, unless it is told otherwise.
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
 /// Signed and unsigned numbers of one size may stand for each other, and add up alike modulo 2^64.
 std::span<std::uint64_t> as_unsigned(std::vector<std::int64_t>& cells) {
   return {reinterpret_cast<std::uint64_t*>(cells.data()), cells.size()};
-}
-
-/// All of a sum is process 0's.
-std::vector<std::size_t> all_to_the_first(std::size_t size, const Cluster& cluster) {
-  return std::vector<std::size_t>(cluster.size(), size);
 }
 
 }  // namespace
@@ -34,19 +138,55 @@ std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, st
   return batch.subspan(begin, begin_of(batch.size(), rank + 1, processes) - begin);
 }
 
-BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, Cluster& cluster) {
+BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& slices,
+                         Cluster& cluster, Executor& executor) {
   const std::uint64_t levels = share.levels();
   const double l2_bound = share.l2_bound();
   const double cell_width = share.cell_width();
   const PrivacyUnit unit = share.unit();
-  std::vector<std::int64_t> cells = TrustBase::take(std::move(share));
-  cluster.add_up(as_unsigned(cells), all_to_the_first(cells.size(), cluster));
-  return TrustBase::bounded_on_grid(std::move(cells), levels, l2_bound, cell_width, rows, unit);
+  const Share own(TrustBase::take_parts(std::move(share)), slices, executor);
+  const Slice slice = slices.of(cluster.rank());
+  std::vector<std::int64_t> sum(slice.size);
+  std::array<std::vector<std::int64_t>, 2> buffers;
+  const std::vector<Window> windows = windows_of(slices);
+  std::future<void> sent;  // calls of the cluster follow each other, on whatever thread
+  const bool has_cores = cores() > 1;
+  for (const Window& window : windows) {
+    own.read(window, buffers[0]);
+    if (sent.valid()) sent.get();
+    std::swap(buffers[0], buffers[1]);
+    // Of the last one, nothing is left to be added up meanwhile: sent by whoever waits for it.
+    const bool overlaps = has_cores && &window != &windows.back();
+    const auto when = overlaps ? std::launch::async : std::launch::deferred;
+    sent = std::async(when, [&window, &slice, &sum, &cluster, &cells = buffers[1]] {
+      cluster.add_up(as_unsigned(cells), window.ends());
+      const std::size_t rank = cluster.rank();
+      const auto begin =
+          cells.begin() + static_cast<std::ptrdiff_t>(rank == 0 ? 0 : window.ends()[rank - 1]);
+      const auto end = cells.begin() + static_cast<std::ptrdiff_t>(window.ends()[rank]);
+      std::copy(begin, end,
+                sum.begin() + static_cast<std::ptrdiff_t>(window.first(rank) - slice.first));
+    });
+  }
+  if (sent.valid()) sent.get();
+  return TrustBase::bounded_on_grid(std::move(sum), levels, l2_bound, cell_width, rows, unit);
 }
 
-void give_share(BoundedOnGrid share, Cluster& cluster) {
-  std::vector<std::int64_t> cells = TrustBase::take(std::move(share));
-  cluster.add_up(as_unsigned(cells), all_to_the_first(cells.size(), cluster));
+void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster& cluster) {
+  std::vector<std::size_t> in_bytes;
+  for (const std::size_t end : ends) in_bytes.push_back(end * sizeof(float));
+  cluster.gather(std::as_writable_bytes(values), in_bytes);
+}
+
+std::optional<Released> put_together(const Released& slice, std::span<const std::size_t> ends,
+                                     Cluster& cluster) {
+  std::vector<float> values(ends.back());
+  const std::size_t first = cluster.rank() == 0 ? 0 : ends[cluster.rank() - 1];
+  std::copy(slice.values().begin(), slice.values().end(),
+            values.begin() + static_cast<std::ptrdiff_t>(first));
+  gather(values, ends, cluster);
+  if (cluster.rank() != 0) return std::nullopt;
+  return TrustBase::released(std::move(values), slice.noise_stddev());
 }
 
 }  // namespace privgrad::core

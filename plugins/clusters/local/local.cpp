@@ -21,7 +21,7 @@ class Local final : public privgrad::Cluster {
   }
   void broadcast(std::span<std::byte>) override {}
   void add_up(std::span<std::uint64_t>, std::span<const std::size_t>) override {}
-  void gather(std::span<float>, std::span<const std::size_t>) override {}
+  void gather(std::span<std::byte>, std::span<const std::size_t>) override {}
   void end_all(int exit_code) noexcept override { std::_Exit(exit_code); }
 };
 

@@ -1,5 +1,4 @@
 #include <mpi.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,9 +26,9 @@ class Library {
     static std::once_flag once;
     std::call_once(once, [] {
       int provided = 0;
-      // Only the thread that made the component calls MPI; the run has others.
-      if (::MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
-          provided < MPI_THREAD_FUNNELED) {
+      // One thread after the other calls MPI.
+      if (::MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+          provided < MPI_THREAD_SERIALIZED) {
         throw IoError("MPI cannot begin");
       }
       ::MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -75,36 +74,30 @@ class Mpi final : public privgrad::Cluster {
   }
 
   void broadcast(std::span<std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const auto part = bytes.first(std::min(bytes.size(), kMost));
-      wait("for process 0", [&](MPI_Request* request) {
-        return ::MPI_Ibcast(part.data(), static_cast<int>(part.size()), MPI_BYTE, 0, MPI_COMM_WORLD,
-                            request);
-      });
-      bytes = bytes.subspan(part.size());
-    }
+    start_broadcasts(bytes, 0);
+    finish("for process 0");
   }
 
   void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) override {
+    // All parts at once: together they are a reduce-scatter, which sends each number once.
     for (std::size_t part = 0; part < size_; ++part) {
-      std::size_t begin = part == 0 ? 0 : ends[part - 1];
-      while (begin < ends[part]) {
-        const std::size_t count = std::min(ends[part] - begin, kMost);
-        add_part(values.subspan(begin, count), part);
-        begin += count;
-      }
+      const bool is_mine = part == rank_;
+      in_messages(values, begin_of(part, ends), ends[part], [&](auto message, int count) {
+        check(::MPI_Ireduce(is_mine ? MPI_IN_PLACE : message.data(),
+                            is_mine ? message.data() : nullptr, count, MPI_UINT64_T, MPI_SUM,
+                            static_cast<int>(part), MPI_COMM_WORLD, new_request()),
+              kSums);
+      });
     }
+    finish(kSums);
   }
 
-  void gather(std::span<float> values, std::span<const std::size_t> ends) override {
-    for (std::size_t part = 1; part < size_; ++part) {
-      std::size_t begin = ends[part - 1];
-      while (begin < ends[part]) {
-        const std::size_t count = std::min(ends[part] - begin, kMost);
-        bring(values.subspan(begin, count), part);
-        begin += count;
-      }
+  void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) override {
+    for (std::size_t part = 0; part < size_; ++part) {
+      const std::size_t begin = begin_of(part, ends);
+      start_broadcasts(bytes.subspan(begin, ends[part] - begin), part);
     }
+    finish("for the parts of the others");
   }
 
   void end_all(int exit_code) noexcept override {
@@ -113,41 +106,48 @@ class Mpi final : public privgrad::Cluster {
   }
 
  private:
-  /// Reduces to one process; all parts together are a reduce-scatter.
-  void add_part(std::span<std::uint64_t> values, std::size_t to) {
-    wait("for the sums of the others", [&](MPI_Request* request) {
-      const bool is_mine = to == rank_;
-      return ::MPI_Ireduce(is_mine ? MPI_IN_PLACE : values.data(),
-                           is_mine ? values.data() : nullptr, static_cast<int>(values.size()),
-                           MPI_UINT64_T, MPI_SUM, static_cast<int>(to), MPI_COMM_WORLD, request);
+  static std::size_t begin_of(std::size_t part, std::span<const std::size_t> ends) {
+    return part == 0 ? 0 : ends[part - 1];
+  }
+
+  /// Calls start(message, elements of it) for all elements in [begin, end).
+  template <class T, class Start>
+  static void in_messages(std::span<T> values, std::size_t begin, std::size_t end,
+                          const Start& start) {
+    while (begin < end) {
+      const std::size_t count = std::min(end - begin, kMost);
+      start(values.subspan(begin, count), static_cast<int>(count));
+      begin += count;
+    }
+  }
+
+  void start_broadcasts(std::span<std::byte> bytes, std::size_t from) {
+    in_messages(bytes, 0, bytes.size(), [&](auto message, int count) {
+      check(::MPI_Ibcast(message.data(), count, MPI_BYTE, static_cast<int>(from), MPI_COMM_WORLD,
+                         new_request()),
+            "for process " + std::to_string(from));
     });
   }
 
-  void bring(std::span<float> values, std::size_t from) {
-    if (rank_ != 0 && rank_ != from) return;
-    const auto count = static_cast<int>(values.size());
-    wait("for process " + std::to_string(rank_ == 0 ? from : 0), [&](MPI_Request* request) {
-      return rank_ == 0
-                 ? ::MPI_Irecv(values.data(), count, MPI_FLOAT, static_cast<int>(from), 0,
-                               MPI_COMM_WORLD, request)
-                 : ::MPI_Isend(values.data(), count, MPI_FLOAT, 0, 0, MPI_COMM_WORLD, request);
-    });
-  }
+  MPI_Request* new_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// \param start  begins an operation and returns MPI's code.
-  template <class Start>
-  void wait(const std::string& whom, const Start& start) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check(start(&request), whom);
+  /// Waits for all that was begun.
+  void finish(const std::string& whom) {
     const auto begun = std::chrono::steady_clock::now();
-    for (std::uint64_t tries = 0;; ++tries) {
-      int is_done = 0;
-      check(::MPI_Test(&request, &is_done, MPI_STATUS_IGNORE), whom);
-      // Returns at once; by the book, every operation is waited for.
-      if (is_done != 0) return check(::MPI_Wait(&request, MPI_STATUS_IGNORE), whom);
+    for (std::uint64_t tries = 0; !requests_.empty(); ++tries) {
+      const auto count = static_cast<int>(requests_.size());
+      int are_done = 0;
+      check(::MPI_Testall(count, requests_.data(), &are_done, MPI_STATUSES_IGNORE), whom);
+      if (are_done != 0) {
+        // Returns at once; by the book, every operation is waited for.
+        check(::MPI_Waitall(count, requests_.data(), MPI_STATUSES_IGNORE), whom);
+        requests_.clear();
+        return;
+      }
       if (tries < kSpins) continue;
-      // Where there are more processes than cores, the one that is waited for needs this one's.
-      ::sched_yield();
+      // Where there are more processes than cores, the one that is waited for needs this one's. Who
+      // sleeps is let in again at once when it wakes; who only yields may come last.
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
       const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begun;
       if (waited.count() > limit_) {
         throw IoError("process " + std::to_string(rank_) + " on " + host() + " has waited " +
@@ -163,9 +163,11 @@ class Mpi final : public privgrad::Cluster {
                   ": " + words_of(code));
   }
 
+  static constexpr const char* kSums = "for the sums of the others";
   static constexpr std::uint64_t kSpins = 2000;
   double limit_;
   std::size_t rank_ = 0, size_ = 1;
+  std::vector<MPI_Request> requests_;  // that were begun
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -19,7 +19,9 @@ namespace {
 ///
 /// v is kept as its square root r, because float32 covers the range of r but not that of g^2.
 /// State: m, r, and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
-class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
+class Adam final : public privgrad::Optimizer,
+                   public privgrad::Checkpointable,
+                   public privgrad::Coordinatewise {
  public:
   explicit Adam(const privgrad::Params& params)
       : beta1_(params.real("beta1")), beta2_(params.real("beta2")), eps_(params.real("eps")) {}
@@ -55,6 +57,7 @@ class Adam final : public privgrad::Optimizer, public privgrad::Checkpointable {
   }
 
   std::span<const float> state() const override { return state_; }
+  Shared shared_state() const override { return {.after = kCounterSize}; }
 
   void restore(std::span<const float> state) override {
     if (state_.empty() || state.size() != state_.size()) {

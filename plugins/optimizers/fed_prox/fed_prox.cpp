@@ -12,7 +12,9 @@ namespace {
 
 /// w <- w - learning_rate * (g + mu (w - a)), a being the model that the round began with: a client
 /// that goes far away from it is pulled back. Without rounds there is no a, and nothing pulls.
-class FedProx final : public privgrad::Optimizer, public privgrad::Anchored {
+class FedProx final : public privgrad::Optimizer,
+                      public privgrad::Anchored,
+                      public privgrad::Coordinatewise {
  public:
   explicit FedProx(const privgrad::Params& params) : mu_(params.real("mu")) {}
 
@@ -48,6 +50,8 @@ class FedProx final : public privgrad::Optimizer, public privgrad::Anchored {
       for (std::size_t i = 0; i < size; ++i) w[i] -= rate * (g[i] + pull * (w[i] - a[i]));
     });
   }
+
+  Shared shared_state() const override { return {}; }
 
  private:
   void check(std::span<const float> parameters, const privgrad::Released& gradient,

@@ -20,6 +20,7 @@ namespace {
 /// State: whether a step was taken, w_0, v.
 class Ftrl final : public privgrad::Optimizer,
                    public privgrad::Checkpointable,
+                   public privgrad::Coordinatewise,
                    public privgrad::OfPrefixSums {
  public:
   explicit Ftrl(const privgrad::Params& params) : momentum_(params.real("momentum")) {}
@@ -47,6 +48,7 @@ class Ftrl final : public privgrad::Optimizer,
   }
 
   std::span<const float> state() const override { return state_; }
+  Shared shared_state() const override { return {.before = 1}; }
 
   void restore(std::span<const float> state) override {
     if (state_.empty() || state.size() != state_.size()) {

@@ -18,6 +18,7 @@ namespace {
 /// State: v and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
 class Momentum final : public privgrad::Optimizer,
                        public privgrad::Checkpointable,
+                       public privgrad::Coordinatewise,
                        public privgrad::LinearDescent {
  public:
   explicit Momentum(const privgrad::Params& params)
@@ -52,6 +53,7 @@ class Momentum final : public privgrad::Optimizer,
   }
 
   std::span<const float> state() const override { return state_; }
+  Shared shared_state() const override { return {.after = kCounterSize}; }
 
   void restore(std::span<const float> state) override {
     if (state_.empty() || state.size() != state_.size()) {

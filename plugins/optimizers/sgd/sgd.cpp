@@ -11,6 +11,7 @@ namespace {
 /// w <- w - learning_rate * g.
 class Sgd final : public privgrad::Optimizer,
                   public privgrad::Checkpointable,
+                  public privgrad::Coordinatewise,
                   public privgrad::LinearDescent {
  public:
   explicit Sgd(const privgrad::Params&) {}
@@ -19,6 +20,7 @@ class Sgd final : public privgrad::Optimizer,
 
   /// No step knows anything of another one.
   std::span<const float> state() const override { return {}; }
+  Shared shared_state() const override { return {}; }
   void restore(std::span<const float> state) override {
     if (state.empty()) return;
     throw privgrad::ConfigError("sgd: has no state, got one of " + std::to_string(state.size()) +

@@ -1,24 +1,19 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
-#include <xtensor-blas/xlinalg.hpp>
-#include <xtensor/xadapt.hpp>
 
+#include "../second_moments.hpp"
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 #include "privgrad/wide_registers.hpp"
-
-// OpenBLAS's cblas.h and the one inside xtensor-blas cannot be included together.
-extern "C" void openblas_set_num_threads(int count);
-extern "C" int openblas_get_num_threads(void);
 
 namespace {
 
@@ -31,19 +26,6 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kBlockRows = 512;      // rows in double at a time
 constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
-
-/// One BLAS thread as long as it lives: with more, sums split differently, and the components would
-/// depend on the number of cores.
-class OneBlasThread {
- public:
-  OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
-  OneBlasThread(const OneBlasThread&) = delete;
-  OneBlasThread& operator=(const OneBlasThread&) = delete;
-  ~OneBlasThread() { openblas_set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 /// Directions, laid out so that a loop over the features makes kWidth components at once: of each
 /// component it is the sum over the features in their order, each product and each sum with a
@@ -130,14 +112,27 @@ class Panels {
 /// What an example becomes is a function of it and of the fitted numbers alone, bit for bit. What is
 /// fitted is the same on one machine whatever the number of threads; another BLAS kernel may round
 /// otherwise.
+///
+/// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the noised
+/// second moments, about zero and not about the mean: an example, shortened to a public norm R, adds the
+/// triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
                   public privgrad::FittedValues,
+                  public privgrad::BoundedStatistic,
                   public privgrad::RowOperations {
  public:
   explicit Pca(const privgrad::Params& params)
       : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
-        statistic_(privgrad::statistic_from(params)) {}
+        statistic_(privgrad::statistic_from(params)),
+        noise_(privgrad::statistic_noise_from(params, "pca")) {
+    if (params.has("max_norm") != noise_.has_value()) {
+      throw ConfigError(noise_ ? "pca: statistic: private needs a public bound on the norm of an "
+                                 "example; give max_norm"
+                               : "pca: max_norm is of statistic: private");
+    }
+    if (noise_) max_norm_ = params.real("max_norm");
+  }
 
   ExampleShape output_shape(const ExampleShape& input) const override {
     const std::size_t features = privgrad::element_count(input.features);
@@ -153,6 +148,7 @@ class Pca final : public privgrad::Transform,
   }
 
   void fit(Dataset& train) override {
+    if (noise_) throw privgrad::PluginError("pca: learns from a released statistic alone");
     output_shape(train.shape());
     if (dimensions_ + 1 > train.rows()) {
       throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) + ", but " +
@@ -160,10 +156,35 @@ class Pca final : public privgrad::Transform,
                         " training examples vary in fewer directions; allowed is at most the "
                         "number of examples less 1");
     }
-    const OneBlasThread one_thread;
+    const second_moments::OneBlasThread one_thread;
     std::vector<double> mean = mean_of(train);
     components_ = Panels(top_components(covariance(train, mean), mean.size()), mean.size());
     mean_ = std::move(mean);
+  }
+
+  std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
+    if (!noise_) return std::nullopt;
+    output_shape(input);
+    constexpr double kAbove = 1.0 + 1e-6;  // for roundings to float32, so that nothing is shortened
+    const std::size_t features = privgrad::element_count(input.features);
+    return privgrad::StatisticRequest{.what = "second moments of the features",
+                                      .size = second_moments::triangle(features),
+                                      .l2_bound = max_norm_ * max_norm_ * kAbove,
+                                      .noise = *noise_};
+  }
+
+  void contribution(const privgrad::Shape&, std::span<const float> features,
+                    std::span<float> out) const override {
+    second_moments::add_outer_products(features, {1, features.size(), 1},
+                                       second_moments::factor_within(features, max_norm_), out);
+  }
+
+  void learn(const ExampleShape& input, const privgrad::Released& mean) override {
+    const second_moments::OneBlasThread one_thread;
+    const std::size_t width = privgrad::element_count(input.features);
+    const auto moments = second_moments::whole_matrix(mean.values(), width, 1.0);
+    components_ = Panels(top_components(moments, width), width);
+    mean_.assign(width, 0.0);
   }
 
   void apply(Dataset& data) const override {
@@ -241,20 +262,13 @@ class Pca final : public privgrad::Transform,
 
   /// \returns [dimensions_, width], one direction per row.
   std::vector<double> top_components(const std::vector<double>& matrix, std::size_t width) const {
-    const std::array<std::size_t, 2> extents{width, width};
-    xt::xtensor<double, 1, xt::layout_type::column_major> values;
-    xt::xtensor<double, 2, xt::layout_type::column_major> vectors;
-    try {
-      std::tie(values, vectors) = xt::linalg::eigh(xt::adapt(matrix, extents), 'L');
-    } catch (const std::runtime_error& error) {
-      throw privgrad::NumericError(std::string("pca: ") + error.what());
-    }
+    const auto [values, vectors] = second_moments::eigen(matrix, width, "pca");
     // The eigenvalues ascend; what is below rounding error is no direction of the data.
     const double noise =
         values(width - 1) * static_cast<double>(width) * std::numeric_limits<double>::epsilon();
     const auto rank = static_cast<std::size_t>(
         std::count_if(values.begin(), values.end(), [noise](double x) { return x > noise; }));
-    if (rank < dimensions_) {
+    if (rank < dimensions_ && !noise_) {  // noise is a direction as good as any
       throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
                         ", but the training examples vary in " + std::to_string(rank) +
                         " direction(s) only");
@@ -263,18 +277,15 @@ class Pca final : public privgrad::Transform,
     result.reserve(dimensions_ * width);
     for (std::size_t i = 0; i < dimensions_; ++i) {
       const std::size_t column = width - 1 - i;
-      std::size_t largest = 0;
-      for (std::size_t j = 1; j < width; ++j) {
-        if (std::abs(vectors(j, column)) > std::abs(vectors(largest, column))) largest = j;
-      }
-      const double sign = vectors(largest, column) < 0.0 ? -1.0 : 1.0;
-      for (std::size_t j = 0; j < width; ++j) result.push_back(sign * vectors(j, column));
+      for (std::size_t j = 0; j < width; ++j) result.push_back(vectors(j, column));
     }
     return result;
   }
 
   std::size_t dimensions_;
   Statistic statistic_;
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  double max_norm_ = 0.0;
   std::vector<double> mean_;  ///< [features].
   Panels components_;         ///< [dimensions, features], orthonormal.
 };
@@ -283,16 +294,23 @@ void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Transform, Pca>({
       .name = "pca",
       .summary = "Projects on the directions in which the training examples vary most.",
-      .reference = "Hong et al., Appendix D, data set (2), after Abadi et al. 2016, section 5.2",
-      .params =
-          {
-              param::integer("dimensions",
-                             "Components to keep; at most the number of features, and less than "
-                             "the number of training examples.")
-                  .at_least(1)
-                  .example(60),
-              privgrad::statistics_param(),
-          },
+      .reference = "Hong et al., Appendix D, data set (2), after Abadi et al. 2016, section 5.2; "
+                   "Dwork et al. 2014, algorithm 1, for a private statistic",
+      .params = privgrad::private_statistic_params({
+          param::integer("dimensions",
+                         "Components to keep; at most the number of features, and less than "
+                         "the number of training examples.")
+              .at_least(1)
+              .example(60),
+          param::real("max_norm",
+                      "Public bound on the Euclidean norm of an example, for a private statistic, "
+                      "which is about zero and not about the mean (put center before it); longer "
+                      "examples count as if shortened to it.")
+              .above(0)
+              .at_most(1e15)
+              .optional()
+              .example(10.0),
+      }),
   });
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
@@ -24,17 +26,32 @@ namespace param = privgrad::param;
 /// split, and so does one whose given `std` is 0.
 ///
 /// Sums are double. Examples of any shape; each element is a feature of its own.
+///
+/// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1], an
+/// example adds (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 <=
+/// 5/4, so the L2 norm of what it adds is at most sqrt(5 d / 4). Of the noised means m of t and q of
+/// t^2, the variance is q - m^2, and not less than its own noise, so that a feature that never varies
+/// is not blown up.
 class Standardize final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
+                          public privgrad::BoundedStatistic,
                           public privgrad::RowOperations {
  public:
   explicit Standardize(const privgrad::Params& params)
-      : statistic_(privgrad::statistic_from(params)), given_(params.has("mean")) {
+      : statistic_(privgrad::statistic_from(params)),
+        noise_(privgrad::statistic_noise_from(params, "standardize")),
+        given_(params.has("mean")) {
     if (given_ != params.has("std")) {
       throw ConfigError("standardize: of mean and std only one is given, expected both or neither");
     }
+    take_range(params);
     if (!given_) return;
+    if (noise_) {
+      throw ConfigError(
+          "standardize: mean and std are given, so that there is nothing to learn; leave out "
+          "statistic: private");
+    }
     statistic_ = Statistic::is_public;
     mean_ = params.reals("mean");
     deviation_ = params.reals("std");
@@ -50,11 +67,54 @@ class Standardize final : public privgrad::Transform,
       throw ConfigError("standardize: mean and std have " + std::to_string(mean_.size()) +
                         " elements, but an example has " + std::to_string(features) + " features");
     }
+    if (noise_ && ranges_.size() != 2 && ranges_.size() != 2 * features) {
+      throw ConfigError("standardize: range has " + std::to_string(ranges_.size()) +
+                        " numbers, expected 2, or 2 for each of " + std::to_string(features) +
+                        " features");
+    }
     return input;
+  }
+
+  std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
+    if (!noise_) return std::nullopt;
+    output_shape(input);
+    const std::size_t features = privgrad::element_count(input.features);
+    return privgrad::StatisticRequest{
+        .what = "means and mean squares of the features",
+        .size = 2 * features,
+        .l2_bound = std::sqrt(1.25 * static_cast<double>(features)) * kAbove,
+        .noise = *noise_};
+  }
+
+  void contribution(const privgrad::Shape&, std::span<const float> features,
+                    std::span<float> out) const override {
+    const std::size_t width = features.size();
+    for (std::size_t j = 0; j < width; ++j) {
+      const double t =
+          std::clamp((static_cast<double>(features[j]) - middle(j)) / half(j), -1.0, 1.0);
+      out[j] = static_cast<float>(t);
+      out[width + j] = static_cast<float>(t * t - 0.5);
+    }
+  }
+
+  void learn(const ExampleShape& input, const privgrad::Released& mean) override {
+    const std::size_t width = privgrad::element_count(input.features);
+    const double noise = mean.noise_stddev();
+    mean_.resize(width);
+    deviation_.resize(width);
+    for (std::size_t j = 0; j < width; ++j) {
+      const double m = std::clamp(static_cast<double>(mean.values()[j]), -1.0, 1.0);
+      const double q = std::clamp(static_cast<double>(mean.values()[width + j]) + 0.5, 0.0, 1.0);
+      // Of q - m^2, to the first order.
+      const double of_variance = std::min(1.0, noise * std::sqrt(1.0 + 4.0 * m * m));
+      mean_[j] = middle(j) + half(j) * m;
+      deviation_[j] = half(j) * std::sqrt(std::max({q - m * m, of_variance, 0.0}));
+    }
   }
 
   void fit(Dataset& train) override {
     if (given_) return;
+    if (noise_) throw privgrad::PluginError("standardize: learns from a released statistic alone");
     if (train.rows() == 0) throw ConfigError("standardize: there are no training examples");
     const std::size_t width = train.row_size();
     const auto features = train.features();
@@ -129,8 +189,40 @@ class Standardize final : public privgrad::Transform,
   Statistic statistic() const override { return statistic_; }
 
  private:
+  /// Of the bound, for roundings to float32: what they make longer is shortened, by as little.
+  static constexpr double kAbove = 1.0 + 1e-6;
+
+  void take_range(const privgrad::Params& params) {
+    if (params.has("range") != noise_.has_value()) {
+      throw ConfigError(std::string("standardize: ") +
+                        (noise_ ? "statistic: private needs the public range of the features; give "
+                                  "range: [low, high]"
+                                : "range is of statistic: private"));
+    }
+    if (!noise_) return;
+    ranges_ = params.reals("range");
+    for (std::size_t i = 0; i < ranges_.size(); i += 2) {
+      if (ranges_.size() % 2 == 0 && ranges_[i] < ranges_[i + 1] &&
+          std::isfinite(ranges_[i + 1] - ranges_[i]))
+        continue;
+      throw ConfigError(
+          "standardize: range is no list of pairs [low, high], each with low below high");
+    }
+  }
+
+  double middle(std::size_t j) const {
+    const std::size_t i = ranges_.size() == 2 ? 0 : 2 * j;
+    return 0.5 * ranges_[i] + 0.5 * ranges_[i + 1];
+  }
+  double half(std::size_t j) const {
+    const std::size_t i = ranges_.size() == 2 ? 0 : 2 * j;
+    return 0.5 * ranges_[i + 1] - 0.5 * ranges_[i];
+  }
+
   Statistic statistic_;
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
   bool given_;
+  std::vector<double> ranges_;     ///< Pairs: one for all features, or one for each.
   std::vector<double> mean_;       ///< [features].
   std::vector<double> deviation_;  ///< [features]; 0: the feature becomes 0.
 };
@@ -140,21 +232,26 @@ void register_components(privgrad::Registrar& registrar) {
       .name = "standardize",
       .summary = "Every feature to mean 0 and standard deviation 1 over the training examples.",
       .reference = "Hong et al., Appendix D, setup",
-      .params =
-          {
-              privgrad::statistics_param(),
-              param::list("mean",
-                          "Public means to use instead of the training examples', one per feature.",
-                          param::real("mean", "A mean."))
-                  .at_least_items(1)
-                  .optional(),
-              param::list("std",
-                          "Public standard deviations that belong to `mean`; 0: the feature "
-                          "becomes 0.",
-                          param::real("std", "A standard deviation.").at_least(0))
-                  .at_least_items(1)
-                  .optional(),
-          },
+      .params = privgrad::private_statistic_params({
+          param::list("range",
+                      "Public range of the features, for a private statistic: low and high, "
+                      "once for all of them or for each; what lies outside counts as its end.",
+                      param::real("range", "An end."))
+              .at_least_items(2)
+              .optional()
+              .example(privgrad::Value::List{-4.0, 4.0}),
+          param::list("mean",
+                      "Public means to use instead of the training examples', one per feature.",
+                      param::real("mean", "A mean."))
+              .at_least_items(1)
+              .optional(),
+          param::list("std",
+                      "Public standard deviations that belong to `mean`; 0: the feature "
+                      "becomes 0.",
+                      param::real("std", "A standard deviation.").at_least(0))
+              .at_least_items(1)
+              .optional(),
+      }),
   });
 }
 

@@ -191,6 +191,38 @@ TEST_CASE("sampled gradients add their own term", "[bound]") {
   CHECK_THAT(sampling_term(60.0, 3.0, 0.2, 100.0, 0.7), WithinRel(expected, 1e-12));
 }
 
+TEST_CASE("momentum: sampled gradients add what noise of their size adds, Theorem 4.9", "[bound]") {
+  constexpr double kKappa = 20.0, kBeta = 0.5, kSampling = 3e-4;
+  const double eta0 = MomentumDescent::most_eta0(kKappa, kBeta);
+  MomentumDescent plain{.kappa = kKappa, .alpha = 1e-5, .beta = kBeta, .eta0 = eta0};
+  MomentumDescent sampled = plain;
+  sampled.sampling = kSampling;
+  for (const std::uint64_t steps : {1u, 2u, 7u, 60u}) {
+    // By the definition: m_t is a mean of the last gradients, whose noise has the squares of its
+    // weights, and gamma^(T-t) of that is left at the end.
+    double sum = 0.0;
+    for (std::uint64_t t = 1; t <= steps; ++t) {
+      double squares = 0.0;
+      for (std::uint64_t i = 1; i <= t; ++i) {
+        const double weight = (1.0 - kBeta) * std::pow(kBeta, static_cast<double>(t - i)) /
+                              (1.0 - std::pow(kBeta, static_cast<double>(t)));
+        squares += weight * weight;
+      }
+      sum += std::pow(plain.gamma(), static_cast<double>(steps - t)) * squares;
+    }
+    for (const BudgetSplit split : {kUniform, kDynamic}) {
+      const double added = sampled.bound(steps, split) - plain.bound(steps, split);
+      CHECK_THAT(added, WithinRel(2.0 * eta0 * kSampling * sum, 1e-10));
+      CHECK(added <= 2.0 * kKappa * kSampling);
+    }
+    const std::vector<double> noise(steps, 3.0);
+    CHECK_THAT(sampled.bound(noise) - plain.bound(noise),
+               WithinRel(2.0 * eta0 * kSampling * sum, 1e-10));
+  }
+  for (const BudgetSplit split : {kUniform, kDynamic})
+    CHECK(best_steps(sampled, split).steps == by_looking(sampled, split, 1000).steps);
+}
+
 TEST_CASE("true risks, in numbers", "[bound]") {
   const RiskFacts facts{.clip_norm = 2.0,
                         .smoothness = 4.0,

@@ -13,6 +13,7 @@
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "house_plugins.hpp"
+#include "payments.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -45,32 +46,6 @@ BoundedOnGrid sum_of(std::vector<float> values, double l2_bound) {
   const Dataset data(ExampleShape{{size}, 0}, std::move(values), {0.0f});
   return exact_sum(program, data, std::vector<std::uint32_t>{0}, l2_bound, serial);
 }
-
-class Payments {
- public:
-  explicit Payments(const std::vector<Event>& releases)
-      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
-                accountant_, "fake", {}) {
-    std::vector<Charge> charges;
-    for (std::uint64_t step = 0; step < releases.size(); ++step)
-      charges.push_back({step, releases[step], releases[step]});
-    receipts_ = ledger_.charge(charges);
-  }
-  explicit Payments(const CorrelatedRecipes& recipes) : Payments(events_of(recipes)) {}
-  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
-
- private:
-  static std::vector<Event> events_of(const CorrelatedRecipes& recipes) {
-    std::vector<Event> events;
-    for (std::uint64_t step = 0; step < recipes.steps(); ++step)
-      events.push_back(Event::gaussian(recipes.own_multiplier(step)));
-    return events;
-  }
-  TempDir dir_;
-  CountingAccountant accountant_;
-  Ledger ledger_;
-  std::vector<Receipt> receipts_;
-};
 
 std::vector<float> values(const Released& released) {
   return {released.values().begin(), released.values().end()};

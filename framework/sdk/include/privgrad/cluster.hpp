@@ -23,7 +23,7 @@ namespace privgrad {
 ///
 /// Privacy: sums of clipped gradients, without noise, and keys go through here. The processes trust
 /// each other and the network between them (SECURITY.md).
-/// Threads: calls never overlap, and come from one thread.
+/// Threads: calls never overlap. They may come from different threads.
 class PRIVGRAD_API Cluster {
  public:
   static constexpr std::string_view kKind = "cluster";
@@ -53,12 +53,11 @@ class PRIVGRAD_API Cluster {
   /// \throws as broadcast().
   virtual void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) = 0;
 
-  /// Brings the parts of all processes to process 0.
-  /// \param values  in: the process's part, at [ends[rank - 1], ends[rank]); out, at process 0: all
-  ///   of them. Others keep theirs.
-  /// \param ends  as of add_up().
+  /// Brings the parts of all processes to all.
+  /// \param bytes  in: the process's own part, at [ends[rank - 1], ends[rank]); out: all parts.
+  /// \param ends  as of add_up(), in bytes.
   /// \throws as broadcast().
-  virtual void gather(std::span<float> values, std::span<const std::size_t> ends) = 0;
+  virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
 
   /// Ends all processes at once, those that wait and those that compute. Does not return.
   /// \param exit_code  of the whole, where whoever started the processes passes it on.

@@ -78,6 +78,29 @@ class PRIVGRAD_API LinearDescent {
   virtual Coefficients coefficients(std::uint64_t step) const = 0;
 };
 
+/// Optional ability, found with dynamic_cast: step() moves each parameter by its own coordinate of
+/// the gradients, and by nothing else of them. So an object that is started for a part of the
+/// parameters, wherever it begins, does to that part what an object for all of them would, bit for
+/// bit, and the processes of a cluster can keep a part each. Who takes a norm of the gradient does not
+/// have it.
+///
+/// The state of a Checkpointable that has it is some numbers that belong to no coordinate, then one
+/// vector behind the other with a number for each parameter, then again numbers of no coordinate. So
+/// the state of the whole can be cut into those of parts, and put together from them.
+class PRIVGRAD_API Coordinatewise {
+ public:
+  /// Numbers of the state that belong to no coordinate: the same in all parts.
+  struct Shared {
+    std::size_t before = 0;  ///< In front of the vectors.
+    std::size_t after = 0;   ///< Behind them.
+  };
+
+  virtual ~Coordinatewise();
+
+  /// \returns the same on every call.
+  virtual Shared shared_state() const = 0;
+};
+
 /// Optional property, found with dynamic_cast: step() takes the sum of all gradients so far for its
 /// `gradient`. The core refuses aggregators that release something else.
 class PRIVGRAD_API OfPrefixSums {

@@ -21,11 +21,15 @@ enum class Statistic {
   /// this. Listed in every output too, and refused in release mode: what is private there is not
   /// known to be public here.
   declared_public,
+  /// Learnt from a noised sum over the training rows that the core releases and the ledger is charged
+  /// for (BoundedStatistic).
+  released,
 };
 
 /// Changes the features of examples, once, before training.
 ///
-/// Privacy: fit() sees private rows; what it keeps is described by statistic().
+/// Privacy: fit() sees private rows; what it keeps is described by statistic(). It is not called
+/// where that is `released`.
 /// Threads: calls on one instance never overlap.
 class PRIVGRAD_API Transform {
  public:
@@ -140,7 +144,7 @@ PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& 
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data, Executor& executor);
 
-/// The parameter that every fitted transform declares: `statistics: unaccounted | public`.
+/// The parameter that every fitted transform declares: `statistic: unaccounted | public`.
 PRIVGRAD_API ParamSpec statistics_param();
 
 /// \returns what the parameter above says.

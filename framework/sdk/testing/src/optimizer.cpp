@@ -146,6 +146,75 @@ void check_linear_descent(Checker& checker) {
   });
 }
 
+/// The whole's state, put together from those of parts.
+std::vector<float> together(const std::vector<std::vector<float>>& states,
+                            const std::vector<std::size_t>& sizes, Coordinatewise::Shared shared) {
+  const std::vector<float>& first = states.front();
+  const std::size_t vectors = (first.size() - shared.before - shared.after) / sizes.front();
+  std::vector<float> whole(first.begin(),
+                           first.begin() + static_cast<std::ptrdiff_t>(shared.before));
+  for (std::size_t vector = 0; vector < vectors; ++vector) {
+    for (std::size_t part = 0; part < sizes.size(); ++part) {
+      const auto begin =
+          states[part].begin() + static_cast<std::ptrdiff_t>(shared.before + vector * sizes[part]);
+      whole.insert(whole.end(), begin, begin + static_cast<std::ptrdiff_t>(sizes[part]));
+    }
+  }
+  whole.insert(whole.end(), first.end() - static_cast<std::ptrdiff_t>(shared.after), first.end());
+  return whole;
+}
+
+/// An object for each part of the parameters does what one for all of them does.
+void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
+  const auto one = checker.make<Optimizer>();
+  one->start(kSize);
+  Training whole(checker, *one);
+  std::vector<ComponentPtr<Optimizer>> parts;
+  for (const std::size_t size : sizes) {
+    parts.push_back(checker.make<Optimizer>());
+    parts.back()->start(size);
+  }
+  std::vector<float> parameters = whole.parameters();
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    const std::vector<float> gradient = normal_values(100 + step, kSize);
+    whole.give(gradient, step);
+    std::size_t begin = 0;
+    for (std::size_t part = 0; part < sizes.size(); begin += sizes[part++]) {
+      const auto from = gradient.begin() + static_cast<std::ptrdiff_t>(begin);
+      const Released released = checker.setup().make_released(
+          std::vector<float>(from, from + static_cast<std::ptrdiff_t>(sizes[part])), 0.5);
+      parts[part]->step(std::span(parameters).subspan(begin, sizes[part]), released,
+                        {.step = step, .learning_rate = 0.1});
+    }
+  }
+  const std::string where = std::to_string(sizes.size()) + " parts, the first of " +
+                            std::to_string(sizes.front()) + " parameter(s),";
+  require(same_bits(parameters, whole.parameters()),
+          "the parameters of " + where + " are moved otherwise than as one");
+  if (saved_state(*one).empty()) return;
+  const auto shared = dynamic_cast<const Coordinatewise&>(*one).shared_state();
+  const std::vector<float> state = saved_state(*one);
+  const std::size_t numbers = shared.before + shared.after;
+  const std::size_t vectors = (state.size() - std::min(state.size(), numbers)) / kSize;
+  std::vector<std::vector<float>> states;
+  bool fits = state.size() == numbers + vectors * kSize;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    states.push_back(saved_state(*parts[part]));
+    fits = fits && states.back().size() == numbers + vectors * sizes[part];
+  }
+  require(fits, "its state is not shared numbers and whole vectors, as shared_state() says");
+  require(same_bits(together(states, sizes, shared), state),
+          "the states of " + where + " put together are not the state of one");
+}
+
+void check_coordinatewise(Checker& checker) {
+  checker.rule("parts_move_as_the_whole_does", [&] {
+    for (const std::vector<std::size_t>& sizes : std::vector<std::vector<std::size_t>>{
+             {kSize}, {1, kSize - 1}, {kSize - 1, 1}, {5, 8, 4}, {8, 9}})
+      check_parts(checker, sizes);
+  });
+}
+
 /// An optimizer that cannot be saved is fine as long as it has nothing to save.
 void check_memoryless(Checker& checker) {
   checker.rule("resumes_as_if_uninterrupted", [&] {
@@ -271,6 +340,8 @@ void check_optimizer(Checker& checker) {
   } else {
     check_memoryless(checker);
   }
+  if (dynamic_cast<const Coordinatewise*>(checker.make<Optimizer>().get()) != nullptr)
+    check_coordinatewise(checker);
   if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
     check_linear_descent(checker);
   if (dynamic_cast<const Anchored*>(checker.make<Optimizer>().get()) != nullptr)

@@ -31,6 +31,10 @@ bool starts_somewhere(const Checker& checker);
 void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
 
+/// The rules of BoundedStatistic.
+/// \param shapes  of examples that the transform accepts.
+void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
+
 /// How a program comes to be: compiled by a backend, or brought by a model.
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 

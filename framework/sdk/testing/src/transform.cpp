@@ -422,7 +422,7 @@ const ParamSpec* find_spec(const Checker& checker, std::string_view name) {
 
 Statistic statistic_with(const Checker& checker, const std::string& said) {
   Value params = checker.params().value();
-  params.set("statistics", said);
+  params.set("statistic", said);
   return checker
       .make<Transform>(Params::make(checker.component().factory.info.name, checker.specs(), params))
       ->statistic();
@@ -444,13 +444,13 @@ void check_statistics(Checker& checker, const Shape& shape) {
       throw NotChecked{"nothing of it depends on the training examples"};
     require(checker.make<Transform>()->statistic() != Statistic::none,
             "it learns from the training examples and says that it does not");
-    const ParamSpec* spec = find_spec(checker, "statistics");
+    const ParamSpec* spec = find_spec(checker, "statistic");
     require(spec != nullptr,
             "it learns from the training examples and lacks the parameter of statistics_param()");
     require(statistic_with(checker, "unaccounted") == Statistic::unaccounted,
-            "with statistics: unaccounted, statistic() says otherwise");
+            "with statistic: unaccounted, statistic() says otherwise");
     require(statistic_with(checker, "public") == Statistic::declared_public,
-            "with statistics: public, statistic() says otherwise");
+            "with statistic: public, statistic() says otherwise");
     require(spec->default_value.has_value() &&
                 std::get_if<std::string>(&spec->default_value->data()) != nullptr &&
                 std::get<std::string>(spec->default_value->data()) == "unaccounted",
@@ -542,6 +542,7 @@ void check_transform(Checker& checker) {
     require(same_bits(before, applied(*one, data)), "fitting another instance changed this one");
   });
   check_statistics(checker, shapes.front());
+  check_bounded_statistic(checker, shapes);
   check_range_ends(checker, [&](const Params& params) {
     for (const Shape& shape : shapes) {
       const auto transform = checker.make<Transform>(params);

@@ -65,6 +65,12 @@ struct MomentumDescent {
   double alpha = 0.0;  ///< > 0.
   double beta = 0.9;   ///< In (0, 1).
   double eta0 = 0.0;   ///< In (0, most_eta0()].
+  /// Of stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. What the noise of sampling
+  /// adds to a bound is 2 eta0 sampling sum_i w_i: it goes the way of the noise of privacy, with the
+  /// same variance in each step (Theorem 4.9, of which this is the sum itself; it is at most 2 kappa
+  /// sampling, since sum_i w_i is sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), of
+  /// terms no larger than gamma^(T-t)).
+  double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / kappa; }
   /// zeta = 1 - eta0/4 - eta0^2 beta gamma / ((gamma - beta)^2 (1 - beta)^3): the proof needs it to
@@ -72,7 +78,8 @@ struct MomentumDescent {
   double zeta() const;
   /// The largest eta0 that the proof allows; gamma depends on it, so that it is solved for.
   static double most_eta0(double kappa, double beta);
-  /// gamma^T + 2 eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence().
+  /// gamma^T + 2 eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), and what
+  /// sampling adds.
   double bound(std::span<const double> noise_multiplier) const;
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };

@@ -16,6 +16,7 @@
 #include "privgrad/pipeline/correlated_plan.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/setting.hpp"
+#include "privgrad/pipeline/statistics_plan.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/trust/ledger.hpp"
@@ -94,8 +95,11 @@ struct PlanNumbers {
   std::uint64_t grid_levels = 0;
   /// Of the sums and their noise; exact where the aggregator has a grid of its own.
   Arithmetic arithmetic = Arithmetic::exact;
+  /// That transforms learn from, in their order: released before the first step.
+  std::vector<PlannedStatistic> statistics;
   std::vector<Charge> charges;         ///< One per step; no noise: none.
-  std::vector<Charge> beside;          ///< Releases beside the steps, paid for as well.
+  std::vector<Charge> beside;          ///< Releases beside the steps, paid for as well; first those
+                                       ///< of statistics.
   std::uint64_t affordable_steps = 0;  ///< How many of the steps the budget pays for.
   /// Whether releases decide how many of the steps are made. What is proved is then the cost of all
   /// that the budget pays for, whatever comes to be made: an upper bound.

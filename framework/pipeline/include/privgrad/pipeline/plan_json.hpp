@@ -18,6 +18,9 @@ nlohmann::json to_json(const Plan& plan);
 /// \param made  null: the run has not ended.
 nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
+/// What transforms learn from, and with how much noise: a list.
+nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
+
 /// \returns "research" or "release".
 std::string_view mode_name(const Manifest& manifest);
 

@@ -17,16 +17,17 @@ struct ReleaseSeen {
     gradient = 1,  ///< Of a step; several sums where the aggregator takes differences of gradients.
     measurement,   ///< That noise follows.
     estimate,      ///< Of a client's losses.
+    statistic,     ///< That a transform learns from, before the first step.
   };
   What what = What::gradient;
   std::optional<std::size_t> client;  ///< Of fed_avg; nothing: of the run's owner, or its server.
-  std::uint64_t step = 0;             ///< As its receipt counts.
-  /// Rows of the data set as they were drawn; clients' numbers at a server; of a measurement none, for
-  /// it is of all rows.
+  std::uint64_t step = 0;             ///< As its receipt counts; of a statistic, the transform.
+  /// Rows of the data set as they were drawn; clients' numbers at a server; of a measurement, and of a
+  /// statistic, none: they are of all rows.
   std::span<const std::uint32_t> batch;
   std::span<const float> model;    ///< That it was computed at.
   std::span<const float> reached;  ///< Of an estimate: the model that the local steps came to.
-  double clip_norm = 0.0;          ///< Of a gradient: the one in use.
+  double clip_norm = 0.0;          ///< Of a gradient: the one in use. Of a statistic: its bound.
 };
 
 /// Stands between what a run releases and all that follows from it. All that a run does with private

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/backend.hpp"
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/dataset.hpp"
@@ -42,6 +43,8 @@ struct Setting {
   /// One per transform: whether it can be applied again later, since it uses no numbers or gives
   /// those that it has learnt (FittedValues).
   std::vector<bool> is_restorable;
+  /// One per transform: the statistic that it asks for; nothing where it asks for none.
+  std::vector<std::optional<StatisticRequest>> requests;
   bool has_costly_rows = false;         ///< Whether outputs of a transform are worth keeping.
   std::uint64_t dataset_size = 0;       ///< Public.
   Network whole;                        ///< The model, with its frozen layers.
@@ -82,6 +85,16 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor);
 
+/// Where transforms get what they learn of private rows from, where somebody pays for that.
+class Teacher {
+ public:
+  virtual ~Teacher() = default;
+  /// \param number  of the transform in the manifest.
+  /// \param transform  whose Statistic is `released`.
+  /// \param train  as the transforms before it have left the rows.
+  virtual void teach(std::size_t number, Transform& transform, const Dataset& train) = 0;
+};
+
 /// Training and test examples, as the model sees them.
 struct RunData {
   Dataset train, test;
@@ -91,7 +104,8 @@ struct RunData {
 };
 
 /// \throws IoError if there are not as many examples as planned; PluginError if a transform changed
-///   which examples there are (apply_transform.hpp).
+///   which examples there are (apply_transform.hpp); ManifestError if one learns from a statistic that
+///   a run has to release.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
 /// The two halves of it: examples as the source has them, and as the transforms and the frozen layers
@@ -99,9 +113,11 @@ RunData read_data(const Manifest& manifest, const Setting& setting);
 /// \param threads  that rows are transformed and frozen layers computed with; the same bits for any
 ///   number.
 /// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
+/// \param teacher  of transforms that learn from released statistics; null: there must be none.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
-                      int threads = 1, const FeatureCache* cache = nullptr);
+                      int threads = 1, const FeatureCache* cache = nullptr,
+                      Teacher* teacher = nullptr);
 
 /// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly transform.
 inline bool has_features_to_keep(const Setting& setting) {

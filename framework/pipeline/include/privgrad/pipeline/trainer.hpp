@@ -74,6 +74,7 @@ struct StepSeen {
 };
 
 class Crew;
+struct StepOrder;
 
 /// Whether it lowers what the steps cost that nobody knows whom they took. Else the order may be
 /// public, and a sampler may draw it for many steps at once.
@@ -93,8 +94,11 @@ class Trainer {
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
+  /// \param crew  the processes that make the steps together, each with a trainer that has a slice of
+  ///   the sums, the noise and the optimizer; the plan can be shared (why_not_shared()). Null: this
+  ///   process is alone.
   Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
-          const RandomKey& key, Executor& executor);
+          const RandomKey& key, Executor& executor, Crew* crew = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -119,7 +123,8 @@ class Trainer {
   /// Where a checkpoint lies. Between rounds the optimizer has nothing to keep: begin_round().
   enum class Between { steps = 1, rounds };
 
-  /// Everything that the steps to come depend on, but for keys and the workbench. Private.
+  /// Everything that the steps to come depend on, but for keys and the workbench. Private. Processes
+  /// that share the steps save at the same time; process 0 has then what one alone would have.
   void save(StateWriter& out, Between where) const;
   /// Of a trainer that has made no step.
   /// \throws IoError
@@ -152,15 +157,15 @@ class Trainer {
   /// \throws PluginError for what proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
+  /// In a process without a ledger: its part of a step that process 0 makes.
+  /// \throws as take_step(); IoError for a process that is gone.
+  void take_part(const StepOrder& order, Workbench& bench);
+
   /// Shows every step from now on to `witness`, on the thread that takes it. For audits, never for
   /// what goes into a run's outputs.
   void show_steps_to(std::function<void(const StepSeen&)> witness) {
     witness_ = std::move(witness);
   }
-
-  /// The sums of the steps to come are made together with other processes.
-  /// \param crew  outlives the trainer; the plan can be shared (why_not_shared()).
-  void share_work_with(Crew& crew) { crew_ = &crew; }
 
   /// Has every release from now on go through `witness`. For comparisons of runs.
   /// \param client  ReleaseSeen::client.
@@ -186,6 +191,25 @@ class Trainer {
   void draw_batch(std::uint64_t step);
   Clip clip_of_step(std::uint64_t step);
   std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);
+  void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
+  void save_optimizer(StateWriter& out) const;
+  void restore_optimizer(StateReader& in);
+
+  // With others: trainer_together.cpp.
+  struct Together;
+  bool takes_slices() const;
+  bool take_step_together(std::uint64_t step, Workbench& bench);
+  StepOrder order_of_step(std::uint64_t step, const Clip& clip, const ContributionCheck* check);
+  Together make_slice(const StepOrder& order, Workbench& bench, ContributionCheck* check);
+  std::vector<BoundedOnGrid> slices_of_sums(const StepOrder& order,
+                                            std::span<const std::uint32_t> share, Workbench& bench,
+                                            ContributionCheck* check);
+  bool any_differs(bool mine) const;
+  std::vector<Released> release_slices(std::vector<BoundedOnGrid> slices, const StepOrder& order);
+  Released without_count(const StepOrder& order, const Released& slice, Together& made) const;
+  std::vector<float> whole_state(std::span<const float> own) const;
+  std::vector<float> state_of_slice(std::span<const float> whole) const;
+
   std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
                                       std::span<const Released> released);
   void adapt_clip_norm(double unclipped);
@@ -205,7 +229,7 @@ class Trainer {
   Components made_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
-  RandomKey augmentation_key_;
+  RandomKey noise_key_, augmentation_key_;
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
   std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
@@ -221,7 +245,7 @@ class Trainer {
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
-  Crew* crew_ = nullptr;  // null: this process is alone
+  Crew* crew_;  // null: this process is alone
   ReleaseWitness* leader_ = nullptr;
   std::optional<std::size_t> client_;
 };

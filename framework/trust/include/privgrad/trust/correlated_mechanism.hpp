@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "privgrad/trust/grid.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/slice.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
@@ -37,6 +39,11 @@ double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t par
 
 inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 
+/// In a process without a ledger: process 0 has said that it holds the receipt of this step.
+struct PaidElsewhere {
+  std::uint64_t step = 0;
+};
+
 /// Turns bounded sums into released values by recipes that share data and noise between steps.
 ///
 /// Sums on a grid are released exactly (ExactPart): each release of whole recipes is one rounded
@@ -59,8 +66,11 @@ class CorrelatedMechanism {
 
   /// Several sums in each step, noised independently.
   /// \param parts  must outlive this.
+  /// \param slice  of every sum: all that this object is given, and keeps. What it releases, exactly,
+  ///   is that slice of what one object for whole sums would. Nothing: whole sums.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
-                      Executor& executor, std::uint64_t most_rows = kMostBatchRows);
+                      Executor& executor, std::uint64_t most_rows = kMostBatchRows,
+                      std::optional<Slice> slice = std::nullopt);
   ~CorrelatedMechanism();
 
   /// \param receipt  proof of payment for the step that follows the last one; used up.
@@ -79,6 +89,11 @@ class CorrelatedMechanism {
   ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
+
+  /// The same in a process that is told what is paid for.
+  /// \param sums  slices.
+  std::vector<Released> release(std::vector<BoundedOnGrid> sums, const PaidElsewhere& paid,
+                                double divisor);
 
   /// For comparisons without privacy: the same sums of data, exact.
   Released release_without_noise(Bounded sum, double divisor);
@@ -128,6 +143,10 @@ class CorrelatedMechanism {
   void check(std::span<const Sum> sums, double divisor) const;
   template <class Sum>
   std::vector<Released> release_all(std::vector<Sum> sums, const Receipt& receipt, double divisor);
+  void check_order(std::uint64_t step) const;
+  template <class Sum>
+  std::vector<Released> release_paid(std::vector<Sum> sums, std::uint64_t step, double divisor);
+  std::size_t whole_size() const { return slice_ ? slice_->of : size_; }
   void make_exact_parts();
   void begin(std::span<const Bounded> sums);
   void begin(std::span<const BoundedOnGrid> sums);
@@ -142,6 +161,7 @@ class CorrelatedMechanism {
   std::uint64_t next_step_ = 0;
   double unit_ = 0.0;     // the bound of the first sum
   std::size_t size_ = 0;  // of every sum
+  std::optional<Slice> slice_;
 };
 
 /// What the aggregator makes of the parts of a step: from released and public values alone, so it

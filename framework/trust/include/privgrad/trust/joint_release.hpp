@@ -41,4 +41,7 @@ struct JointParts {
 /// \param l2_bound  of the sum that was released: C.
 JointParts take_apart(const Released& joint, double l2_bound, double count_share);
 
+/// The gradients of a slice of a joint vector that the count is not in.
+Released gradients_of(const Released& joint, double count_share);
+
 }  // namespace privgrad::core

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -34,6 +37,33 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 /// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
 
+/// The noise of a step's exact sum that is paid for, for processes that noise a slice of the sum each
+/// (Slices). Made against a receipt, by the process that holds the ledger, and told to the others:
+/// whoever has it and sees the release knows the sum, so it goes where the sums go (Cluster).
+class PaidNoise {
+ public:
+  /// What the others are told, and the way back.
+  std::string secret_text() const;
+  /// \throws IoError for what secret_text() did not make.
+  static PaidNoise of(std::string_view secret_text);
+
+  /// Noises a slice of the sum: the same bits that Mechanism::release() gives these elements.
+  /// \param part  of a sum on the grid of exact_sum(), with the l2 bound that was paid for.
+  /// \param first  its first element in the whole sum.
+  /// \throws PrivacyError for a sum on another grid or with another bound.
+  Released release(BoundedOnGrid part, std::size_t first, Executor& executor) const;
+
+ private:
+  friend class Mechanism;
+  explicit PaidNoise(const RandomKey& key) : key_(key) {}
+
+  RandomKey key_;
+  std::uint64_t node_ = 0, levels_ = 0;
+  unsigned shift_ = 0;
+  double sigma_ = 0.0;  // in cells of the sum
+  double l2_bound_ = 0.0, width_ = 0.0, stddev_ = 0.0;
+};
+
 /// Turns bounded sums into released values, each with noise of its own. The only code that does,
 /// but for CorrelatedMechanism.
 class Mechanism {
@@ -66,6 +96,12 @@ class Mechanism {
   ///   ConfigError for noise of more than kLargestRoundedSigma cells.
   Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
 
+  /// The noise with which release() would release an exact sum (exact_sum()), for processes that
+  /// release a slice of it each. The step and its nodes are used up.
+  /// \param l2_bound  of a contribution.
+  /// \throws as release(); PrivacyError for a recipe with a grid of its own.
+  PaidNoise pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt, double divisor);
+
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
   Released release_without_noise(Bounded sum, double divisor);
   Released release_without_noise(BoundedOnGrid sum, double divisor);
@@ -79,7 +115,12 @@ class Mechanism {
   void restore(StateReader& in);
 
  private:
-  Released with_rounded_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
+  /// What the sum of a release is in.
+  struct Cells {
+    std::uint64_t levels;
+    double width, l2_bound;
+  };
+  PaidNoise rounded_noise(const ReleaseRecipe& recipe, const Cells& cells, double divisor) const;
   Released with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
 

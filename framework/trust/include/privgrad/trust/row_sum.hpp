@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/grid.hpp"
 
 namespace privgrad::core {
@@ -37,6 +39,23 @@ class IndependentNoise final : public Aggregator {
 /// \param rows  [examples, width].
 /// \param bound  of a row's L2 norm, finite, > 0.
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
+
+/// Makes what one example adds to a statistic: a function of its features and of released values.
+/// \param out  [size of the statistic]; what is left unwritten, or not finite, makes the whole zero.
+using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
+
+/// The sum of what all examples add to a statistic, each as row_sum() does with a row, made from the
+/// features as it is added.
+///
+/// Sensitivity: that of exact_sum(), kExactLevels cells for each example, given that a contribution
+/// depends on its example alone (docs/statistics.md).
+/// \param of_row  may be called by several threads at once.
+/// \param size  of a contribution, > 0.
+/// \param bound  of a contribution's L2 norm, finite, > 0.
+/// \param check  of one example's contribution; null: none.
+/// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck says.
+BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
+                            double bound, Executor& executor, ContributionCheck* check = nullptr);
 
 /// The loss of each example by itself.
 /// \param rows  which examples.

@@ -2,10 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "privgrad/cluster.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/privacy.hpp"
 #include "privgrad/trust/grid.hpp"
+#include "privgrad/trust/slice.hpp"
 
 namespace privgrad::core {
 
@@ -18,19 +22,32 @@ namespace privgrad::core {
 std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
                                         std::size_t rank, std::size_t processes);
 
-/// At process 0: the sum over a batch, of which every process has summed its share.
+/// Of the sum over a batch, of which every process has summed its share: this process's slice. All
+/// processes call it.
 ///
 /// Sensitivity: an example is in one share, so it adds to one of the sums what it would add to the
 /// sum of one process, and whole numbers have no order: the result has the same bits on any number of
 /// processes, and the bound of the shares is its bound. It is a sum of `rows` contributions, which the
 /// checks against overflow are about.
-/// \param share  of process 0, over share_of(batch, 0, cluster.size()).
+///
+/// Memory: the slice, and two windows of some megabytes: where the program adds up in pieces, the
+/// shares are never in memory as a whole. While one window is sent, the next one is added up.
+/// \param share  over share_of(batch, ...) of this process.
 /// \param rows  of the whole batch.
-/// \throws as Cluster::add_up()
-BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, Cluster& cluster);
+/// \throws PluginError if the share is not as long as the slices are together; as Cluster::add_up().
+BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& slices,
+                         Cluster& cluster, Executor& executor);
 
-/// The same at every other process, which keeps nothing of it.
-/// \throws as Cluster::add_up()
-void give_share(BoundedOnGrid share, Cluster& cluster);
+/// Cluster::gather() of numbers.
+/// \param ends  [processes]: where the parts end, in elements.
+void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster& cluster);
+
+/// Puts what processes have released together: each has its slice, and process 0 gets all.
+/// Post-processing of releases. All processes call it.
+/// \param ends  [processes]: where the slices end.
+/// \returns nothing at the other processes.
+/// \throws as Cluster::gather().
+std::optional<Released> put_together(const Released& slice, std::span<const std::size_t> ends,
+                                     Cluster& cluster);
 
 }  // namespace privgrad::core

@@ -4,11 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "privgrad/trust/slice.hpp"
 
 namespace privgrad::core {
 
@@ -37,6 +41,25 @@ class StateWriter {
     array(std::span<const T>(values));
   }
 
+  /// Puts a vector together of which each process has a slice; all of them call it, in the same order.
+  /// \param slice  of this process; elements of `element` bytes.
+  /// \returns the whole vector's bytes.
+  using Whole =
+      std::function<std::vector<std::byte>(std::span<const std::byte> slice, std::size_t element)>;
+  /// From now on sliced() writes whole vectors, so that what is written does not depend on the number
+  /// of processes.
+  void put_together_by(Whole whole) { whole_ = std::move(whole); }
+
+  /// As array(); where processes share the object that is written, this one's slice of an array.
+  template <class T>
+  void sliced(const std::vector<T>& values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (!whole_) return array(values);
+    const std::vector<std::byte> whole = whole_(std::as_bytes(std::span(values)), sizeof(T));
+    word(whole.size() / sizeof(T));
+    append(whole.data(), whole.size());
+  }
+
   const std::string& text() const noexcept { return text_; }
 
  private:
@@ -44,6 +67,7 @@ class StateWriter {
     if (size > 0) text_.append(static_cast<const char*>(from), size);
   }
   std::string text_;
+  Whole whole_;
 };
 
 /// Reads what a StateWriter wrote. The text is not trusted: a length that does not fit in what is
@@ -83,6 +107,23 @@ class StateReader {
     }
     return values;
   }
+  /// The reader's object has a slice of what sliced() wrote.
+  void cut_to(const Slice& slice) { slice_ = slice; }
+
+  /// What sliced() wrote, or this process's slice of it.
+  /// \param size  of the slice.
+  /// \throws IoError unless the whole has the length that it should.
+  template <class T>
+  std::vector<T> sliced(std::size_t size) {
+    if (slice_.of == 0) return array<T>(size);
+    const std::vector<T> whole = array<T>(slice_.of);
+    const auto first = whole.begin() + static_cast<std::ptrdiff_t>(slice_.first);
+    return std::vector<T>(first, first + static_cast<std::ptrdiff_t>(size));
+  }
+
+  /// What is left to be read.
+  std::string_view rest() const noexcept { return left_; }
+
   /// \throws IoError if something is left.
   void end() const {
     if (!left_.empty()) fail("something is left over at its end");
@@ -106,6 +147,7 @@ class StateReader {
 
   std::string_view left_;
   std::string name_;
+  Slice slice_;  // of nothing: objects have all of their vectors
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""A run that several processes make together, beside the same run on threads of one.
+
+    bench/cluster.py [--program build/bin/privgrad] [--data ../data/mnist] [--rounds 5]
+
+Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST: by one process with two
+threads and by two processes with one, in turns, for two numbers of steps whose difference is timed, so that reading,
+planning and measuring cancel out. The fastest round of each counts; it wants an otherwise idle machine.
+
+The kernel counts the bytes on the loopback device, with MPI over TCP, so that they are those of a network. What 64
+machines would do is computed, not measured: by the model that bench/README.md describes. Prints one JSON document.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+MODELS = {"mlp": "{kind: mlp, hidden: [1000]}", "cnn": "{kind: cnn, preset: fedavg_cnn}"}
+PARAMETERS = {"mlp": 784 * 1000 + 1000 + 1000 * 10 + 10,
+              "cnn": 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 512 + 512 + 512 * 10 + 10}
+STEPS = {"mlp": (20, 120), "cnn": (4, 16)}
+BATCH = 1024
+SUM_BYTES, PARAMETER_BYTES = 8, 4
+# The network of the model: 25 Gb/s each way, and what a message takes on TCP.
+BANDWIDTH, LATENCY = 25e9 / 8, 50e-6
+# Messages behind each other in a step: the order, the sums, the parameters, each by a tree.
+EXCHANGES = 3
+
+
+def manifest(model, data, steps, batch):
+    def split(name):
+        return f"{{images: {data}/{name}-images-idx3-ubyte.gz, labels: {data}/{name}-labels-idx1-ubyte.gz}}"
+
+    return f"""privgrad: 1
+name: cluster-{model}
+data: {{kind: idx, train: {split("train")}, test: {split("t10k")}, classes: 10, size: 60000, test_is_public: true}}
+model: {MODELS[model]}
+sampler: {{kind: poisson, batch_size: {batch}}}
+optimizer: {{kind: momentum, beta: 0.9}}
+schedules: {{noise_multiplier: 1, clip_norm: 0.1, learning_rate: 1}}
+privacy: {{target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}}
+steps: {steps}
+evaluate_every: {steps}
+checkpoint: off
+seed: 1
+"""
+
+
+class Runs:
+    def __init__(self, arguments, folder):
+        self.program = os.path.abspath(arguments.program)
+        self.data = os.path.abspath(arguments.data)
+        self.folder = pathlib.Path(folder)
+        self.count = 0
+
+    def seconds(self, model, steps, processes=1, threads=1, batch=BATCH, mpi=()):
+        """Of a run's own clock, from the first step on."""
+        self.count += 1
+        file = self.folder / f"{model}.yaml"
+        file.write_text(manifest(model, self.data, steps, batch))
+        out = self.folder / f"run{self.count}"
+        words = [self.program, "run", str(file), "--quiet", "--threads", str(threads), "--out", str(out)]
+        if processes > 1:
+            words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", *mpi, "-np", str(processes),
+                     *words, "--cluster", "mpi"]
+        environment = dict(os.environ, XDG_STATE_HOME=str(self.folder / "state"))
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=environment)
+        return json.loads((out / "summary.json").read_text())["seconds"]
+
+    def step(self, model, **how):
+        few, many = STEPS[model]
+        return (self.seconds(model, many, **how) - self.seconds(model, few, **how)) / (many - few)
+
+    def fastest(self, model, rounds, ways):
+        """Of each way, all of them in turns."""
+        times = {name: [] for name in ways}
+        for _ in range(rounds):
+            for name, how in ways.items():
+                times[name].append(self.step(model, **how))
+        return {name: min(all_of_it) for name, all_of_it in times.items()}
+
+
+def loopback_bytes():
+    for line in open("/proc/net/dev"):
+        name, _, numbers = line.partition(":")
+        if name.strip() == "lo":
+            return int(numbers.split()[0])
+    raise SystemExit("there is no loopback device to count bytes on")
+
+
+def bytes_per_step(runs, model, processes):
+    few, many = STEPS[model]
+    mpi = ("--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
+    counts = []
+    for steps in (few, many):
+        before = loopback_bytes()
+        runs.seconds(model, steps, processes, 1, mpi=mpi)
+        counts.append(loopback_bytes() - before)
+    return (counts[1] - counts[0]) / (many - few)
+
+
+def least_bytes(model, processes):
+    """Of all processes: each sends the others' slices of its sum once, and its own slice of the parameters to each."""
+    return PARAMETERS[model] * (processes - 1) * (SUM_BYTES + PARAMETER_BYTES)
+
+
+def modelled(model, fixed, per_row, processes, batch):
+    """Seconds of a step, as bench/README.md has them."""
+    share = PARAMETERS[model] * (processes - 1) / processes
+    sent = share * (SUM_BYTES + PARAMETER_BYTES) / BANDWIDTH
+    waits = EXCHANGES * LATENCY * max(0, (processes - 1).bit_length())
+    return fixed + per_row * batch / processes + sent + waits
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default="build/bin/privgrad")
+    parser.add_argument("--data", default=os.environ.get("PRIVGRAD_DATA_DIR", "../data") + "/mnist")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--networks", default="mlp,cnn")
+    arguments = parser.parse_args()
+    result = {"batch": BATCH, "networks": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        runs = Runs(arguments, folder)
+        for model in arguments.networks.split(","):
+            times = runs.fastest(model, arguments.rounds, {
+                "quarter_batch_on_one_thread": {"batch": BATCH // 4},
+                "half_batch_on_one_thread": {"batch": BATCH // 2},
+                "one_thread": {},
+                "two_threads": {"threads": 2},
+                "two_processes": {"processes": 2},
+            })
+            per_row = (times["one_thread"] - times["quarter_batch_on_one_thread"]) / (0.75 * BATCH)
+            fixed = max(0.0, times["one_thread"] - per_row * BATCH)
+            sent = bytes_per_step(runs, model, 2)
+            result["networks"][model] = numbers = {
+                "parameters": PARAMETERS[model],
+                "seconds_per_step": times,
+                "speed_of_processes_over_threads": times["two_threads"] / times["two_processes"],
+                "strong_scaling": times["one_thread"] / times["two_processes"],
+                "weak_scaling": times["half_batch_on_one_thread"] / times["two_processes"],
+                "bytes_per_step": sent,
+                "bytes_over_least": sent / least_bytes(model, 2),
+                "model": {
+                    "seconds_per_step_without_rows": fixed,
+                    "seconds_per_row": per_row,
+                    "two_processes_modelled_over_measured":
+                        modelled(model, fixed, per_row, 2, BATCH) / times["two_processes"],
+                    "speedup_of_64_at_batch": {
+                        str(batch): modelled(model, fixed, per_row, 1, batch) / modelled(model, fixed, per_row, 64, batch)
+                        for batch in (BATCH, 16 * BATCH, 64 * BATCH)},
+                },
+            }
+            print(json.dumps({model: numbers}), file=sys.stderr)
+    json.dump(result, sys.stdout, indent=2)
+    print()
+
+
+if __name__ == "__main__":
+    main()

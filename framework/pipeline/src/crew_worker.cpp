@@ -1,0 +1,68 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "crew.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/trainer.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A process that makes its part of each step, as often as it is asked to. It has no ledger, draws
+/// nothing, and writes nothing.
+class Worker {
+ public:
+  Worker(const Plan& plan, const RunOptions& options)
+      : executor_(make_executor(options.threads)), data_(read_rows(*plan.manifest, *plan.setting)) {
+    apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
+    bench_ = make_workbench(plan, *executor_);
+    crew_.emplace(*options.cluster, plan, *bench_.program);
+    const std::string state = crew_->joined(common_ground(plan, options, data_));
+    // Every key that it draws with, it is told.
+    trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_, &*crew_);
+    if (state.empty()) return;
+    StateReader in(state, "the state that process 0 goes on from");
+    trainer_->restore(in, Trainer::Between::steps);
+    in.end();
+  }
+
+  void work() {
+    for (;;) {
+      Crew::Asked asked = crew_->next();
+      if (asked.parameters) bench_.load(std::move(*asked.parameters));
+      switch (asked.wish) {
+        case Wish::step:
+          trainer_->take_part(asked.order, bench_);
+          break;
+        case Wish::evaluate_train:
+          crew_->evaluations(*bench_.program, data_.train, *executor_);
+          break;
+        case Wish::evaluate_test:
+          crew_->evaluations(*bench_.program, data_.test, *executor_);
+          break;
+        case Wish::state: {
+          StateWriter own;  // process 0's has all of it
+          trainer_->save(own, Trainer::Between::steps);
+          break;
+        }
+        case Wish::end:
+          return;
+      }
+    }
+  }
+
+ private:
+  std::unique_ptr<Executor> executor_;
+  RunData data_;
+  Workbench bench_;
+  std::optional<Crew> crew_;
+  std::optional<Trainer> trainer_;
+};
+
+}  // namespace
+
+void work_for_others(const Plan& plan, const RunOptions& options) { Worker(plan, options).work(); }
+
+}  // namespace privgrad::core

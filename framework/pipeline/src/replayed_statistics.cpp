@@ -1,0 +1,120 @@
+#include "replayed_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/grid.hpp"
+#include "privgrad/trust/longest_stay.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/value.hpp"
+#include "same_bits.hpp"
+#include "statistic_releases.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr ReleaseSeen::What kWhat = ReleaseSeen::What::statistic;
+
+const RecordedRelease& recorded(const RecordedRun& run, std::size_t transform) {
+  const RecordedRelease* found =
+      run.find({.client = std::nullopt, .what = kWhat, .step = transform});
+  if (found != nullptr && !found->own.empty()) return *found;
+  throw PrivacyError("the statistic of transform " + std::to_string(transform) +
+                     " was not released");
+}
+
+/// One row's contribution in cells, alone.
+std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const BoundedStatistic& learner,
+                                   const Dataset& train, std::uint32_t row) {
+  std::vector<float> features(train.row_size()), target(1), made(planned.size);
+  train.gather({&row, 1}, features, target);
+  learner.contribution(train.shape().features, features, made);
+  std::vector<std::int32_t> cells(planned.size, 0);
+  if (!all_finite(made)) return cells;
+  const LongestStay rule;
+  const std::vector<ParameterGroup> groups{{"statistic", 0, planned.size}};
+  const Clip clip{
+      .rule = rule, .groups = groups, .clip_norm = planned.l2_bound, .count_share = 0.0};
+  const double norm = squared_norm_at_most(made);
+  double factor = 0.0;
+  clip_factors(clip, {&norm, 1}, {&factor, 1});
+  round_to_grid(made, groups, {&factor, 1}, planned.l2_bound, kExactLevels, cells);
+  return cells;
+}
+
+}  // namespace
+
+void ReplayedStatistics::teach(std::size_t number, Transform& transform, const Dataset& train) {
+  const auto planned = std::find_if(plan_.statistics.begin(), plan_.statistics.end(),
+                                    [&](const auto& one) { return one.transform == number; });
+  auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
+  if (planned == plan_.statistics.end() || learner == nullptr)
+    throw PrivacyError("transform " + std::to_string(number) + " has no planned statistic");
+  Cells& made = cells_[number];
+  made.all.assign(planned->size, 0);
+  made.last.assign(planned->size, 0);
+  for (std::uint32_t row = 0; row < train.rows(); ++row) {
+    const std::vector<std::int32_t> cells = cells_of(*planned, *learner, train, row);
+    for (std::size_t i = 0; i < cells.size(); ++i) made.all[i] += cells[i];
+    if (row == last_) made.last.assign(cells.begin(), cells.end());
+  }
+  learner->learn(train.shape(), recorded(first_, number).own.front());
+}
+
+std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
+                                 const RandomKey& run_key, double divisor) {
+  const double sigma = statistic.noise_multiplier * static_cast<double>(kExactLevels);
+  const unsigned shift = release_shift(sigma);
+  const RandomKey key = run_key.derive(kStatisticPurpose).derive("noise");
+  RoundedGaussianStream(key, statistic.transform).release(0, sigma, shift, cells, cells);
+  const double width = statistic.l2_bound / static_cast<double>(kExactLevels);
+  const double coarse = std::ldexp(width, static_cast<int>(shift)) / divisor;
+  std::vector<float> released;
+  released.reserve(cells.size());
+  for (const std::int64_t cell : cells)
+    released.push_back(static_cast<float>(static_cast<double>(cell) * coarse));
+  return released;
+}
+
+std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
+                                                    const ReplayedStatistics& here,
+                                                    const ReplayedStatistics& there,
+                                                    const RecordedRun& first,
+                                                    const RecordedRun& other) {
+  const auto divisor = static_cast<double>(plan.dataset_size);
+  for (const PlannedStatistic& one : plan.statistics) {
+    const ReplayedStatistics::Cells& in_here = here.cells().at(one.transform);
+    // What the other rows add is taken from the first world: it must not have changed.
+    std::vector<std::int64_t> in_there = in_here.all;
+    const std::vector<std::int64_t>& last_there = there.cells().at(one.transform).last;
+    for (std::size_t i = 0; i < in_there.size(); ++i)
+      in_there[i] += last_there[i] - in_here.last[i];
+    const auto differs = [&](const RecordedRun& run, std::vector<std::int64_t> cells,
+                             const char* whose) -> std::optional<std::string> {
+      const std::vector<float> expected = release_again(one, std::move(cells), run_key, divisor);
+      const std::span<const float> found = recorded(run, one.transform).own.front().values();
+      if (same_bits(expected, found)) return std::nullopt;
+      std::size_t i = 0;
+      while (i < expected.size() && i < found.size() &&
+             same_bits({&expected[i], 1}, {&found[i], 1}))
+        ++i;
+      const std::string is = i < found.size() ? format_number(found[i]) : "missing";
+      return "number " + std::to_string(i) + " of the statistic of transform " +
+             std::to_string(one.transform) + whose + " is " + is +
+             "; from the rows' own cells, the noise and the divisor comes " +
+             (i < expected.size() ? format_number(expected[i]) : "nothing");
+    };
+    if (auto found = differs(first, in_here.all, "")) return found;
+    if (auto found = differs(other, std::move(in_there), " of the neighbour")) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/trust/random_key.hpp"
+#include "recorded_run.hpp"
+
+namespace privgrad::core {
+
+/// Transforms of one world learn what a recorded run released; on the way, what the world's rows add to
+/// each statistic is made again, one row at a time, by code of its own.
+class ReplayedStatistics final : public Teacher {
+ public:
+  /// \param plan, first  outlive this.
+  /// \param last  the row that differs.
+  ReplayedStatistics(const Plan& plan, const RecordedRun& first, std::uint32_t last)
+      : plan_(plan), first_(first), last_(last) {}
+
+  /// \throws PrivacyError if the recorded run did not release it.
+  void teach(std::size_t number, Transform& transform, const Dataset& train) override;
+
+  /// In cells, of a world.
+  struct Cells {
+    std::vector<std::int64_t> all;   ///< Of all rows.
+    std::vector<std::int64_t> last;  ///< Of the row that differs; zeros where it was removed.
+  };
+  /// By the number of the transform.
+  const std::map<std::size_t, Cells>& cells() const { return cells_; }
+
+ private:
+  const Plan& plan_;
+  const RecordedRun& first_;
+  std::uint32_t last_;
+  std::map<std::size_t, Cells> cells_;
+};
+
+/// What these cells are released as.
+/// \param run_key  of a run whose keys do not change.
+std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
+                                 const RandomKey& run_key, double divisor);
+
+/// \returns what is wrong with the statistics that two runs released, of which the second has other
+///   contents in one row; nothing if both are what the rows, the noise and the divisor make.
+std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
+                                                    const ReplayedStatistics& here,
+                                                    const ReplayedStatistics& there,
+                                                    const RecordedRun& first,
+                                                    const RecordedRun& other);
+
+}  // namespace privgrad::core

@@ -1,0 +1,134 @@
+#include "statistic_releases.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "breach.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+namespace {
+
+const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
+  const auto found = std::find_if(plan.statistics.begin(), plan.statistics.end(),
+                                  [&](const auto& one) { return one.transform == number; });
+  if (found != plan.statistics.end()) return *found;
+  throw PrivacyError("transform " + std::to_string(number) +
+                     " learns from a statistic that was not planned");
+}
+
+/// One example is looked at, alone and among others.
+ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::size_t rows,
+                              std::string_view who) {
+  const auto random = make_random_source(key.derive("contribution checks"))->stream(number);
+  return {.place = static_cast<std::size_t>(random->uniform_below(rows)),
+          .program = who,
+          .clipping = who};
+}
+
+}  // namespace
+
+StatisticNoiseRecipes::StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics) {
+  for (const PlannedStatistic& one : statistics) {
+    multipliers_.resize(one.transform + 1, 0.0);
+    multipliers_.back() = one.noise_multiplier;
+  }
+}
+
+ReleaseRecipe StatisticNoiseRecipes::recipe(std::uint64_t transform) const {
+  return {.keep = 0.0,
+          .earlier = {},
+          .noise = {{.node = transform, .multiplier = multipliers_.at(transform)}},
+          .scale = 1.0,
+          .grid_levels = 0};
+}
+
+StatisticReleases::StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor,
+                                     Ledger* ledger, ReleaseWitness* witness, Shown shown)
+    : plan_(plan),
+      key_(key),
+      executor_(executor),
+      ledger_(ledger),
+      witness_(witness),
+      shown_(std::move(shown)),
+      noise_(plan.statistics),
+      mechanism_(noise_, key.derive("noise"), executor) {}
+
+void StatisticReleases::pay() {
+  if (ledger_ == nullptr) {
+    if (plan_.manifest->noise_off) return;
+    throw PrivacyError("statistics with noise need a ledger, and none was opened");
+  }
+  const std::vector<Charge> charges = charges_of(plan_.statistics);
+  receipts_ = ledger_->charge(charges);
+  if (receipts_.size() != charges.size())
+    throw PrivacyError("the budget does not pay for the statistics that transforms learn from");
+  std::reverse(receipts_.begin(), receipts_.end());
+}
+
+BoundedOnGrid StatisticReleases::sum(const PlannedStatistic& planned,
+                                     const BoundedStatistic& transform,
+                                     const Dataset& train) const {
+  const Shape& shape = train.shape().features;
+  const std::string who = plan_.manifest->transforms[planned.transform].component->full_name();
+  std::optional<BoundedOnGrid> made;
+  in_run_of(who, [&] {
+    ContributionCheck check =
+        drawn_check(key_, planned.transform, std::max<std::size_t>(1, train.rows()), who);
+    made.emplace(statistic_sum(
+        [&](std::span<const float> features, std::span<float> out) {
+          transform.contribution(shape, features, out);
+        },
+        train, planned.size, planned.l2_bound, executor_, train.rows() > 0 ? &check : nullptr));
+  });
+  return std::move(*made);
+}
+
+void StatisticReleases::teach(std::size_t number, Transform& transform, const Dataset& train) {
+  const PlannedStatistic& planned = planned_for(plan_, number);
+  auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
+  if (learner == nullptr)
+    throw PluginError(planned.name + " asks for no statistic, and planned to");
+  const auto divisor = static_cast<double>(plan_.dataset_size);
+  BoundedOnGrid sum = this->sum(planned, *learner, train);
+  std::vector<Released> own;
+  if (ledger_ == nullptr) {
+    own.push_back(mechanism_.release_without_noise(std::move(sum), divisor));
+  } else {
+    if (receipts_.empty())
+      throw PrivacyError("a statistic is about to be released that nobody paid for");
+    Receipt receipt = std::move(receipts_.back());
+    receipts_.pop_back();
+    own.push_back(
+        mechanism_.release(std::move(sum), plan_.manifest->adjacency, std::move(receipt), divisor));
+  }
+  const std::span<const Released> released = led_by(witness_,
+                                                    {.what = ReleaseSeen::What::statistic,
+                                                     .client = std::nullopt,
+                                                     .step = number,
+                                                     .batch = {},
+                                                     .model = {},
+                                                     .reached = {},
+                                                     .clip_norm = planned.l2_bound},
+                                                    own);
+  if (shown_) shown_(planned, released.front().values());
+  in_run_of(plan_.manifest->transforms[number].component->full_name(),
+            [&] { learner->learn(train.shape(), released.front()); });
+}
+
+void KeptStatistics::teach(std::size_t number, Transform& transform, const Dataset&) {
+  auto* learner = dynamic_cast<FittedValues*>(&transform);
+  if (learner == nullptr || number >= kept_.size())
+    throw IoError("the checkpoint has not what transform " + std::to_string(number) +
+                  " has learnt");
+  try {
+    learner->restore(kept_[number].values);
+  } catch (const ConfigError& problem) {
+    throw IoError(std::string("the checkpoint: ") + problem.what());
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/release_witness.hpp"
+#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/row_sum.hpp"
+
+namespace privgrad::core {
+
+/// What the keys of statistics' noise are derived for.
+inline constexpr std::string_view kStatisticPurpose = "statistics";
+
+/// Noise of the statistics of a plan: of transform i its own, from the vector i.
+class StatisticNoiseRecipes final : public Aggregator {
+ public:
+  explicit StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics);
+  void start(const AggregationPlan&) override {}
+  ReleaseRecipe recipe(std::uint64_t transform) const override;
+
+ private:
+  std::vector<double> multipliers_;  // one per transform; 0: none
+};
+
+/// Makes the releases that transforms learn from: pays for all of them at once, before it looks at a
+/// row, and then releases each from the rows as the transforms before it have left them.
+///
+/// Privacy: each is one Gaussian mechanism of exactly what was charged for it. Which function of the
+/// rows a later one releases follows from earlier releases: adaptive composition, as of steps.
+class StatisticReleases final : public Teacher {
+ public:
+  /// Told of each release before anything follows from it.
+  using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
+
+  /// \param plan, executor, ledger, witness  outlive this.
+  /// \param key  of nothing else; who draws with it twice, draws the same.
+  /// \param ledger  null without noise. \param witness  null: none.
+  StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
+                    ReleaseWitness* witness, Shown shown);
+
+  /// \throws PrivacyError if the budget does not pay for them, which the plan has said it does.
+  void pay();
+
+  /// \pre pay()
+  void teach(std::size_t number, Transform& transform, const Dataset& train) override;
+
+ private:
+  BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
+                    const Dataset& train) const;
+
+  const Plan& plan_;
+  RandomKey key_;
+  Executor& executor_;
+  Ledger* ledger_;
+  ReleaseWitness* witness_;
+  Shown shown_;
+  StatisticNoiseRecipes noise_;
+  Mechanism mechanism_;
+  std::vector<Receipt> receipts_;  // in reverse order: the next one is the last
+};
+
+/// Gives transforms what they had learnt when a checkpoint was made.
+class KeptStatistics final : public Teacher {
+ public:
+  /// \param kept  one per transform; outlives this.
+  explicit KeptStatistics(const std::vector<FittedTransform>& kept) : kept_(kept) {}
+  /// \throws IoError if it is not what the transform can have learnt.
+  void teach(std::size_t number, Transform& transform, const Dataset& train) override;
+
+ private:
+  const std::vector<FittedTransform>& kept_;
+};
+
+}  // namespace privgrad::core

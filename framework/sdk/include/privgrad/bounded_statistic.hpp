@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/dataset.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/privacy.hpp"
+
+namespace privgrad {
+
+/// How much noise a statistic gets: one of both, the other is 0.
+struct StatisticNoise {
+  double multiplier = 0.0;  ///< Standard deviation over the L2 bound of a contribution, > 0.
+  /// Of the budget, in (0, 1): with the multiplier z of one Gaussian release that takes all of it, the
+  /// statistic gets z / sqrt(share). Shares of Gaussian releases add up, since 1 / z^2 does.
+  double share = 0.0;
+};
+
+/// What a transform asks the core to release of the training examples.
+struct StatisticRequest {
+  std::string what;       ///< A few words: "means of the features".
+  std::size_t size = 0;   ///< Numbers of a contribution, > 0.
+  double l2_bound = 0.0;  ///< Of a contribution, finite, > 0; what is longer is shortened to it.
+  StatisticNoise noise;
+};
+
+/// Optional ability of a transform, found with dynamic_cast: what it learns of the training examples
+/// follows from one sum of bounded contributions, one of each example. The core makes that sum as it
+/// makes those of gradients: every contribution clipped to the bound, in whole cells whose length is
+/// certified in integers, and one exact Gaussian added; it pays for the release from the run's
+/// budget before it looks at a row, and trains with noise for what is left.
+///
+/// Transforms of one run learn in their order, each from the examples as those before it leave them:
+/// what they have learnt is released, so that an example's contribution is a function of it and of
+/// released values.
+///
+/// A component that has it is a RowTransform and FittedValues, too. It has the parameters
+/// private_statistic_params(); whether they ask for a release, its Statistic says: `released`.
+///
+/// Privacy: contribution() sees one private row at a time, learn() what was released. That a
+/// contribution depends on nothing but its row, and has the same bits beside any others, is the
+/// promise that the sensitivity rests on; the conformance suite tries it, and so does every run with
+/// one example.
+/// Threads: contribution() may run concurrently.
+class PRIVGRAD_API BoundedStatistic {
+ public:
+  virtual ~BoundedStatistic();
+
+  /// \param input  as Transform::output_shape() is asked for.
+  /// \returns what is to be released; nothing unless Transform::statistic() is `released`.
+  /// \throws ConfigError if it cannot learn from such examples.
+  virtual std::optional<StatisticRequest> request(const ExampleShape& input) const = 0;
+
+  /// \param shape  of the features; e.g. {28, 28}.
+  /// \param features  float32, of one example, element_count(shape). They may be NaN, where a transform
+  ///   before this one overflowed.
+  /// \param out  float32, [request().size]; not `features`. One that is not finite counts as zeros.
+  virtual void contribution(const Shape& shape, std::span<const float> features,
+                            std::span<float> out) const = 0;
+
+  /// Takes the place of Transform::fit().
+  /// \param input  of the examples.
+  /// \param mean  the noised sum divided by the public number of examples; any finite numbers.
+  /// \throws nothing for what is released: whatever the noise makes of it can be learnt.
+  virtual void learn(const ExampleShape& input, const Released& mean) = 0;
+};
+
+/// The parameters that a component with the ability declares: `statistic: unaccounted | public |
+/// private`, `share`, `noise_multiplier`.
+/// \param own  that follow these.
+PRIVGRAD_API std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own = {});
+
+/// What the parameters above say of the noise; nothing unless `statistic` is private.
+/// \param who  the component's name, for errors.
+/// \throws ConfigError unless exactly one of `share` and `noise_multiplier` goes with a private
+///   statistic, and none of them with another one.
+PRIVGRAD_API std::optional<StatisticNoise> statistic_noise_from(const Params& params,
+                                                                std::string_view who);
+
+}  // namespace privgrad

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+
+namespace privgrad::core {
+
+/// The elements of a vector that a process has.
+struct Slice {
+  std::size_t first = 0;
+  std::size_t size = 0;  ///< 0: none of them.
+  std::size_t of = 0;    ///< Elements of the whole vector.
+};
+
+/// How the elements of a step's sum are divided among processes: in order, each with about as many
+/// as the others, whole pieces of what a program adds up at once (CellsInPieces). A function of the
+/// network and of the number of processes: every process knows it, and all know the same.
+class Slices {
+ public:
+  /// \param processes  > 0. The first has elements; others have none where there are few pieces.
+  /// \param with_count  whether one element more is behind the parameters (joint_release.hpp); it is
+  ///   in the slice of the last process.
+  Slices(const Program& program, std::size_t processes, bool with_count);
+
+  std::size_t processes() const noexcept { return ends_.size(); }
+  Slice of(std::size_t process) const;
+  /// Of the parameters alone, without the count.
+  Slice parameters_of(std::size_t process) const;
+
+  /// [processes]: where the slices end.
+  std::span<const std::size_t> ends() const noexcept { return ends_; }
+  /// The same of the parameters alone.
+  std::vector<std::size_t> parameter_ends() const;
+  /// Where the pieces end; each is in one slice.
+  std::span<const std::size_t> pieces() const noexcept { return pieces_; }
+
+ private:
+  std::vector<std::size_t> pieces_, ends_;
+  std::size_t parameters_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,80 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+namespace param = privgrad::param;
+
+/// Shortens every example that is longer than a public norm to it; with `exactly`, brings every example
+/// but zeros to it.
+///
+/// A function of the example alone: nothing is learnt, and nothing is charged. Norms are double; the
+/// results are rounded to float32, which moves a norm by up to 6e-8 of it.
+class MaxNorm final : public privgrad::Transform,
+                      public privgrad::RowTransform,
+                      public privgrad::RowOperations {
+ public:
+  explicit MaxNorm(const privgrad::Params& params)
+      : to_(params.real("to")), least_(params.boolean("exactly") ? kTiny : to_) {}
+
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  void apply(Dataset& data) const override {
+    privgrad::apply_to_each_row(*this, data.shape().features, data);
+  }
+
+  void apply_row(const privgrad::Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
+    double square = 0.0;
+    for (const float x : features) square += static_cast<double>(x) * static_cast<double>(x);
+    const double norm = std::max(least_, std::sqrt(square));
+    std::transform(features.begin(), features.end(), out.begin(), [this, norm](float x) {
+      return static_cast<float>(static_cast<double>(x) / norm * to_);
+    });
+  }
+
+  std::vector<privgrad::RowOperation> row_operations(const privgrad::Shape&) const override {
+    namespace row = privgrad::row_operation;
+    return {row::DivideByNorm{least_}, row::Multiply{{to_}}};
+  }
+
+  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+
+ private:
+  /// Below the norm of every float32 vector but zero, the shortest of which is 1.4e-45 long.
+  static constexpr double kTiny = 1e-50;
+
+  double to_;
+  double least_;  ///< Norms below count as this one.
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, MaxNorm>({
+      .name = "max_norm",
+      .summary = "Shortens each example to a public norm; learns nothing and costs nothing.",
+      .reference = "Tramer and Boneh 2021, section 2.2 (data normalization)",
+      .params =
+          {
+              param::real("to", "Largest Euclidean norm of an example afterwards.")
+                  .above(0)
+                  .at_most(1e30)
+                  .example(1.0),
+              param::boolean("exactly",
+                             "Whether shorter examples are lengthened to it, too; zeros stay.")
+                  .defaults_to(false),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.max_norm", "0.1.0", register_components)

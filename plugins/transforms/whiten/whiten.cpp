@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../channels.hpp"
+#include "../second_moments.hpp"
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+using privgrad::FittedTensor;
+using privgrad::Shape;
+using privgrad::Statistic;
+namespace param = privgrad::param;
+
+constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
+
+/// Multiplies the channels at every place of an example by the inverse root of their second moment over
+/// all training examples and places, plus damping: channels of mean 0 then vary alike, and independently
+/// of each other. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V diag(lambda) V^T;
+/// of the roots it is the one that changes the channels least (Kessy et al. 2018, ZCA).
+///
+/// As a private statistic, an example, shortened to a public norm R, adds the triangle of the sum of x_p
+/// x_p^T over its places p (second_moments.hpp): at most sum ||x_p||^2 = ||x||^2 <= R^2 long. Of the
+/// noised matrix, eigenvalues below 0 count as 0: post-processing.
+class Whiten final : public privgrad::Transform,
+                     public privgrad::RowTransform,
+                     public privgrad::FittedValues,
+                     public privgrad::BoundedStatistic,
+                     public privgrad::RowOperations {
+ public:
+  explicit Whiten(const privgrad::Params& params)
+      : statistic_(privgrad::statistic_from(params)),
+        noise_(privgrad::statistic_noise_from(params, "whiten")),
+        axis_(channels::axis_from(params)),
+        damping_(params.real("damping")) {
+    if (params.has("max_norm") != noise_.has_value()) {
+      throw ConfigError(noise_
+                            ? "whiten: statistic: private needs a public bound on the norm of an "
+                              "example; give max_norm"
+                            : "whiten: max_norm is of statistic: private");
+    }
+    if (noise_) max_norm_ = params.real("max_norm");
+  }
+
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    const channels::Layout layout = channels::layout_of(input.features, axis_, "whiten");
+    if (layout.length > kMostChannels) {
+      throw ConfigError("whiten: an example has " + std::to_string(layout.length) +
+                        " channels, allowed are at most " + std::to_string(kMostChannels));
+    }
+    return input;
+  }
+
+  void fit(Dataset& train) override {
+    if (noise_) throw privgrad::PluginError("whiten: learns from a released statistic alone");
+    output_shape(train.shape());
+    if (train.rows() == 0) throw ConfigError("whiten: there are no training examples");
+    const second_moments::Vectors vectors = vectors_of(train.shape().features);
+    const auto features = train.features();
+    std::vector<double> sums(second_moments::triangle(vectors.length));
+    std::vector<float> one(sums.size());
+    for (std::size_t row = 0; row < train.rows(); ++row) {
+      second_moments::add_outer_products(features.subspan(row * train.row_size(), train.row_size()),
+                                         vectors, 1.0, one);
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] += static_cast<double>(one[i]) / static_cast<double>(train.rows());
+    }
+    take(std::span<const double>(sums), vectors, 0.0);
+  }
+
+  std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
+    if (!noise_) return std::nullopt;
+    output_shape(input);
+    constexpr double kAbove = 1.0 + 1e-6;  // for roundings to float32, so that nothing is shortened
+    return privgrad::StatisticRequest{
+        .what = "second moments of the channels",
+        .size = second_moments::triangle(vectors_of(input.features).length),
+        .l2_bound = max_norm_ * max_norm_ * kAbove,
+        .noise = *noise_};
+  }
+
+  void contribution(const Shape& shape, std::span<const float> features,
+                    std::span<float> out) const override {
+    second_moments::add_outer_products(features, vectors_of(shape),
+                                       second_moments::factor_within(features, max_norm_), out);
+  }
+
+  void learn(const ExampleShape& input, const privgrad::Released& mean) override {
+    take(mean.values(), vectors_of(input.features), mean.noise_stddev());
+  }
+
+  void apply(Dataset& data) const override {
+    privgrad::apply_to_each_row(*this, data.shape().features, data);
+  }
+
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    const second_moments::Vectors v = vectors_of(shape);
+    if (v.length != channels_) {
+      throw ConfigError("whiten: was fitted to " + std::to_string(channels_) +
+                        " channels, the examples have " + std::to_string(v.length));
+    }
+    std::vector<double> sums(v.after);
+    for (std::size_t b = 0; b < v.before; ++b) {
+      const float* in = features.data() + b * v.length * v.after;
+      for (std::size_t i = 0; i < v.length; ++i) {
+        std::fill(sums.begin(), sums.end(), 0.0);
+        for (std::size_t j = 0; j < v.length; ++j) {
+          const double weight = matrix_[i * v.length + j];
+          for (std::size_t a = 0; a < v.after; ++a)
+            sums[a] += weight * static_cast<double>(in[j * v.after + a]);
+        }
+        float* to = out.data() + (b * v.length + i) * v.after;
+        for (std::size_t a = 0; a < v.after; ++a) to[a] = static_cast<float>(sums[a]);
+      }
+    }
+  }
+
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"matrix", {channels_, channels_}, matrix_}};
+  }
+
+  void restore(const std::vector<FittedTensor>& values) override {
+    if (values.size() != 1) throw ConfigError("whiten: expected the fitted tensor matrix alone");
+    const FittedTensor& matrix = privgrad::find_fitted(values, "whiten", "matrix", {0, 0});
+    if (matrix.shape.front() != matrix.shape.back())
+      throw ConfigError("whiten: the fitted tensor matrix is not square");
+    channels_ = matrix.shape.front();
+    matrix_ = matrix.values;
+  }
+
+  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
+    const second_moments::Vectors v = vectors_of(shape);
+    return {privgrad::row_operation::ProjectAxis{v.length, v.after, v.length, matrix_}};
+  }
+
+  Statistic statistic() const override { return statistic_; }
+
+ private:
+  second_moments::Vectors vectors_of(const Shape& shape) const {
+    const channels::Layout layout = channels::layout_of(shape, axis_, "whiten");
+    return {layout.before, layout.length, layout.after};
+  }
+
+  /// \param mean  of the examples' triangles.
+  /// \param noise  standard deviation of that in each number.
+  template <class Number>
+  void take(std::span<const Number> mean, const second_moments::Vectors& vectors, double noise) {
+    const second_moments::OneBlasThread one_thread;
+    const std::size_t size = vectors.length;
+    const auto places = static_cast<double>(vectors.count());
+    const std::vector<double> moments = second_moments::whole_matrix(mean, size, places);
+    const auto [values, directions] = second_moments::eigen(moments, size, "whiten");
+    double trace = 0.0;
+    for (std::size_t i = 0; i < size; ++i) trace += std::max(0.0, values(i));
+    double unit = std::max(trace / static_cast<double>(size), noise / places);
+    if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros, and stay what they are
+    std::vector<double> matrix(size * size);
+    for (std::size_t k = 0; k < size; ++k) {
+      const double scale = 1.0 / std::sqrt(std::max(0.0, values(k)) + damping_ * unit);
+      for (std::size_t i = 0; i < size; ++i) {
+        const double left = scale * directions(i, k);
+        for (std::size_t j = 0; j < size; ++j) matrix[i * size + j] += left * directions(j, k);
+      }
+    }
+    channels_ = size;
+    matrix_ = std::move(matrix);
+  }
+
+  Statistic statistic_;
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<std::size_t> axis_;
+  double damping_;
+  double max_norm_ = 0.0;
+  std::size_t channels_ = 0;
+  std::vector<double> matrix_;  ///< [channels, channels].
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, Whiten>({
+      .name = "whiten",
+      .summary = "Channels that vary alike and independently, by the root of their second moments.",
+      .reference = "Kessy et al. 2018 (ZCA); Dwork et al. 2014, algorithm 1, for the noise",
+      .params = privgrad::private_statistic_params({
+          param::real("max_norm",
+                      "Public bound on the Euclidean norm of an example, for a private statistic; "
+                      "longer examples count as if shortened to it.")
+              .above(0)
+              .at_most(1e15)
+              .optional()
+              .example(10.0),
+          channels::axis_param(),
+          param::real("damping",
+                      "Added to every eigenvalue, in units of their mean: how far channels that "
+                      "hardly vary, or vary as the noise does, are blown up.")
+              .above(0)
+              .at_most(1e9)
+              .defaults_to(0.01),
+      }),
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.whiten", "0.1.0", register_components)

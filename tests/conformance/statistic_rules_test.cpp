@@ -1,0 +1,192 @@
+// Transforms that learn from released statistics (BoundedStatistic).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "broken.hpp"
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/transform.hpp"
+
+using namespace privgrad;
+using privgrad::testing::Verdict;
+
+namespace {
+
+/// Takes the mean away, of examples that are shortened to norm 2.
+class RightStatistic : public Transform,
+                       public RowTransform,
+                       public FittedValues,
+                       public BoundedStatistic {
+ public:
+  explicit RightStatistic(const Params& params)
+      : statistic_(statistic_from(params)), noise_(statistic_noise_from(params, "right")) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset& train) override {
+    mean_.assign(train.row_size(), 0.0);
+    const auto features = train.features();
+    for (std::size_t i = 0; i < features.size(); ++i)
+      mean_[i % mean_.size()] +=
+          static_cast<double>(features[i]) / static_cast<double>(train.rows());
+  }
+  void apply(Dataset& data) const override {
+    apply_to_each_row(*this, data.shape().features, data);
+  }
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
+    for (std::size_t i = 0; i < features.size(); ++i)
+      out[i] = static_cast<float>(static_cast<double>(features[i]) - mean_[i]);
+  }
+  Statistic statistic() const override { return statistic_; }
+  std::vector<FittedTensor> fitted_values() const override {
+    return {{"mean", {mean_.size()}, mean_}};
+  }
+  void restore(const std::vector<FittedTensor>& values) override {
+    const FittedTensor& mean = find_fitted(values, "right", "mean", {0});
+    if (values.size() != 1) throw ConfigError("right: expected the mean alone");
+    mean_ = mean.values;
+  }
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
+    if (!noise_) return std::nullopt;
+    return StatisticRequest{"means", element_count(input.features), 2.0, *noise_};
+  }
+  void contribution(const Shape&, std::span<const float> features,
+                    std::span<float> out) const override {
+    double square = 0.0;
+    for (const float x : features) square += static_cast<double>(x) * static_cast<double>(x);
+    const double factor = std::min(1.0, 1.999999 / std::sqrt(square));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = square == 0.0 ? 0.0f : static_cast<float>(factor * static_cast<double>(features[i]));
+  }
+  void learn(const ExampleShape&, const Released& mean) override {
+    mean_.assign(mean.values().begin(), mean.values().end());
+  }
+
+ protected:
+  Statistic statistic_;
+  std::optional<StatisticNoise> noise_;
+  std::vector<double> mean_;
+};
+
+struct AsksWithoutBeingTold final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
+    return StatisticRequest{"means", element_count(input.features), 2.0,
+                            noise_.value_or(StatisticNoise{.multiplier = 2.0})};
+  }
+};
+struct AsksForNothing final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  std::optional<StatisticRequest> request(const ExampleShape&) const override { return {}; }
+};
+struct TakesLessNoise final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
+    auto request = RightStatistic::request(input);
+    if (request) request->noise.multiplier *= 0.5;
+    return request;
+  }
+};
+struct CallsItPublic final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  Statistic statistic() const override {
+    return statistic_ == Statistic::released ? Statistic::is_public : statistic_;
+  }
+};
+struct ClaimsAHalf final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
+    auto request = RightStatistic::request(input);
+    if (request) request->l2_bound = 1.0;
+    return request;
+  }
+};
+struct LeavesOneUnwritten final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void contribution(const Shape& shape, std::span<const float> features,
+                    std::span<float> out) const override {
+    RightStatistic::contribution(shape, features, out.first(out.size() - 1));
+  }
+};
+struct RemembersRows final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void contribution(const Shape& shape, std::span<const float> features,
+                    std::span<float> out) const override {
+    RightStatistic::contribution(shape, features, out);
+    out[0] *= 1.0f / (1.0f + 1e-3f * static_cast<float>(++seen_));
+  }
+  mutable int seen_ = 0;
+};
+struct FollowsItsPlace final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void contribution(const Shape& shape, std::span<const float> features,
+                    std::span<float> out) const override {
+    RightStatistic::contribution(shape, features, out);
+    if (reinterpret_cast<std::uintptr_t>(features.data()) % 16 == 4) out[0] *= 0.5f;
+  }
+};
+struct WritesBeside final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void contribution(const Shape& shape, std::span<const float> features,
+                    std::span<float> out) const override {
+    RightStatistic::contribution(shape, features, out);
+    *(out.data() + out.size()) = 0.0f;
+  }
+};
+struct NeedsPositiveMeans final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void learn(const ExampleShape& input, const Released& mean) override {
+    if (mean.values()[0] < 0.0f) throw ConfigError("a mean is below 0");
+    RightStatistic::learn(input, mean);
+  }
+};
+struct TakesRoots final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void learn(const ExampleShape& input, const Released& mean) override {
+    RightStatistic::learn(input, mean);
+    for (double& x : mean_) x = std::sqrt(x);
+  }
+};
+struct LearnsSomethingElse final : RightStatistic {
+  using RightStatistic::RightStatistic;
+  void learn(const ExampleShape& input, const Released& mean) override {
+    static int calls = 0;
+    RightStatistic::learn(input, mean);
+    mean_[0] += ++calls;
+  }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Transform, Impl>(private_statistic_params());
+}
+
+}  // namespace
+
+TEST_CASE("each rule of released statistics can fail") {
+  const std::vector<Broken> broken{
+      {"asks_for_the_statistic_that_it_says", "asks for a release",
+       findings<AsksWithoutBeingTold>()},
+      {"asks_for_the_statistic_that_it_says", "asks for nothing", findings<AsksForNothing>()},
+      {"asks_for_the_statistic_that_it_says", "other noise", findings<TakesLessNoise>()},
+      {"asks_for_the_statistic_that_it_says", "statistic() says otherwise",
+       findings<CallsItPublic>()},
+      {"a_contribution_is_within_its_bound", "request() says at most 1", findings<ClaimsAHalf>()},
+      {"a_contribution_is_within_its_bound", "adds nan", findings<LeavesOneUnwritten>()},
+      {"a_contribution_is_a_function_of_its_row", "after other examples",
+       findings<RemembersRows>()},
+      {"a_contribution_is_a_function_of_its_row", "elsewhere in memory",
+       findings<FollowsItsPlace>()},
+      {"a_contribution_is_a_function_of_its_row", "writes beside", findings<WritesBeside>()},
+      {"what_is_released_can_be_learnt", "a mean is below 0", findings<NeedsPositiveMeans>()},
+      {"what_is_released_can_be_learnt", "not finite", findings<TakesRoots>()},
+      {"what_is_released_can_be_learnt", "of the same release", findings<LearnsSomethingElse>()}};
+  const Findings right = findings<RightStatistic>();
+  for (const Broken& defect : broken) {
+    INFO(defect.rule << ", " << defect.text);
+    CHECK(not_caught(defect.findings, defect.rule, defect.text) == "");
+    REQUIRE(find_rule(right, defect.rule) != nullptr);
+    CHECK(find_rule(right, defect.rule)->verdict == Verdict::passed);
+  }
+  CHECK(findings_text(right, Verdict::failed) == "");
+}

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "fake_accountant.hpp"
+#include "privgrad/event.hpp"
+#include "privgrad/trust/correlated_recipes.hpp"
+#include "privgrad/trust/ledger.hpp"
+#include "support.hpp"
+
+/// Receipts of a ledger in a folder of its own, without a budget.
+class Payments {
+ public:
+  explicit Payments(const std::vector<privgrad::Event>& releases)
+      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
+                accountant_, "fake", {}) {
+    std::vector<privgrad::core::Charge> charges;
+    for (std::uint64_t step = 0; step < releases.size(); ++step)
+      charges.push_back({step, releases[step], releases[step]});
+    receipts_ = ledger_.charge(charges);
+  }
+  explicit Payments(const privgrad::core::CorrelatedRecipes& recipes)
+      : Payments(events_of(recipes)) {}
+  privgrad::core::Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
+
+ private:
+  static std::vector<privgrad::Event> events_of(const privgrad::core::CorrelatedRecipes& recipes) {
+    std::vector<privgrad::Event> events;
+    for (std::uint64_t step = 0; step < recipes.steps(); ++step)
+      events.push_back(privgrad::Event::gaussian(recipes.own_multiplier(step)));
+    return events;
+  }
+  TempDir dir_;
+  CountingAccountant accountant_;
+  privgrad::core::Ledger ledger_;
+  std::vector<privgrad::core::Receipt> receipts_;
+};
