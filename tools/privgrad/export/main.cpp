@@ -7,10 +7,10 @@
 
 #include "../exit_code.hpp"
 #include "../export_usage.hpp"
-#include "privgrad/calls/model_place.hpp"
 #include "../plugins.hpp"
 #include "../standard_streams.hpp"
 #include "onnx_model.hpp"
+#include "privgrad/calls/model_place.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/model_file.hpp"
