@@ -136,7 +136,8 @@ Trainer::Together Trainer::make_slice(const StepOrder& order, Workbench& bench,
   const Cluster& cluster = crew_->cluster();
   const auto share = share_of(order.batch, data_.rows(), cluster.rank(), cluster.size());
   std::optional<ContributionCheck> own;
-  if (const auto place = place_in_share(order.batch, share, order.checked)) {
+  const auto place = place_in_share(order.batch, share, order.checked);
+  if (check != nullptr && place) {
     own = *check;
     own->place = *place;
   }
