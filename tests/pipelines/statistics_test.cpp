@@ -421,7 +421,7 @@ TEST_CASE("report: what it does not go together with is refused by name", "[stat
   refused({"report={train_accuracy: {share: 0.05, noise_multiplier: 3}}"}, "both are given");
   refused({"report={train_accuracy: {}}"}, "neither is given");
   refused({"report={train_accuracy: {share: 1}}"}, "report.train_accuracy.share");
-  refused({"report={train_loss: {share: 0.1}}"}, "train_loss is unknown");
+  refused({"report={train_loss: {share: 0.1}}"}, "train_loss: is unknown");
   refused({"mode=research", "data.size=null", report,
            "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}"},
           "which no client of a federated run holds");
