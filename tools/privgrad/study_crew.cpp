@@ -154,7 +154,7 @@ std::string plugins_of(const core::StudyPlan& plan) {
 std::vector<core::CommonPart> common_ground(const core::StudyPlan& plan) {
   std::string arms = core::to_json(plan).dump();
   for (const core::PlannedArm& arm : plan.arms)
-    arms += "\n" + core::to_yaml(arm.manifest->resolved);
+    arms.append("\n").append(core::to_yaml(arm.manifest->resolved));
   return {core::common_program(),
           {"other plugins", core::sha256_hex(plugins_of(plan))},
           {"another study", core::sha256_hex(arms)},

@@ -229,6 +229,7 @@ std::vector<std::optional<ClientRound>> FederatedCrew::train(
   });
   const std::vector<std::string> texts = gathered_texts(cluster_, "");
   std::vector<StateReader> readers;
+  readers.reserve(texts.size());
   for (const std::string& text : texts) readers.emplace_back(text, "what clients sent");
   // Each process answers in the order of the tasks.
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -269,6 +270,7 @@ void FederatedCrew::estimate(const std::vector<std::unique_ptr<Client>>& clients
   });
   const std::vector<std::string> texts = gathered_texts(cluster_, "");
   std::vector<StateReader> readers;
+  readers.reserve(texts.size());
   for (const std::string& text : texts) readers.emplace_back(text, "what clients estimated");
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const std::size_t owner = owners_[tasks[i].client];

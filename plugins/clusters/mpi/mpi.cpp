@@ -178,19 +178,20 @@ class Mpi final : public privgrad::Cluster {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
       // Process 0 is the one that can find out who is missing.
-      if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0)) give_up(whom);
+      if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0))
+        throw IoError(why_given_up(whom));
     }
   }
 
-  [[noreturn]] void give_up(const std::string& whom) {
+  std::string why_given_up(const std::string& whom) {
     const std::string limit = std::to_string(static_cast<long>(limit_)) + " s ";
     const std::string why = " (cluster timeout_seconds)";
     // Whoever shows the words of another process says whose they are.
-    if (rank_ != 0) throw IoError("has waited " + limit + whom + why);
+    if (rank_ != 0) return "has waited " + limit + whom + why;
     std::string missing;
     for (const std::size_t rank : call_roll())
       missing += (missing.empty() ? ": no answer from " : ", ") + name_of(rank);
-    throw IoError(name_of(0) + " has waited " + limit + "for the others" + missing + why);
+    return name_of(0) + " has waited " + limit + "for the others" + missing + why;
   }
 
   /// At process 0: asks who is there.
