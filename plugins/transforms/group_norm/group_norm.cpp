@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,12 +44,14 @@ class GroupNorm final : public privgrad::Transform,
 
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
-    const auto [layout, size] = group_of(shape);
+    const Group group = group_of(shape);
+    const channels::Layout& layout = group.layout;
+    const std::size_t size = group.size;
     for (std::size_t first = 0; first < layout.length; first += size) {
-      const auto for_each = [&, of = layout](auto use) {
-        for (std::size_t b = 0; b < of.before; ++b) {
-          const std::size_t begin = (b * of.length + first) * of.after;
-          for (std::size_t i = begin; i < begin + size * of.after; ++i) use(i);
+      const auto for_each = [&](auto use) {
+        for (std::size_t b = 0; b < layout.before; ++b) {
+          const std::size_t begin = (b * layout.length + first) * layout.after;
+          for (std::size_t i = begin; i < begin + size * layout.after; ++i) use(i);
         }
       };
       const auto count = static_cast<double>(layout.before * size * layout.after);
