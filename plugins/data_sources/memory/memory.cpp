@@ -26,14 +26,14 @@ constexpr const char* kSample = "sample";
 /// Two by three numbers an example, two classes: public, and there in every process, so that what takes
 /// rows can be tried without lending any.
 MemoryTable sample_table() {
-  static const std::array<float, 24> kNumbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
-                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
-  static const std::array<float, 4> kTargets{0, 0, 1, 1};
-  return {{2, 3}, std::span<const float>(kNumbers), 1.0f, kTargets, nullptr};
+  static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
+                                             5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
+  static const std::array<float, 4> targets{0, 0, 1, 1};
+  return {{2, 3}, std::span<const float>(numbers), 1.0f, targets, nullptr};
 }
 
 MemoryTable table_of(const privgrad::Params& params) {
-  const std::string name = params.text("table");
+  const std::string& name = params.text("table");
   if (auto lent = privgrad::find_memory_table(name)) return *std::move(lent);
   if (name == kSample) return sample_table();
   throw IoError(
@@ -45,6 +45,10 @@ MemoryTable table_of(const privgrad::Params& params) {
 /// None if they are not given.
 std::vector<std::string> names(const privgrad::Params& params, const char* key) {
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
+}
+
+[[noreturn]] void fail_target(const std::string& where, std::size_t row, const std::string& wrong) {
+  throw IoError(where + "target " + std::to_string(row) + " " + wrong);
 }
 
 std::size_t rows_of(const MemoryTable& table) {
@@ -127,7 +131,7 @@ class Memory final : public privgrad::DataSource {
     }
     for (std::size_t row = 0; row < table.targets.size(); ++row) {
       const std::string wrong = task_.problem(static_cast<double>(table.targets[row]));
-      if (!wrong.empty()) throw IoError(where + "target " + std::to_string(row) + " " + wrong);
+      if (!wrong.empty()) fail_target(where, row, wrong);
     }
   }
 
