@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "../cli/cli.hpp"
+#include "shared_files.hpp"
 
 // Calls of the program in several processes, and what their runs leave.
 

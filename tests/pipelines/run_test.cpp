@@ -210,8 +210,11 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
     CHECK_THROWS_WITH(scaled.plan(),
                       EndsWith("; give max_norm in the manifest, or use mode: research"));
     Experiment projected(yaml, {"data.transforms=[{kind: pca, dimensions: 2, statistic: public}]"});
-    CHECK_THROWS_WITH(projected.plan(), ContainsSubstring("pca (declared public)") &&
-                                            EndsWith("charged nowhere; use mode: research"));
+    CHECK_THROWS_WITH(projected.plan(),
+                      ContainsSubstring("pca (declared public)") &&
+                          EndsWith("charged nowhere; say statistic: private and pay for it with a "
+                                   "share of the budget or a noise_multiplier, or use mode: "
+                                   "research"));
     // To say that private rows are public does not make their statistics so.
     Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistic: public}]"});
     CHECK_THROWS_WITH(declared.plan(), ContainsSubstring("standardize (declared public)"));

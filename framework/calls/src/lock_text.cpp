@@ -7,10 +7,7 @@ namespace privgrad::calls {
 std::string lock_text(const std::vector<const core::Manifest*>& manifests) {
   std::vector<PluginIdentity> used;
   for (const core::Manifest* manifest : manifests) {
-    for (const core::ComponentUse* use : core::components_of(*manifest)) {
-      used.push_back(*use->component->plugin);
-      if (use->certifier != nullptr) used.push_back(*use->certifier->plugin);
-    }
+    for (const core::UsedPlugin& one : core::plugins_of(*manifest)) used.push_back(*one.plugin);
   }
   return host::lock_file_text(used);
 }
