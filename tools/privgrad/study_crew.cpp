@@ -195,7 +195,10 @@ void write_files(const fs::path& directory, const Report& report, const std::str
     const fs::path relative(name);
     if (relative.is_absolute() || relative.lexically_normal().generic_string() != name ||
         name.starts_with(".."))
-      throw IoError(from + " sent a file called '" + name + "', which no run has");
+      throw IoError(std::string(from)
+                        .append(" sent a file called '")
+                        .append(name)
+                        .append("', which no run has"));
     core::make_directories((directory / relative).parent_path());
     if (name != last) core::write_atomically(directory / relative, content);
   }

@@ -40,6 +40,7 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
                                  const Arguments& arguments, const StopSignals& signals,
                                  StudyRecorder& recorder) {
   std::vector<ChildCall> calls;
+  calls.reserve(open.size());
   for (const OpenRun& run : open)
     calls.push_back(call_for(plan, place_in(directory, plan, run), run, arguments));
   const ChildObserver observer{.started = [&](std::size_t i) { recorder.started(open[i]); },
