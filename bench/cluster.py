@@ -21,7 +21,7 @@ import tempfile
 
 MODELS = {"mlp": "{kind: mlp, hidden: [1000]}", "cnn": "{kind: cnn, preset: fedavg_cnn}"}
 PARAMETERS = {"mlp": 784 * 1000 + 1000 + 1000 * 10 + 10,
-              "cnn": 25 * 32 + 32 + 25 * 32 * 64 + 64 + 3136 * 512 + 512 + 512 * 10 + 10}
+              "cnn": 25 * 32 + 32 + 25 * 32 * 64 + 64 + 1024 * 512 + 512 + 512 * 10 + 10}
 STEPS = {"mlp": (20, 120), "cnn": (4, 16)}
 BATCH = 1024
 SUM_BYTES, PARAMETER_BYTES = 8, 4
