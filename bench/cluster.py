@@ -25,10 +25,8 @@ PARAMETERS = {"mlp": 784 * 1000 + 1000 + 1000 * 10 + 10,
 STEPS = {"mlp": (20, 120), "cnn": (4, 16)}
 BATCH = 1024
 SUM_BYTES, PARAMETER_BYTES = 8, 4
-# The network of the model: 25 Gb/s each way, and what a message takes on TCP.
-BANDWIDTH, LATENCY = 25e9 / 8, 50e-6
-# Messages behind each other in a step: the order, the sums, the parameters, each by a tree.
-EXCHANGES = 3
+# The network of the model: 25 Gb/s each way, how long a message is on its way, and what it takes of its sender's time.
+BANDWIDTH, LATENCY, MESSAGE = 25e9 / 8, 50e-6, 5e-6
 
 
 def manifest(model, data, steps, batch):
@@ -112,7 +110,8 @@ def modelled(model, fixed, per_row, processes, batch):
     """Seconds of a step, as bench/README.md has them."""
     share = PARAMETERS[model] * (processes - 1) / processes
     sent = share * (SUM_BYTES + PARAMETER_BYTES) / BANDWIDTH
-    waits = EXCHANGES * LATENCY * max(0, (processes - 1).bit_length())
+    # The order goes down a tree; sums and parameters go from each to each.
+    waits = LATENCY * (processes - 1).bit_length() + 2 * (LATENCY + MESSAGE * (processes - 1)) if processes > 1 else 0
     return fixed + per_row * batch / processes + sent + waits
 
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,6 @@ class Window {
     for (std::size_t process = 0; process < slices.processes(); ++process) {
       std::size_t& piece = next[process];
       const std::size_t begin = begin_of_piece(pieces, piece);
-      firsts_.push_back(begin);
       const std::size_t first = piece;
       while (piece < pieces.size() && pieces[piece] <= slices.ends()[process]) {
         if (piece != first && pieces[piece] - begin > most) break;
@@ -58,12 +58,10 @@ class Window {
   std::span<const Place> places() const { return places_; }
   std::span<const std::size_t> ends() const { return ends_; }
   std::size_t size() const { return size_; }
-  /// Element of the whole sum that a process's part begins with.
-  std::size_t first(std::size_t process) const { return firsts_[process]; }
 
  private:
   std::vector<Place> places_;
-  std::vector<std::size_t> ends_, firsts_;
+  std::vector<std::size_t> ends_;
   std::size_t size_ = 0;
 };
 
@@ -95,12 +93,12 @@ class Share {
     if (!fits) throw PluginError("a process's share of a sum is not divided as the others' are");
   }
 
-  void read(const Window& window, std::vector<std::int64_t>& cells) const {
-    cells.resize(window.size());
+  /// \param cells  [window.size()], which need not have values.
+  void read(const Window& window, std::span<std::int64_t> cells) const {
     executor_.for_each_chunk(window.places().size(), [&](std::size_t i) {
       const auto [piece, at] = window.places()[i];
       const std::size_t begin = Window::begin_of_piece(pieces_, piece);
-      const auto out = std::span(cells).subspan(at, pieces_[piece] - begin);
+      const auto out = cells.subspan(at, pieces_[piece] - begin);
       if (parts_.cells.empty()) {
         std::fill(out.begin(), out.end(), 0);
       } else {
@@ -125,9 +123,19 @@ int cores() {
 }
 
 /// Signed and unsigned numbers of one size may stand for each other, and add up alike modulo 2^64.
-std::span<std::uint64_t> as_unsigned(std::vector<std::int64_t>& cells) {
+std::span<std::uint64_t> as_unsigned(std::span<std::int64_t> cells) {
   return {reinterpret_cast<std::uint64_t*>(cells.data()), cells.size()};
 }
+
+/// Memory for a window. Filled by whoever reads into it: zeros would be written for nothing.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t size) : cells_(new std::int64_t[size]) {}
+  std::span<std::int64_t> first(std::size_t size) { return {cells_.get(), size}; }
+
+ private:
+  std::unique_ptr<std::int64_t[]> cells_;
+};
 
 }  // namespace
 
@@ -146,26 +154,29 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
   const PrivacyUnit unit = share.unit();
   const Share own(TrustBase::take_parts(std::move(share)), slices, executor);
   const Slice slice = slices.of(cluster.rank());
-  std::vector<std::int64_t> sum(slice.size);
-  std::array<std::vector<std::int64_t>, 2> buffers;
+  // Windows follow each other in every slice.
+  std::vector<std::int64_t> sum;
+  sum.reserve(slice.size);
   const std::vector<Window> windows = windows_of(slices);
+  std::size_t largest = 0;
+  for (const Window& window : windows) largest = std::max(largest, window.size());
+  std::array<Buffer, 2> buffers{Buffer(largest), Buffer(windows.size() > 1 ? largest : 0)};
   std::future<void> sent;  // calls of the cluster follow each other, on whatever thread
   const bool has_cores = cores() > 1;
-  for (const Window& window : windows) {
-    own.read(window, buffers[0]);
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const Window& window = windows[i];
+    const std::span<std::int64_t> cells = buffers[i % 2].first(window.size());
+    own.read(window, cells);
     if (sent.valid()) sent.get();
-    std::swap(buffers[0], buffers[1]);
     // Of the last one, nothing is left to be added up meanwhile: sent by whoever waits for it.
-    const bool overlaps = has_cores && &window != &windows.back();
+    const bool overlaps = has_cores && i + 1 < windows.size();
     const auto when = overlaps ? std::launch::async : std::launch::deferred;
-    sent = std::async(when, [&window, &slice, &sum, &cluster, &cells = buffers[1]] {
+    sent = std::async(when, [&window, &sum, &cluster, cells] {
       cluster.add_up(as_unsigned(cells), window.ends());
       const std::size_t rank = cluster.rank();
-      const auto begin =
-          cells.begin() + static_cast<std::ptrdiff_t>(rank == 0 ? 0 : window.ends()[rank - 1]);
-      const auto end = cells.begin() + static_cast<std::ptrdiff_t>(window.ends()[rank]);
-      std::copy(begin, end,
-                sum.begin() + static_cast<std::ptrdiff_t>(window.first(rank) - slice.first));
+      const std::size_t begin = rank == 0 ? 0 : window.ends()[rank - 1];
+      const auto mine = cells.subspan(begin, window.ends()[rank] - begin);
+      sum.insert(sum.end(), mine.begin(), mine.end());
     });
   }
   if (sent.valid()) sent.get();
