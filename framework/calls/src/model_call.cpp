@@ -10,6 +10,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/data_section.hpp"
+#include "privgrad/pipeline/open_source.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
@@ -124,7 +125,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
   const DataSection section = request.data ? given_section(request, catalog, call.model->file())
                                            : section_of_run(call.file, request.dashes, catalog);
   check_transforms(section, call.model->file());
-  const auto source = section.data.make<DataSource>();
+  const auto source = core::open_source(section.data, section.streaming);
   section.data.with_position([&] {
     const DataInfo info = source->info();
     call.model->check_examples(info.shape);
