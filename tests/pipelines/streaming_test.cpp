@@ -79,12 +79,11 @@ struct Streamed {
     if (streams) all.push_back("data.streaming=true");
     core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, house());
     if (!streams) return loaded;
-    loaded.streaming = {.folder = kept,
-                        .keeps = keeps,
-                        .note = [this](const std::string& text) { notes.push_back(text); },
-                        .progress = [this](const std::string&, double done) {
-                          progress.push_back(done);
-                        }};
+    loaded.streaming = {
+        .folder = kept,
+        .keeps = keeps,
+        .note = [this](const std::string& text) { notes.push_back(text); },
+        .progress = [this](const std::string&, double done) { progress.push_back(done); }};
     return loaded;
   }
 
@@ -187,9 +186,7 @@ TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit")
     CHECK(streamed.noted("took ") == (overrides.empty() ? 1 : 2));
     CHECK(streamed.noted("kept ") == 0);
   }
-  SECTION("with any number of threads") {
-    check_same(memory, streamed.run(true, overrides, 4));
-  }
+  SECTION("with any number of threads") { check_same(memory, streamed.run(true, overrides, 4)); }
 }
 
 TEST_CASE("streaming: nothing is kept unless the call says so") {
@@ -203,7 +200,8 @@ TEST_CASE("streaming: nothing is kept unless the call says so") {
 TEST_CASE("streaming: what a run releases and learns is the same, too, and is not kept") {
   Streamed streamed;
   const Overrides overrides{
-      "data.transforms=[{kind: max_norm, to: 1}, {kind: standardize, statistic: private, range: [-1, "
+      "data.transforms=[{kind: max_norm, to: 1}, {kind: standardize, statistic: private, range: "
+      "[-1, "
       "1], noise_multiplier: 5}, {kind: max_norm, to: 1}]"};
   const auto memory = streamed.run(false, overrides);
   check_same(memory, streamed.run(true, overrides));
@@ -217,7 +215,8 @@ TEST_CASE("streaming: rows of every source that has the ability are those in mem
     write_file(streamed.home.path() / "more-1.csv", table(30, 2));
     write_file(streamed.home.path() / "more-2.csv", table(20, 3));
     check_same_rows(streamed, {"data.train=more-*.csv"});
-    check_same_rows(streamed, {"data={kind: csv, train: table.csv, test: more-1.csv, target: label}"});
+    check_same_rows(streamed,
+                    {"data={kind: csv, train: table.csv, test: more-1.csv, target: label}"});
   }
   SECTION("csv, more rows than a block holds") {
     Streamed streamed(120000);
@@ -402,11 +401,10 @@ TEST_CASE("rows that are lent are those of a data set that holds them") {
   const std::vector<float> targets{0, 1, 1};
   const auto owner = std::make_shared<int>(0);
   Dataset held({{2}, 2}, features, targets);
-  Dataset lent({{2}, 2},
-               LentRows{.features = std::span<const float>(features),
-                        .scale = 1.0f,
-                        .targets = targets,
-                        .owner = owner});
+  Dataset lent({{2}, 2}, LentRows{.features = std::span<const float>(features),
+                                  .scale = 1.0f,
+                                  .targets = targets,
+                                  .owner = owner});
   CHECK(bits(held) == bits(lent));
   CHECK(owner.use_count() == 3);
   const Dataset copy = lent;
@@ -419,11 +417,10 @@ TEST_CASE("rows that are lent are those of a data set that holds them") {
   CHECK_THROWS_AS(lent.replace_features({1}, {7, 8, NAN}), IoError);
   CHECK(bits(held) == bits(lent));
   const auto make = [&](const std::vector<float>& own_targets) {
-    Dataset data({{2}, 2},
-                 LentRows{.features = std::span<const float>(features),
-                          .scale = 1.0f,
-                          .targets = own_targets,
-                          .owner = owner});
+    Dataset data({{2}, 2}, LentRows{.features = std::span<const float>(features),
+                                    .scale = 1.0f,
+                                    .targets = own_targets,
+                                    .owner = owner});
   };
   CHECK_THROWS_AS(make({0, 1}), IoError);
   CHECK_THROWS_AS(make({0, 1, 2}), IoError);

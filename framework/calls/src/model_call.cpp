@@ -10,11 +10,11 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/data_section.hpp"
-#include "privgrad/pipeline/open_source.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/open_source.hpp"
 
 namespace privgrad::calls {
 namespace {

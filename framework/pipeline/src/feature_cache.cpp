@@ -115,7 +115,8 @@ void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
 }
 
 std::optional<KeptFeatures> look_at(int folder, const std::string& name) {
-  const Descriptor file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(
+      ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts {};
   const bool is_there = ::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
   if (!is_there) return std::nullopt;  // somebody has just deleted it
@@ -175,12 +176,12 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
       name + "." + RandomKey::from_operating_system().public_hex().substr(0, kAsideDigits) +
       std::string(kAside);
   Descriptor file(::openat(folder_->get(), aside.c_str(),
-                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return fail(words_of(errno));
-  const bool is_whole = write_all(file.get(), head) && write_all(file.get(), bytes_of(features)) &&
-                        write_all(file.get(), hash.hex()) && ::fsync(file.get()) == 0 &&
-                        file.close() &&
-                        ::renameat(folder_->get(), aside.c_str(), folder_->get(), name.c_str()) == 0;
+  const bool is_whole =
+      write_all(file.get(), head) && write_all(file.get(), bytes_of(features)) &&
+      write_all(file.get(), hash.hex()) && ::fsync(file.get()) == 0 && file.close() &&
+      ::renameat(folder_->get(), aside.c_str(), folder_->get(), name.c_str()) == 0;
   if (!is_whole) {
     const std::string why = words_of(errno);
     ::unlinkat(folder_->get(), aside.c_str(), 0);

@@ -139,9 +139,9 @@ std::string RowFile::open(Descriptor file, const std::string& key) {
   if (!read_all_at(file_.get(), 0, head)) return "it cannot be read";
   const std::size_t end = head.find('\n', kRowFileHead.size());
   if (!head.starts_with(kRowFileHead) || end == head.npos) return "it has another head";
-  const Json json = Json::parse(
-      std::string_view(head).substr(kRowFileHead.size(), end - kRowFileHead.size()), nullptr,
-      false);
+  const Json json =
+      Json::parse(std::string_view(head).substr(kRowFileHead.size(), end - kRowFileHead.size()),
+                  nullptr, false);
   try {
     const auto at = json.at("description").get<std::uint64_t>();
     const auto size = json.at("description_bytes").get<std::uint64_t>();
@@ -176,14 +176,13 @@ std::string RowFile::read_description(std::string_view text, const std::string& 
                  .hash = part.at("hash").get<std::string>()};
     const std::uint64_t rows = i < 2 ? info_.train_rows : info_.test_rows;
     std::uint64_t expected = 0;
-    const bool fits =
-        !__builtin_mul_overflow(rows, i % 2 == 0 ? row : sizeof(float), &expected) &&
-        parts_[i].bytes == expected && parts_[i].at % kAlignment == 0 &&
-        parts_[i].at <= parts_end && parts_end - parts_[i].at >= expected;
+    const bool fits = !__builtin_mul_overflow(rows, i % 2 == 0 ? row : sizeof(float), &expected) &&
+                      parts_[i].bytes == expected && parts_[i].at % kAlignment == 0 &&
+                      parts_[i].at <= parts_end && parts_end - parts_[i].at >= expected;
     if (!fits) return "its parts have other sizes";
   }
-  content_ = hash_of(json.at("parts").dump() + json.at("scale_bits").dump() +
-                     json.at("is_bytes").dump());
+  content_ =
+      hash_of(json.at("parts").dump() + json.at("scale_bits").dump() + json.at("is_bytes").dump());
   return "";
 }
 
@@ -223,8 +222,8 @@ Dataset RowFile::rows(Split split, const ExampleShape& shape) const {
                             targets.bytes / sizeof(float)},
                 .owner = shared_from_this()};
   if (encoding_.is_bytes) {
-    lent.features = std::span(reinterpret_cast<const std::uint8_t*>(mapped_ + features.at),
-                              features.bytes);
+    lent.features =
+        std::span(reinterpret_cast<const std::uint8_t*>(mapped_ + features.at), features.bytes);
   } else {
     lent.features = std::span(reinterpret_cast<const float*>(mapped_ + features.at),
                               features.bytes / sizeof(float));
@@ -353,18 +352,20 @@ std::shared_ptr<const RowFile> RowFileWriter::finish(const DataInfo& info) {
   }
   at = aligned(at);
   const RowEncoding encoding = encoding_.value_or(RowEncoding{});
-  const std::string text = Json{{"key", place_.key},
-                                {"is_bytes", encoding.is_bytes},
-                                {"scale_bits", std::bit_cast<std::uint32_t>(encoding.scale)},
-                                {"info", to_json(info)},
-                                {"parts", std::move(parts)}}
-                               .dump();
-  std::string head = std::string(kRowFileHead) + Json{{"description", at},
-                                                      {"description_bytes", text.size()},
-                                                      {"description_hash", hash_of(text)},
-                                                      {"rows", info.train_rows + info.test_rows},
-                                                      {"row_size", row_size_}}
-                                                     .dump() +
+  const std::string text = Json{
+      {"key", place_.key},
+      {"is_bytes", encoding.is_bytes},
+      {"scale_bits", std::bit_cast<std::uint32_t>(encoding.scale)},
+      {"info", to_json(info)},
+      {"parts",
+       std::move(parts)}}.dump();
+  std::string head = std::string(kRowFileHead) +
+                     Json{{"description", at},
+                          {"description_bytes", text.size()},
+                          {"description_hash", hash_of(text)},
+                          {"rows", info.train_rows + info.test_rows},
+                          {"row_size", row_size_}}
+                         .dump() +
                      "\n";
   head.resize(kHeadBytes, '\0');
   const bool is_written = ::lseek(file, static_cast<off_t>(at), SEEK_SET) >= 0 &&
@@ -374,7 +375,8 @@ std::shared_ptr<const RowFile> RowFileWriter::finish(const DataInfo& info) {
   if (!place_.name.empty()) put_in_place();
   const std::shared_ptr<RowFile> made(new RowFile);
   const std::string why = made->open(std::move(parts_.front()->file()), place_.key);
-  if (!why.empty()) throw IoError(folder_.path().string() + ": rows were written there, but " + why);
+  if (!why.empty())
+    throw IoError(folder_.path().string() + ": rows were written there, but " + why);
   return made;
 }
 

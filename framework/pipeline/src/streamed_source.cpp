@@ -41,13 +41,6 @@ Json identity_of(const fs::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0)
     throw IoError(file.string() + ": cannot be opened: " + words_of(errno));
-  // A change within the same tick of the clock that files are stamped with would have the same time.
-  constexpr std::uint64_t kTicks = kNanoseconds / 20;
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  const std::uint64_t stamped = std::max(nanoseconds(facts.st_mtim), nanoseconds(facts.st_ctim));
-  if (nanoseconds(now) >= stamped && nanoseconds(now) - stamped < kTicks)
-    std::this_thread::sleep_for(std::chrono::nanoseconds(kTicks));
   return {fs::absolute(file).lexically_normal().string(),
           static_cast<std::uint64_t>(facts.st_dev),
           static_cast<std::uint64_t>(facts.st_ino),
@@ -56,10 +49,26 @@ Json identity_of(const fs::path& file) {
           nanoseconds(facts.st_ctim)};
 }
 
+/// A change within the same tick of the clock that files are stamped with would have the same time: waits
+/// until the last change of any of them is some ticks ago.
 Json identities_of(const std::vector<fs::path>& files) {
-  Json all = Json::array();
-  for (const fs::path& file : files) all.push_back(identity_of(file));
-  return all;
+  constexpr std::uint64_t kTicks = kNanoseconds / 20;
+  constexpr int kMostLooks = 40;
+  for (int look = 0; look < kMostLooks; ++look) {
+    Json all = Json::array();
+    std::uint64_t last = 0;
+    for (const fs::path& file : files) {
+      all.push_back(identity_of(file));
+      last = std::max(
+          {last, all.back().at(4).get<std::uint64_t>(), all.back().at(5).get<std::uint64_t>()});
+    }
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    if (nanoseconds(now) < last || nanoseconds(now) - last >= kTicks) return all;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kTicks));
+  }
+  throw IoError(files.front().string() +
+                ": it, or a file beside it, is being changed all the time");
 }
 
 Json paths_of(const Json& identities) {
@@ -149,8 +158,7 @@ bool all_whole(const RowFile& file, const Streaming& streaming, const std::strin
     };
   };
   return file.is_whole(Split::train, progress(0.0, share)) &&
-         (file.info().test_rows == 0 ||
-          file.is_whole(Split::test, progress(share, 1.0 - share)));
+         (file.info().test_rows == 0 || file.is_whole(Split::test, progress(share, 1.0 - share)));
 }
 
 StreamedSource::StreamedSource(ComponentUse use, Streaming streaming)
@@ -187,6 +195,7 @@ std::shared_ptr<const RowFile> StreamedSource::make(const PrivateFolder& folder)
   const DataInfo info = write_rows(writer);
   if (identities_of(files_->files()).dump() != identities_)
     throw IoError(use_.name() + ": a file has changed while it was read");
+  is_checked_ = true;  // it holds what was just written
   return writer.finish(info);
 }
 
@@ -199,10 +208,10 @@ DataInfo StreamedSource::write_rows(RowFileWriter& writer) {
       throw IoError(use_.name() + ": has more than the 4294967295 examples that a run can number");
     if (streaming_.progress) streaming_.progress(what, block.done);
   });
-  const bool is_as_told =
-      info.train_rows == writer.rows(Split::train) && info.test_rows == writer.rows(Split::test) &&
-      (info.train_rows + info.test_rows == 0 ||
-       element_count(info.shape.features) == writer.row_size());
+  const bool is_as_told = info.train_rows == writer.rows(Split::train) &&
+                          info.test_rows == writer.rows(Split::test) &&
+                          (info.train_rows + info.test_rows == 0 ||
+                           element_count(info.shape.features) == writer.row_size());
   if (is_as_told) return info;
   throw PluginError(use_.component->full_name() +
                     ": broke its contract: it has handed on other rows than it tells of");
@@ -218,8 +227,8 @@ Dataset StreamedSource::read(Split split) {
   if (!is_checked_ && !all_whole(*file_, streaming_, rows_words())) {
     const PrivateFolder folder = folder_of_rows(streaming_);
     if (streaming_.note)
-      streaming_.note(rows_words() + " that were kept are damaged, and are read anew: " +
-                      folder.path().string());
+      streaming_.note(rows_words() +
+                      " that were kept are damaged, and are read anew: " + folder.path().string());
     file_ = make(folder);
     content_ = place_.name.empty() ? "" : file_->content();
   }

@@ -50,7 +50,7 @@ class StreamedSource final : public DataSource {
   std::string identities_;  // of the files that were read
   std::shared_ptr<const RowFile> file_;
   std::string content_;
-  bool is_checked_ = false;
+  bool is_checked_ = false;  ///< Whether its hashes need not be compared any more.
 };
 
 /// Finds the file, or makes it where it is missing or broken: of processes that want the same one, one

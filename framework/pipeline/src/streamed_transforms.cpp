@@ -45,7 +45,8 @@ void apply_links(const std::vector<Link>& links, std::vector<float>& row, std::v
   for (const Link& link : links) {
     out.resize(element_count(link.after));
     link.by_row.apply_row(link.before, row, out);
-    if (!all_finite(out)) std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    if (!all_finite(out))
+      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
     std::swap(row, out);
   }
 }
@@ -177,10 +178,11 @@ class StreamedTransforms {
       code.push_back(key_of_code("transform", *link.use.component, link.use.params));
       is_known = is_known && !link.use.component->plugin->sha256.empty();
     }
-    std::string key = Json{{"rows", data_.kept_as},
-                           {"shape", data_.train.shape().features},
-                           {"transforms", std::move(code)}}
-                          .dump();
+    std::string key = Json{
+        {"rows", data_.kept_as},
+        {"shape", data_.train.shape().features},
+        {"transforms",
+         std::move(code)}}.dump();
     std::string name = is_known ? sha256_hex(key) : "";
     return {.name = std::move(name), .key = std::move(key)};
   }

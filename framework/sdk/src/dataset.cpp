@@ -56,8 +56,7 @@ std::string to_text(const Shape& shape) {
 
 void Dataset::check_sizes(std::size_t count) const {
   std::size_t expected = 0;
-  if (row_size_ == 0 || __builtin_mul_overflow(rows(), row_size_, &expected) ||
-      count != expected) {
+  if (row_size_ == 0 || __builtin_mul_overflow(rows(), row_size_, &expected) || count != expected) {
     throw IoError(std::to_string(rows()) + " label(s) but " + std::to_string(count) +
                   " feature values, expected " + std::to_string(row_size_) + " for each label");
   }

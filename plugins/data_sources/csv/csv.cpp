@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <memory>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -125,8 +125,8 @@ class Csv final : public privgrad::DataSource,
         rows.targets.clear();
       };
     };
-    const Table train = read_table(train_files(), form_, target_, split(),
-                                   hand_on(Split::train, 0.0, train_share));
+    const Table train =
+        read_table(train_files(), form_, target_, split(), hand_on(Split::train, 0.0, train_share));
     TargetColumn target = target_;
     learn(target, train);
     SideFacts test = train.test_facts;

@@ -60,8 +60,8 @@ void check_name(const std::string& name) {
 }
 
 class DatasetByName final : public privgrad::DataSource,
-                      public privgrad::DataFiles,
-                      public privgrad::StreamedRows {
+                            public privgrad::DataFiles,
+                            public privgrad::StreamedRows {
  public:
   explicit DatasetByName(const privgrad::Params& params)
       : name_(params.text("name")), selection_("dataset", params) {

@@ -24,8 +24,8 @@ std::optional<IdxFiles> test_files_of(const privgrad::Params& params) {
 }
 
 class Idx final : public privgrad::DataSource,
-            public privgrad::DataFiles,
-            public privgrad::StreamedRows {
+                  public privgrad::DataFiles,
+                  public privgrad::StreamedRows {
  public:
   explicit Idx(const privgrad::Params& params)
       : source_(files_of(params.object("train")), test_files_of(params),

@@ -113,8 +113,8 @@ struct IdxFile {
 
   [[noreturn]] void oversized(std::uint64_t most_bytes) {
     file.fail("is oversized: the header promises " + privgrad::to_text(extents) +
-              " bytes, at most " + std::to_string(std::min(most_bytes, kMostFileBytes)) + " are read" +
-              (row_bytes > kMostFileBytes ? " of a row" : ""));
+              " bytes, at most " + std::to_string(std::min(most_bytes, kMostFileBytes)) +
+              " are read" + (row_bytes > kMostFileBytes ? " of a row" : ""));
   }
 };
 
@@ -328,18 +328,18 @@ DataInfo IdxSource::stream(const std::function<void(const privgrad::RowBlock&)>&
                      (test_ ? static_cast<double>(test_outline_->file_rows) : 0.0);
   double before = 0.0;
   const auto hand_on = [&](Split split, const IdxFiles& files, const Outline& outline) {
-    read_rows(files, outline, kBlock,
-              [&](std::vector<std::uint8_t>& pixels, std::vector<float>& targets,
-                  std::size_t file_rows) {
-                if (targets.empty()) return;
-                take({.split = split,
-                      .features = std::span<const std::uint8_t>(pixels),
-                      .scale = kScale,
-                      .targets = targets,
-                      .done = std::min(1.0, (before + static_cast<double>(file_rows)) / all)});
-                pixels.clear();
-                targets.clear();
-              });
+    read_rows(
+        files, outline, kBlock,
+        [&](std::vector<std::uint8_t>& pixels, std::vector<float>& targets, std::size_t file_rows) {
+          if (targets.empty()) return;
+          take({.split = split,
+                .features = std::span<const std::uint8_t>(pixels),
+                .scale = kScale,
+                .targets = targets,
+                .done = std::min(1.0, (before + static_cast<double>(file_rows)) / all)});
+          pixels.clear();
+          targets.clear();
+        });
     before += static_cast<double>(outline.file_rows);
   };
   hand_on(Split::train, train_, *train_outline_);

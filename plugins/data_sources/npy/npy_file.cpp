@@ -302,8 +302,7 @@ void NpyFile::append_reals(std::vector<float>& to, std::uint64_t count) {
   };
   switch (kind_) {
     case Kind::boolean:
-      return read_as<std::uint8_t>(to, count,
-                                   [](std::uint8_t x) { return x != 0 ? 1.0f : 0.0f; });
+      return read_as<std::uint8_t>(to, count, [](std::uint8_t x) { return x != 0 ? 1.0f : 0.0f; });
     case Kind::integer:
       return by_width(std::int8_t{}, std::int16_t{}, std::int32_t{}, std::int64_t{});
     case Kind::unsigned_integer:

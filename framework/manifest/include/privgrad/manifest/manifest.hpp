@@ -121,8 +121,8 @@ struct Manifest {
   ComponentUse data;
   std::vector<ComponentUse> transforms;
   std::optional<std::uint64_t>
-      dataset_size;             ///< data.size: the declared, public number of training rows.
-  bool test_is_public = false;  ///< data.test_is_public.
+      dataset_size;                    ///< data.size: the declared, public number of training rows.
+  bool test_is_public = false;         ///< data.test_is_public.
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
