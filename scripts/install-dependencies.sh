@@ -33,6 +33,9 @@ libarchive-dev                unpacks them (BSD)
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets
 libzstd-dev                   reads zstd-compressed ones (BSD-3-Clause)
+libpng-dev                    reads images (libpng-2.0)
+libturbojpeg0-dev             and photographs (IJG and BSD-3-Clause)
+libhdf5-dev                   reads HDF5 files (BSD-3-Clause)
 libxtensor-dev                arrays inside the numerical plugins
 libxtensor-blas-dev           linear algebra on those arrays
 libopenblas-pthread-dev       the matrix products and eigenvectors beneath it (BLAS and LAPACK)

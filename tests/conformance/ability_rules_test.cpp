@@ -11,6 +11,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/streamed_rows.hpp"
 #include "privgrad/suggests_params.hpp"
 
 using namespace privgrad;
@@ -142,6 +143,119 @@ struct SuggestsOtherRows final : Suggests {
   std::size_t place;
 };
 
+// ---- StreamedRows
+
+/// Three training rows and one test row of two numbers each, handed on one by one.
+struct Streams : Rows, StreamedRows {
+  using Rows::Rows;
+  DataInfo info() override {
+    DataInfo info = Rows::info();
+    info.test_rows = 1;
+    info.feature_names = {"a", "b"};
+    return info;
+  }
+  Dataset read(Split split) override {
+    if (split == Split::test) return Dataset({{2}, 0}, std::vector<float>{7, 8}, {9});
+    return Dataset({{2}, 0}, std::vector<float>{1, 2, 3, 4, 5, 6}, {1, 2, 3});
+  }
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    double done = 0.0;
+    for (const Split split : {Split::train, Split::test}) {
+      Dataset rows = read(split);
+      const auto features = std::span<const float>(rows.features());
+      for (std::size_t i = 0; i < rows.rows(); ++i) {
+        done += 0.25;
+        take(changed({.split = split,
+                      .features = features.subspan(2 * i, 2),
+                      .scale = 1.0f,
+                      .targets = rows.targets().subspan(i, 1),
+                      .done = done}));
+      }
+    }
+    return info();
+  }
+  virtual RowBlock changed(RowBlock block) { return block; }
+};
+struct StreamsOtherNumbers final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.features = std::span<const float>(numbers);
+    return block;
+  }
+  std::vector<float> numbers{1, 2};
+};
+struct StreamsOtherTargets final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.targets = target;
+    return block;
+  }
+  std::vector<float> target{1};
+};
+struct StreamsOneSplit final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.split = Split::train;
+    return block;
+  }
+};
+struct StreamsOnce final : Streams {
+  using Streams::Streams;
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    return ++calls == 1 ? Streams::stream(take) : info();
+  }
+  int calls = 0;
+};
+struct StreamsNothing final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.targets = {};
+    return block;
+  }
+};
+struct GoesBack final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.done = 1.0 - block.done;
+    return block;
+  }
+};
+struct MixesScales final : Streams {
+  using Streams::Streams;
+  RowBlock changed(RowBlock block) override {
+    block.scale = static_cast<float>(block.done);
+    return block;
+  }
+};
+struct TellsLessAfterwards final : Streams {
+  using Streams::Streams;
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    DataInfo info = Streams::stream(take);
+    info.feature_names.clear();
+    return info;
+  }
+};
+struct HearsNoRefusal final : Streams {
+  using Streams::Streams;
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    return Streams::stream([&](const RowBlock& block) {
+      try {
+        take(block);
+      } catch (...) {  // NOLINT(bugprone-empty-catch)
+      }
+    });
+  }
+};
+struct StreamsFromNowhere final : DataSource, StreamedRows {
+  explicit StreamsFromNowhere(const Params& params) : rows(params) {}
+  DataInfo info() override { return rows.info(); }
+  Dataset read(Split split) override { return rows.read(split); }
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
+    return rows.stream(take);
+  }
+  Streams rows;
+};
+
 // ---- ComposesAdaptively
 
 struct Filter : Accountant, ComposesAdaptively {
@@ -190,6 +304,25 @@ TEST_CASE("the rule of adaptive local iterations can fail") {
   check_passes<Schedule, Rounds>(rule);
   check_noticed<Schedule, NoSteps>(rule, "gave 0 local steps");
   check_noticed<Schedule, OtherSteps>(rule, "another instance");
+}
+
+TEST_CASE("the rules of streamed rows can fail") {
+  const std::string rule = "streams_what_it_reads";
+  check_passes<DataSource, Streams>(rule);
+  check_noticed<DataSource, StreamsOtherNumbers>(rule, "other training features");
+  check_noticed<DataSource, StreamsOtherTargets>(rule, "other training targets");
+  check_noticed<DataSource, StreamsOneSplit>(rule, "4 training rows, read() has 3");
+  check_noticed<DataSource, StreamsOnce>(rule, "0 training rows");
+  check_noticed<DataSource, StreamsNothing>(rule, "a block without rows");
+  check_noticed<DataSource, GoesBack>(rule, "0.5 of the reading is done, after 0.75");
+  check_noticed<DataSource, MixesScales>(rule, "different types or scales");
+  check_noticed<DataSource, TellsLessAfterwards>(rule, "another answer than info()");
+  const std::string stops = "stops_streaming_where_rows_are_refused";
+  check_passes<DataSource, Streams>(stops);
+  check_noticed<DataSource, HearsNoRefusal>(stops, "goes on");
+  const std::string named = "streams_rows_of_files_that_it_names";
+  check_passes<DataSource, Streams>(named);
+  check_noticed<DataSource, StreamsFromNowhere>(named, "no DataFiles");
 }
 
 TEST_CASE("the rule of schedules made from an influence can fail") {

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plan_page.hpp"
@@ -8,14 +9,16 @@
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "run_report.hpp"
+#include "streaming_display.hpp"
 
 namespace privgrad::tool {
 namespace {
 
 int do_plan(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const core::Manifest manifest =
+  core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  show_streaming(manifest, arguments);
   const core::Plan plan = core::make_plan(manifest);
   warn_of(plan);
   if (arguments.has("json")) {
@@ -34,6 +37,7 @@ Command plan_command() {
                                "nothing.",
                     .operands = {"MANIFEST"},
                     .options = {set_option(),
+                                cache_option(),
                                 {.name = "json",
                                  .value = "",
                                  .doc = "Print the plan as JSON, every step's noise included."},

@@ -19,6 +19,7 @@
 #include "result_page.hpp"
 #include "run_report.hpp"
 #include "stop_signals.hpp"
+#include "streaming_display.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -183,8 +184,9 @@ int do_resume(const Arguments& arguments) {
   const RequestedCluster processes = requested_cluster(arguments);
   Cluster* const cluster = options.cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
-    const core::Manifest manifest =
+    core::Manifest manifest =
         core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+    show_streaming(manifest, arguments);
     check_tested(manifest, processes);
     options.lock = calls::lock_text({&manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(manifest, options);
@@ -208,6 +210,7 @@ int do_run(const Arguments& arguments) {
   const auto load = [&] {
     manifest.emplace(
         core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
+    show_streaming(*manifest, arguments);
     return 0;
   };
   with_cluster(processes.cluster.get(), load);
@@ -221,7 +224,7 @@ int do_run(const Arguments& arguments) {
       complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
     const core::Plan plan = core::make_plan(*manifest);
     warn_of(plan);
-    if (cache != nullptr && !core::has_features_to_keep(*plan.setting)) {
+    if (cache != nullptr && !core::has_features_to_keep(*plan.setting) && !manifest->streaming) {
       cache->note(
           "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
           "has neither");

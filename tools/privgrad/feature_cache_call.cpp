@@ -1,7 +1,6 @@
 #include "feature_cache_call.hpp"
 
 #include <cstdint>
-#include <cstdlib>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -11,19 +10,6 @@ namespace privgrad::tool {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path absolute_path_in(const char* variable) {
-  const char* value = std::getenv(variable);
-  // The specification: a path that is not absolute is to be ignored.
-  return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
-}
-
-fs::path own_place() {
-  if (const fs::path cache = absolute_path_in("XDG_CACHE_HOME"); !cache.empty())
-    return cache / "privgrad" / "features";
-  const fs::path home = absolute_path_in("HOME");
-  return home.empty() ? home : home / ".cache" / "privgrad" / "features";
-}
 
 std::uint64_t all_bytes(std::span<const core::KeptFeatures> kept) {
   std::uint64_t bytes = 0;
@@ -45,8 +31,9 @@ Option cache_option() {
       .name = "cache",
       .value = "DIR",
       .doc =
-          "Keep what frozen layers and costly transforms make of the data here, and take it from "
-          "here: private copies, readable by you alone, until privgrad cache delete; default "
+          "Keep what frozen layers and costly transforms make of the data here, and rows that are "
+          "streamed, and take them from here: private copies, readable by you alone, until "
+          "privgrad cache delete; default "
           "$XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features.",
       .implied = ""};
 }
@@ -62,7 +49,7 @@ Option cache_folder_option() {
 fs::path feature_folder(const Arguments& arguments, const std::string& option) {
   if (arguments.has(option) && !arguments.text(option).empty())
     return fs::absolute(arguments.text(option));
-  fs::path own = own_place();
+  fs::path own = core::user_feature_folder();
   if (own.empty()) {
     throw UsageError("--" + option +
                      ": no folder is known to keep features in (neither XDG_CACHE_HOME nor HOME is "

@@ -14,6 +14,7 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/open_source.hpp"
 
 namespace privgrad::calls {
 namespace {
@@ -124,7 +125,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
   const DataSection section = request.data ? given_section(request, catalog, call.model->file())
                                            : section_of_run(call.file, request.dashes, catalog);
   check_transforms(section, call.model->file());
-  const auto source = section.data.make<DataSource>();
+  const auto source = core::open_source(section.data, section.streaming);
   section.data.with_position([&] {
     const DataInfo info = source->info();
     call.model->check_examples(info.shape);

@@ -60,7 +60,8 @@ DataSection parse_data_section(std::string_view text, const std::filesystem::pat
   return {.data = std::move(manifest.data),
           .transforms = std::move(manifest.transforms),
           .size = manifest.dataset_size,
-          .test_is_public = manifest.test_is_public};
+          .test_is_public = manifest.test_is_public,
+          .streaming = std::move(manifest.streaming)};
 }
 
 }  // namespace privgrad::core

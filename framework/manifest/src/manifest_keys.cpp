@@ -207,6 +207,11 @@ const Section& data_section() {
                          "Whether the test examples are public, so that exact metrics on them may "
                          "be shown in release mode.")
               .defaults_to(false),
+          param::boolean("streaming",
+                         "Whether the rows lie in a file that is mapped into memory, so that there "
+                         "may be more of them than memory holds. The result is the same. It is "
+                         "gone with the process, unless --cache keeps it. Default false.")
+              .optional(),
       },
       {list_of(slot<Transform>("transforms", "Applied to the examples, in this order."))}};
   return section;
@@ -554,6 +559,7 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
       {"sample_size", "data.size"},
       {"transforms", "data.transforms"},
       {"test_is_public", "data.test_is_public"},
+      {"streaming", "data.streaming"},
       {"num_clients", "federated.clients"},
       {"n_clients", "federated.clients"},
       {"num_rounds", "federated.rounds"},

@@ -35,7 +35,7 @@ class Resolver {
       }
     } else if (auto* text = std::get_if<std::string>(&value.data());
                text != nullptr && !text->empty() && spec.type == ParamType::path) {
-      *text = find(*text, value.mark, where, spec.takes_pattern);
+      *text = find(*text, value.mark, where, spec);
     }
   }
 
@@ -58,9 +58,9 @@ class Resolver {
   }
 
   std::string find(const std::string& given, Mark mark, const std::string& where,
-                   bool takes_pattern) {
+                   const ParamSpec& spec) {
     const bool is_pattern =
-        takes_pattern && fs::path(given).filename().string().find_first_of("*?") != given.npos;
+        spec.takes_pattern && fs::path(given).filename().string().find_first_of("*?") != given.npos;
     std::string tried;
     std::vector<fs::path> folders = folders_;
     // Whoever types a path means it from where they are, as with every other word of the call.
@@ -69,9 +69,12 @@ class Resolver {
       const fs::path candidate = (folder / given).lexically_normal();
       std::error_code error;
       const fs::file_status status = fs::status(candidate, error);
-      if (fs::is_directory(status))
+      const bool is_folder = fs::is_directory(status);
+      if (is_folder && !spec.is_folder)
         return refuse(given, mark, where, candidate.string() + " is a directory");
-      if (fs::exists(status) && !fs::is_regular_file(status))
+      if (fs::exists(status) && spec.is_folder && !is_folder)
+        return refuse(given, mark, where, candidate.string() + " is no directory");
+      if (fs::exists(status) && !is_folder && !fs::is_regular_file(status))
         return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
       if (fs::exists(status) || (is_pattern && fits_some(candidate))) {
         // Absolute paths go into the resolved manifest, which is UTF-8 text.
@@ -90,7 +93,9 @@ class Resolver {
           "in, is not set";
     }
     return refuse(given, mark, where,
-                  std::string(is_pattern ? "no file fits" : "there is no such file") +
+                  std::string(is_pattern       ? "no file fits"
+                              : spec.is_folder ? "there is no such folder"
+                                               : "there is no such file") +
                       ": looked for " + tried + hint);
   }
 

@@ -224,9 +224,10 @@ void ManifestReader::read_data(Manifest& manifest) {
     manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
   }
   manifest.test_is_public = params.boolean("test_is_public");
+  if (params.has("streaming") && params.boolean("streaming")) manifest.streaming.emplace();
   Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
   resolved.set("transforms", std::move(list));
-  keep(resolved, params, {"size", "test_is_public"});
+  keep(resolved, params, {"size", "test_is_public", "streaming"});
   manifest.resolved.set("data", std::move(resolved));
 }
 

@@ -169,12 +169,17 @@ void learn(const ComponentUse& use, std::size_t number, Transform& transform, Da
            Teacher* teacher) {
   if (transform.statistic() != Statistic::released) return transform.fit(train);
   if (teacher != nullptr) return teacher->teach(number, transform, train);
+  refuse_untaught(use);
+}
+
+}  // namespace
+
+void refuse_untaught(const ComponentUse& use) {
   throw ConfigError(use.name() +
                     " learns from a noised sum over the private rows, which a run releases and "
                     "pays for, and this is no run; give it numbers, or statistic: public");
 }
 
-/// It goes into a file whose readers check the same.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
   if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
@@ -199,8 +204,6 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   }
   return fitted;
 }
-
-}  // namespace
 
 bool is_worth_keeping(const Transform& transform) {
   return transform.statistic() == Statistic::none &&

@@ -33,4 +33,11 @@ bool is_worth_keeping(const Transform& transform);
 FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
                                 Executor& executor, const FeatureCache* cache, Teacher* teacher);
 
+/// \returns what a transform has learnt. It goes into a file whose readers check the same.
+/// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
+FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
+
+/// \throws ConfigError: a transform that learns from a released statistic has no teacher.
+[[noreturn]] void refuse_untaught(const ComponentUse& use);
+
 }  // namespace privgrad::core

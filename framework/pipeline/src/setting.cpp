@@ -10,7 +10,10 @@
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/lora.hpp"
+#include "privgrad/pipeline/open_source.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "streamed_source.hpp"
+#include "streamed_transforms.hpp"
 #include "trainable_layers.hpp"
 
 namespace privgrad::core {
@@ -46,6 +49,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
       }
       return transform->output_shape(shape);
     });
+    if (manifest.streaming) use.with_position([&] { check_streamable(use, *transform); });
     setting.statistics.push_back(transform->statistic());
     setting.requests.push_back(request_of(use, *transform, before));
     setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
@@ -115,6 +119,11 @@ void plan_weights(const Manifest& manifest, Setting& setting) {
   if (trains_in_part(manifest, setting.whole, setting.frozen_layers))
     setting.lora = lora_layout(manifest, setting.whole, setting.frozen_layers);
   if (setting.frozen_layers == 0) return;
+  if (manifest.streaming) {
+    throw error_at(manifest, "data.streaming",
+                   "is true, but what frozen layers (model.train) make of the examples is kept in "
+                   "memory; leave one of the two out");
+  }
   setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
   const auto executor = make_executor(1);
   ComponentPtr<Backend> backend;
@@ -168,7 +177,8 @@ void complete(const Manifest& manifest, Setting& setting) {
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   auto setting = std::make_shared<Setting>();
-  setting->data = manifest.data.make<DataSource>();
+  setting->data =
+      manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   // These go into statements, pages and terminals; a source may have taken them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
@@ -257,12 +267,15 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
                   std::to_string(data.train.rows()) + " examples, planned " +
                   std::to_string(setting.info.train_rows));
   }
+  if (auto* streamed = dynamic_cast<StreamedSource*>(setting.data.get()))
+    data.kept_as = streamed->content();
   return data;
 }
 
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data, int threads,
                       const FeatureCache* cache, Teacher* teacher) {
   const auto executor = make_executor(threads);
+  if (manifest.streaming) return apply_streamed_transforms(manifest, data, *executor, teacher);
   for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
     const ComponentUse& use = manifest.transforms[i];
     data.preprocessing.push_back(apply_transform(use, i, data, *executor, cache, teacher));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -55,9 +56,8 @@ std::string to_text(const Shape& shape) {
 
 void Dataset::check_sizes(std::size_t count) const {
   std::size_t expected = 0;
-  if (row_size_ == 0 || __builtin_mul_overflow(targets_.size(), row_size_, &expected) ||
-      count != expected) {
-    throw IoError(std::to_string(targets_.size()) + " label(s) but " + std::to_string(count) +
+  if (row_size_ == 0 || __builtin_mul_overflow(rows(), row_size_, &expected) || count != expected) {
+    throw IoError(std::to_string(rows()) + " label(s) but " + std::to_string(count) +
                   " feature values, expected " + std::to_string(row_size_) + " for each label");
   }
 }
@@ -107,6 +107,24 @@ Dataset::Dataset(ExampleShape shape, std::span<const std::uint8_t> features, flo
   features_ = Lent<std::uint8_t>{features, std::move(owner)};
 }
 
+Dataset::Dataset(ExampleShape shape, LentRows rows)
+    : shape_(std::move(shape)),
+      row_size_(element_count(shape_.features)),
+      scale_(rows.scale),
+      lent_targets_(rows.targets),
+      targets_owner_(rows.owner) {
+  if (rows.owner == nullptr) throw ConfigError("rows are lent by nobody");
+  check_sizes(std::visit([](const auto numbers) { return numbers.size(); }, rows.features));
+  check_targets(shape_, targets());
+  if (!std::isfinite(scale_)) throw IoError("the scale of the bytes is not finite");
+  std::visit(
+      [&](const auto numbers) {
+        using Number = std::remove_const_t<typename decltype(numbers)::element_type>;
+        features_ = Lent<Number>{numbers, std::move(rows.owner)};
+      },
+      rows.features);
+}
+
 template <class Action>
 void Dataset::visit_numbers(Action action) const {
   std::visit(
@@ -131,11 +149,11 @@ void Dataset::gather(std::span<const std::uint32_t> rows, std::span<float> featu
       });
     }
   };
-  visit_numbers([&](const auto numbers) {
+  visit_numbers([&, all_targets = this->targets()](const auto numbers) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::size_t row = rows[i];
       copy_row(numbers.data() + row * row_size_, features.data() + i * row_size_);
-      targets[i] = targets_[row];
+      targets[i] = all_targets[row];
     }
   });
 }
@@ -159,8 +177,16 @@ std::span<float> Dataset::features() {
 }
 
 void Dataset::replace_features(Shape features_shape, std::vector<float> features) {
-  Dataset changed(ExampleShape{std::move(features_shape), shape_.classes}, std::move(features),
-                  targets_);
+  // What is checked before anything is changed. The targets stay where they are.
+  Dataset changed;
+  changed.shape_ = {std::move(features_shape), shape_.classes};
+  changed.row_size_ = element_count(changed.shape_.features);
+  changed.targets_ = targets_;
+  changed.lent_targets_ = lent_targets_;
+  changed.targets_owner_ = targets_owner_;
+  changed.check_sizes(features.size());
+  check_finite(features, changed.row_size_);
+  changed.features_ = std::move(features);
   *this = std::move(changed);
 }
 

@@ -25,6 +25,7 @@
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/streamed_rows.hpp"
 #include "privgrad/suggests_params.hpp"
 #include "privgrad/transform.hpp"
 
@@ -73,6 +74,7 @@ RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
+StreamedRows::~StreamedRows() = default;
 SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;

@@ -261,6 +261,11 @@ ParamSpec&& ParamSpec::or_pattern() && {
   takes_pattern = true;
   return std::move(*this);
 }
+
+ParamSpec&& ParamSpec::of_folder() && {
+  is_folder = true;
+  return std::move(*this);
+}
 ParamSpec&& ParamSpec::one_of(std::vector<std::string> values) && {
   choices = std::move(values);
   return std::move(*this);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/streamed_rows.hpp"
 #include "privgrad/suggests_params.hpp"
 #include "suggest.hpp"
 #include "table.hpp"
@@ -70,6 +73,7 @@ TableForm form_of(const privgrad::Params& params) {
 
 class Csv final : public privgrad::DataSource,
                   public privgrad::DataFiles,
+                  public privgrad::StreamedRows,
                   public privgrad::SuggestsParams {
  public:
   explicit Csv(const privgrad::Params& params)
@@ -106,6 +110,35 @@ class Csv final : public privgrad::DataSource,
     return info_;
   }
 
+  /// In one pass; nothing of it is kept for info() and read(), which read the files anew.
+  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+    // Of two files, half each: their sizes say little about how long they take.
+    const double train_share = test_file_ ? 0.5 : 1.0;
+    const auto hand_on = [&](Split side, double before, double share) {
+      return [&take, side, before, share](bool is_test, TableRows& rows, double done) {
+        take({.split = is_test ? Split::test : side,
+              .features = std::span<const float>(rows.features),
+              .scale = 1.0f,
+              .targets = rows.targets,
+              .done = before + share * done});
+        rows.features.clear();
+        rows.targets.clear();
+      };
+    };
+    const Table train =
+        read_table(train_files(), form_, target_, split(), hand_on(Split::train, 0.0, train_share));
+    TargetColumn target = target_;
+    learn(target, train);
+    SideFacts test = train.test_facts;
+    if (test_file_) {
+      const Table other = read_table(test_files(), form_, target, nullptr,
+                                     hand_on(Split::test, train_share, 1.0 - train_share));
+      check_columns(train, other);
+      test = other.train_facts;
+    }
+    return info_of(train, test, target);
+  }
+
   Dataset read(Split split) override {
     load();
     const bool is_train = split == Split::train;
@@ -130,46 +163,60 @@ class Csv final : public privgrad::DataSource,
   void load() {
     if (is_loaded_) return;
     Table train = read_table(train_files(), form_, target_, split());
-    learn(train);
-    info_.remarks = remarks(train);
+    learn(target_, train);
+    SideFacts test_facts = train.test_facts;
     TableRows test = std::move(train.test);
     if (test_file_) {
       Table other = read_table(test_files(), form_, target_, nullptr);
-      if (other.columns.feature_names() != train.columns.feature_names()) {
-        throw IoError(test_file_->string() + ": has other columns than " + train_file_.string() +
-                      ", expected the same " + std::to_string(train.columns.names.size()) +
-                      (form_.header ? " names in the same order" : " columns"));
-      }
+      check_columns(train, other);
       test = std::move(other.train);
+      test_facts = other.train_facts;
     }
-    info_.shape = {{train.columns.width}, target_.classes()};
-    info_.train_rows = train.train.targets.size();
-    info_.test_rows = test.targets.size();
-    info_.unaccounted = unaccounted(train.columns);
-    // A row that is changed changes sides, and the number of training examples with it.
-    info_.rows_chosen_by_value = split_.has_value();
-    info_.class_names = target_.class_names();
-    info_.has_targets = form_.has_targets;
-    if (form_.header) {
-      info_.feature_names = train.columns.feature_names();
-      info_.reading = reading(train.columns);
-    }
+    info_ = info_of(train, test_facts, target_);
     train_ = std::move(train.train);
     test_ = std::move(test);
     is_loaded_ = true;
   }
 
-  void learn(const Table& table) {
+  void check_columns(const Table& train, const Table& test) const {
+    if (test.columns.feature_names() == train.columns.feature_names()) return;
+    throw IoError(test_file_->string() + ": has other columns than " + train_file_.string() +
+                  ", expected the same " + std::to_string(train.columns.names.size()) +
+                  (form_.header ? " names in the same order" : " columns"));
+  }
+
+  DataInfo info_of(const Table& train, const SideFacts& test, const TargetColumn& target) const {
+    DataInfo info;
+    info.remarks = remarks(train);
+    info.shape = {{train.columns.width}, target.classes()};
+    info.train_rows = train.train_facts.rows;
+    info.test_rows = test.rows;
+    info.unaccounted = unaccounted(train.columns);
+    // A row that is changed changes sides, and the number of training examples with it.
+    info.rows_chosen_by_value = split_.has_value();
+    info.class_names = target.class_names();
+    info.has_targets = form_.has_targets;
+    if (form_.header) {
+      info.feature_names = train.columns.feature_names();
+      info.reading = reading(train.columns, target);
+    }
+    return info;
+  }
+
+  void learn(TargetColumn& target, const Table& table) const {
     if (!form_.has_targets) {
-      if (has_classes_ && target_.classes() == 0)
+      if (has_classes_ && target.classes() == 0)
         throw ConfigError(
             "csv: unlabelled rows do not say how many classes there are: say labels "
             "or classes");
       return;
     }
-    std::vector<float> targets = table.train.targets;
-    targets.insert(targets.end(), table.test.targets.begin(), table.test.targets.end());
-    if (const std::string wrong = target_.learn(targets); !wrong.empty())
+    // The number of classes follows from the ends of their range.
+    std::vector<float> ends;
+    for (const SideFacts* side : {&table.train_facts, &table.test_facts}) {
+      if (side->rows > 0) ends.insert(ends.end(), {side->least_target, side->most_target});
+    }
+    if (const std::string wrong = target.learn(ends); !wrong.empty())
       throw IoError(train_file_.string() + ": " + wrong);
   }
 
@@ -195,7 +242,7 @@ class Csv final : public privgrad::DataSource,
   }
 
   /// The columns by their names, in their order; what a file has beside them is left out.
-  Value reading(const TableColumns& columns) const {
+  Value reading(const TableColumns& columns, const TargetColumn& target) const {
     Value value{Value::Object{}};
     for (const Value::Member& member : std::get<Value::Object>(params_.data())) {
       const std::string& key = member.key;
@@ -203,8 +250,8 @@ class Csv final : public privgrad::DataSource,
                                     key == "columns" || key == "unlabelled";
       if (!is_of_these_rows) value.set(key, member.value);
     }
-    if (has_classes_ && target_.class_names().empty())
-      value.set("classes", static_cast<std::int64_t>(target_.classes()));
+    if (has_classes_ && target.class_names().empty())
+      value.set("classes", static_cast<std::int64_t>(target.classes()));
     Value::List entries;
     for (const Column& column : columns.features) {
       ColumnRule rule = column.rule();
@@ -232,7 +279,7 @@ class Csv final : public privgrad::DataSource,
     for (const std::string& name : table.columns.texts)
       all.push_back(file + in_quotes(name) + " is text, which no model here reads: left out");
     const std::string rows =
-        " of " + std::to_string(table.train.targets.size() + table.test.targets.size()) + " rows ";
+        " of " + std::to_string(table.train_facts.rows + table.test_facts.rows) + " rows ";
     for (std::size_t i = 0; i < table.filled.size(); ++i) {
       const Column& column = table.columns.features[i];
       if (table.filled[i] == 0) continue;

@@ -13,8 +13,9 @@ bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
 
 }  // namespace
 
-CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect)
-    : path_(path), file_(path), dialect_(dialect), text_(1, '\n') {
+CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
+                     std::uint64_t most_bytes)
+    : path_(path), file_(path), dialect_(dialect), most_bytes_(most_bytes), text_(1, '\n') {
   const auto stop = [&](char c) { stops_[static_cast<unsigned char>(c)] = true; };
   stop(dialect.delimiter);
   stop('\n');
@@ -46,14 +47,14 @@ bool CsvReader::read_more() {
   bytes_ += got;
   const std::uint64_t most =
       file_.compressed()
-          ? std::min(kMostFileBytes, std::max(kPlainBytes, kMostPerByte * file_.bytes_on_disk()))
-          : kMostFileBytes;
+          ? std::min(most_bytes_, std::max(kPlainBytes, kMostPerByte * file_.bytes_on_disk()))
+          : most_bytes_;
   if (bytes_ > most) {
     fail("is oversized: it has more than " + std::to_string(most) + " bytes" +
          (file_.compressed()
               ? " once decompressed, too many for its " + std::to_string(file_.bytes_on_disk()) +
                     "; decompress it yourself if it is what you mean"
-              : ", which are read at most"));
+              : ", which are read into memory at most; say streaming: true"));
   }
   return got > 0;
 }

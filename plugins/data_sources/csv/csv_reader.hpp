@@ -32,13 +32,15 @@ class CsvReader {
   static constexpr std::uint64_t kMostPerByte = 200;
   static constexpr std::uint64_t kPlainBytes = std::uint64_t{1} << 24;
 
+  /// \param most_bytes  of a file, once decompressed.
   /// \throws IoError  as InputFile, and for UTF-16.
-  CsvReader(const std::filesystem::path& path, CsvDialect dialect);
+  CsvReader(const std::filesystem::path& path, CsvDialect dialect,
+            std::uint64_t most_bytes = kMostFileBytes);
 
   /// Reads the next row.
   /// \returns false at the end of the file.
   /// \throws IoError  the form is broken, a row exceeds kMostRowBytes or kMostFields, or the file
-  ///   kMostFileBytes once decompressed, or what its compressed size allows.
+  ///   most_bytes once decompressed, or what its compressed size allows.
   bool next();
 
   /// Of the row that next() read; valid until it is called again.
@@ -55,6 +57,9 @@ class CsvReader {
   std::size_t rows_like_this() const noexcept {
     return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
   }
+
+  /// \returns how many bytes of the file on the disk were read so far.
+  std::uint64_t bytes_read() const noexcept { return file_.bytes_read(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
@@ -85,6 +90,7 @@ class CsvReader {
   std::filesystem::path path_;
   InputFile file_;
   CsvDialect dialect_;
+  std::uint64_t most_bytes_;
   bool stops_[256] = {};  ///< Characters at which a plain field may end.
 
   std::vector<char> text_;    ///< What was read, and a line end that was not.

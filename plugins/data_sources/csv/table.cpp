@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -40,11 +42,18 @@ std::size_t target_index(const TargetColumn& target, const Names& names, const T
 /// Reads one file after the other into one table.
 class TableReader {
  public:
-  TableReader(const TableForm& form, const TargetColumn& target, RowSplit* split)
-      : form_(form), target_(target), split_(split) {}
+  TableReader(const TableForm& form, const TargetColumn& target, RowSplit* split,
+              const TakeRows& take, std::uint64_t all_bytes)
+      : form_(form),
+        target_(target),
+        split_(split),
+        take_(take),
+        all_bytes_(static_cast<double>(std::max<std::uint64_t>(1, all_bytes))) {}
 
   void read(const std::filesystem::path& file) {
-    CsvReader reader(file, form_.dialect);
+    // What memory need not hold may be of any size.
+    CsvReader reader(file, form_.dialect,
+                     take_ ? std::numeric_limits<std::uint64_t>::max() : kMostFileBytes);
     const Names names = read_names(reader, form_);
     if (reader.size() < 2 && form_.has_targets) {
       reader.fail_at_row(
@@ -56,13 +65,17 @@ class TableReader {
     take_columns(reader, names, target, std::move(columns));
     if (split_ != nullptr) split_->use(names);
     begin_rows(reader, form_);
-    reserve(reader);
+    if (!take_) reserve(reader);
     do {
       read_row(reader);
     } while (reader.next());
+    bytes_before_ += reader.bytes_read();
   }
 
   Table finish() {
+    for (const bool is_test : {false, true}) {
+      if (take_ && !side(is_test).targets.empty()) take_(is_test, side(is_test), done(0));
+    }
     if (!counts_rows_) table_.looks_like_index.reset();
     return std::move(table_);
   }
@@ -120,9 +133,16 @@ class TableReader {
     }
   }
 
+  TableRows& side(bool is_test) { return is_test ? table_.test : table_.train; }
+
+  double done(std::uint64_t bytes_here) const {
+    return std::min(1.0, static_cast<double>(bytes_before_ + bytes_here) / all_bytes_);
+  }
+
   void read_row(const CsvReader& reader) {
     check_size(reader, now_.names.size());
-    TableRows& rows = split_ != nullptr && split_->is_test(reader) ? table_.test : table_.train;
+    const bool is_test = split_ != nullptr && split_->is_test(reader);
+    TableRows& rows = side(is_test);
     if (table_.looks_like_index && counts_rows_) look_at_index(reader.field(0));
     std::size_t at = rows.features.size();
     rows.features.resize(at + now_.width);
@@ -137,6 +157,15 @@ class TableReader {
       at += column.width();
     }
     rows.targets.push_back(form_.has_targets ? read_target(reader) : 0.0f);
+    count(is_test ? table_.test_facts : table_.train_facts, rows.targets.back());
+    constexpr std::size_t kBlock = std::size_t{1} << 18;  // 1 MiB of features
+    if (take_ && rows.features.size() >= kBlock) take_(is_test, rows, done(reader.bytes_read()));
+  }
+
+  static void count(SideFacts& facts, float target) {
+    facts.least_target = facts.rows == 0 ? target : std::min(facts.least_target, target);
+    facts.most_target = facts.rows == 0 ? target : std::max(facts.most_target, target);
+    ++facts.rows;
   }
 
   float read_target(const CsvReader& reader) {
@@ -168,6 +197,9 @@ class TableReader {
   const TableForm& form_;
   const TargetColumn& target_;
   RowSplit* split_;
+  const TakeRows& take_;
+  double all_bytes_;
+  std::uint64_t bytes_before_ = 0;  ///< Of the files that have been read.
   Table table_;
   TableColumns now_;  ///< Of the file that is being read.
   bool is_first_ = true;
@@ -222,8 +254,14 @@ std::vector<std::string> TableColumns::feature_names() const {
 }
 
 Table read_table(const std::vector<std::filesystem::path>& files, const TableForm& form,
-                 const TargetColumn& target, RowSplit* split) {
-  TableReader reader(form, target, split);
+                 const TargetColumn& target, RowSplit* split, const TakeRows& take) {
+  std::uint64_t bytes = 0;
+  for (const std::filesystem::path& file : files) {
+    std::error_code failure;
+    const std::uintmax_t size = std::filesystem::file_size(file, failure);
+    if (!failure) bytes += size;
+  }
+  TableReader reader(form, target, split, take, bytes);
   for (const std::filesystem::path& file : files) reader.read(file);
   return reader.finish();
 }

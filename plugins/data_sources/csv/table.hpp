@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,16 @@ struct TableRows {
   std::vector<float> targets;   ///< [rows].
 };
 
+/// Takes rows of one side that were read, and empties them.
+/// \param done  how much of the files has been read, 0 to 1.
+using TakeRows = std::function<void(bool is_test, TableRows& rows, double done)>;
+
+/// How many rows of a side there are, and what is known of their targets.
+struct SideFacts {
+  std::uint64_t rows = 0;
+  float least_target = 0.0f, most_target = 0.0f;
+};
+
 /// What was read off the names alone.
 struct TableColumns {
   std::vector<std::string> names;  ///< Of all columns, in the order of the first file.
@@ -40,7 +51,8 @@ struct TableColumns {
 
 struct Table {
   TableColumns columns;
-  TableRows train, test;              ///< Without a split, all are in `train`.
+  TableRows train, test;              ///< Without a split, all are in `train`; empty if taken.
+  SideFacts train_facts, test_facts;  ///< Of all rows, taken or not.
   std::vector<std::uint64_t> filled;  ///< For each of columns.features: rows without a value.
   std::uint64_t filled_targets = 0;
   /// The first column, if it counts the rows from 0 or 1 as an index does, and is called nothing,
@@ -67,8 +79,9 @@ void check_size(const CsvReader& row, std::size_t fields);
 /// them in different orders.
 /// \param target  not changed; its learn() is for whoever has all rows.
 /// \param split  nullptr: there is none.
+/// \param take  called with some rows at a time, which then are not kept; empty: all are kept.
 /// \throws ConfigError  the columns are not those of the manifest.
 /// \throws IoError  a file's form is broken; or a field does not fit its column, where the manifest
 ///   does not say what it then becomes. It says where, and not what stands there.
 Table read_table(const std::vector<std::filesystem::path>& files, const TableForm& form,
-                 const TargetColumn& target, RowSplit* split);
+                 const TargetColumn& target, RowSplit* split, const TakeRows& take = {});

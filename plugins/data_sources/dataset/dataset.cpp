@@ -59,7 +59,9 @@ void check_name(const std::string& name) {
                     "elsewhere are read by idx, csv or npy");
 }
 
-class DatasetByName final : public privgrad::DataSource, public privgrad::DataFiles {
+class DatasetByName final : public privgrad::DataSource,
+                            public privgrad::DataFiles,
+                            public privgrad::StreamedRows {
  public:
   explicit DatasetByName(const privgrad::Params& params)
       : name_(params.text("name")), selection_("dataset", params) {
@@ -72,6 +74,9 @@ class DatasetByName final : public privgrad::DataSource, public privgrad::DataFi
   DataInfo info() override { return source().info(); }
   privgrad::Dataset read(Split split) override { return source().read(split); }
   std::vector<std::filesystem::path> files() override { return source().files(); }
+  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+    return source().stream(take);
+  }
 
  private:
   /// Looks for the files when they are first needed, and once.

@@ -111,6 +111,7 @@ std::size_t InputFile::read_raw(std::span<std::uint8_t> to) {
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
+  bytes_read_ += done;
   return done;
 }
 

@@ -49,6 +49,9 @@ class InputFile {
   const char* packing_name() const noexcept { return packing_ == Packing::zstd ? "zstd" : "gzip"; }
   std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
 
+  /// \returns how many of these were read so far, ahead of what was asked for.
+  std::uint64_t bytes_read() const noexcept { return bytes_read_; }
+
   /// \returns no less than the bytes that the file can hold once decompressed.
   std::uint64_t most_bytes() const noexcept;
 
@@ -73,6 +76,7 @@ class InputFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::uint64_t bytes_on_disk_ = 0;
+  std::uint64_t bytes_read_ = 0;
   std::vector<std::uint8_t> buffer_;  ///< Raw bytes that were read ahead.
   std::size_t buffer_at_ = 0;
   Packing packing_ = Packing::none;

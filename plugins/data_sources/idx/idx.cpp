@@ -23,7 +23,9 @@ std::optional<IdxFiles> test_files_of(const privgrad::Params& params) {
   return files_of(params.object("test"));
 }
 
-class Idx final : public privgrad::DataSource, public privgrad::DataFiles {
+class Idx final : public privgrad::DataSource,
+                  public privgrad::DataFiles,
+                  public privgrad::StreamedRows {
  public:
   explicit Idx(const privgrad::Params& params)
       : source_(files_of(params.object("train")), test_files_of(params),
@@ -32,6 +34,9 @@ class Idx final : public privgrad::DataSource, public privgrad::DataFiles {
   DataInfo info() override { return source_.info(); }
   Dataset read(Split split) override { return source_.read(split); }
   std::vector<std::filesystem::path> files() override { return source_.files(); }
+  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+    return source_.stream(take);
+  }
 
  private:
   IdxSource source_;

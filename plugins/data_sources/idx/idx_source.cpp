@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bitset>
+#include <limits>
+#include <span>
 #include <utility>
 
 #include "../files/input_file.hpp"
@@ -16,6 +18,8 @@ using privgrad::Split;
 namespace param = privgrad::param;
 
 namespace {
+
+constexpr float kScale = 1.0f / 255.0f;
 
 std::string element_type(unsigned code) {
   switch (code) {
@@ -47,7 +51,10 @@ struct IdxFile {
 
   std::size_t rows() const { return extents.front(); }
 
-  IdxFile(const std::filesystem::path& path, Content content) : file(path) {
+  /// \param most_bytes  that the header may promise.
+  IdxFile(const std::filesystem::path& path, Content content,
+          std::uint64_t most_bytes = kMostFileBytes)
+      : file(path) {
     const bool images = content == Content::images;
     const std::string expected = images ? "expected IDX images (unsigned bytes, 2 or more extents)"
                                         : "expected IDX labels (unsigned bytes, 1 extent)";
@@ -67,7 +74,7 @@ struct IdxFile {
                 (extents.empty() ? "none" : privgrad::to_text(extents)) + "), " + expected);
     }
     if (rows() == 0) file.fail("holds zero examples");
-    check_size();
+    check_size(most_bytes);
   }
 
   /// Appends the next row, or passes over it.
@@ -87,14 +94,16 @@ struct IdxFile {
 
  private:
   /// Before any memory is taken: can the file hold what the header promises?
-  void check_size() {
+  void check_size(std::uint64_t most_bytes) {
     for (std::size_t i = 1; i < extents.size(); ++i) {
       if (extents[i] == 0) file.fail("has an extent of 0 (" + privgrad::to_text(extents) + ")");
-      if (__builtin_mul_overflow(row_bytes, std::uint64_t{extents[i]}, &row_bytes)) oversized();
+      if (__builtin_mul_overflow(row_bytes, std::uint64_t{extents[i]}, &row_bytes))
+        oversized(most_bytes);
     }
     std::uint64_t promised = 0;
-    if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized();
-    if (promised > kMostFileBytes) oversized();
+    if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized(most_bytes);
+    // A row has to fit into memory, whatever the number of rows.
+    if (promised > most_bytes || row_bytes > kMostFileBytes) oversized(most_bytes);
     if (promised > file.most_bytes()) {
       file.fail("is truncated: the header promises " + privgrad::to_text(extents) +
                 " bytes, but the file has " + std::to_string(file.bytes_on_disk()) +
@@ -102,9 +111,10 @@ struct IdxFile {
     }
   }
 
-  [[noreturn]] void oversized() {
+  [[noreturn]] void oversized(std::uint64_t most_bytes) {
     file.fail("is oversized: the header promises " + privgrad::to_text(extents) +
-              " bytes, at most " + std::to_string(kMostFileBytes) + " are read");
+              " bytes, at most " + std::to_string(std::min(most_bytes, kMostFileBytes)) +
+              " are read" + (row_bytes > kMostFileBytes ? " of a row" : ""));
   }
 };
 
@@ -227,7 +237,7 @@ void IdxSource::outline() {
 
 IdxSource::Outline IdxSource::outline_of(const IdxFiles& files,
                                          std::optional<std::size_t> limit) const {
-  const IdxFile images(files.images, Content::images);
+  const IdxFile images(files.images, Content::images, most_bytes());
   IdxFile labels(files.labels, Content::labels);
   if (images.rows() != labels.rows()) {
     throw IoError(files.images.string() + ": has " + std::to_string(images.rows()) +
@@ -273,8 +283,13 @@ void IdxSource::check_labels(const IdxFiles& files, const Outline& outline) cons
   }
 }
 
-Dataset IdxSource::read(const IdxFiles& files, const Outline& outline) const {
-  IdxFile images(files.images, Content::images);
+std::uint64_t IdxSource::most_bytes() const {
+  return is_streamed_ ? std::numeric_limits<std::uint64_t>::max() : kMostFileBytes;
+}
+
+void IdxSource::read_rows(const IdxFiles& files, const Outline& outline, std::size_t block_bytes,
+                          const Take& take) const {
+  IdxFile images(files.images, Content::images, most_bytes());
   if (images.rows() != outline.file_rows ||
       !std::equal(outline.features.begin(), outline.features.end(), images.extents.begin() + 1,
                   images.extents.end())) {
@@ -289,8 +304,45 @@ Dataset IdxSource::read(const IdxFiles& files, const Outline& outline) const {
     if (!keep) continue;
     targets.push_back(static_cast<float>(selection_.target(outline.labels[row])));
     ++wanted;
+    if (pixels.size() >= block_bytes) take(pixels, targets, row + 1);
   }
   images.end();
-  return Dataset({outline.features, classes()}, std::move(pixels), 1.0f / 255.0f,
-                 std::move(targets));
+  take(pixels, targets, outline.file_rows);
+}
+
+Dataset IdxSource::read(const IdxFiles& files, const Outline& outline) const {
+  std::optional<Dataset> all;
+  read_rows(files, outline, std::numeric_limits<std::size_t>::max(),
+            [&](std::vector<std::uint8_t>& pixels, std::vector<float>& targets, std::size_t) {
+              all.emplace(privgrad::ExampleShape{outline.features, classes()}, std::move(pixels),
+                          kScale, std::move(targets));
+            });
+  return *std::move(all);
+}
+
+DataInfo IdxSource::stream(const std::function<void(const privgrad::RowBlock&)>& take) {
+  constexpr std::size_t kBlock = std::size_t{1} << 20;
+  is_streamed_ = true;
+  DataInfo info = this->info();
+  const double all = static_cast<double>(train_outline_->file_rows) +
+                     (test_ ? static_cast<double>(test_outline_->file_rows) : 0.0);
+  double before = 0.0;
+  const auto hand_on = [&](Split split, const IdxFiles& files, const Outline& outline) {
+    read_rows(
+        files, outline, kBlock,
+        [&](std::vector<std::uint8_t>& pixels, std::vector<float>& targets, std::size_t file_rows) {
+          if (targets.empty()) return;
+          take({.split = split,
+                .features = std::span<const std::uint8_t>(pixels),
+                .scale = kScale,
+                .targets = targets,
+                .done = std::min(1.0, (before + static_cast<double>(file_rows)) / all)});
+          pixels.clear();
+          targets.clear();
+        });
+    before += static_cast<double>(outline.file_rows);
+  };
+  hand_on(Split::train, train_, *train_outline_);
+  if (test_) hand_on(Split::test, *test_, *test_outline_);
+  return info;
 }

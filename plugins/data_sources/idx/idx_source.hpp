@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "privgrad/data_source.hpp"
 #include "privgrad/params.hpp"
+#include "privgrad/streamed_rows.hpp"
 
 /// The two IDX files of a split: images, [examples, extents...], and labels, [examples], both of
 /// unsigned bytes.
@@ -67,6 +69,8 @@ class IdxSource {
 
   privgrad::DataInfo info();
   privgrad::Dataset read(privgrad::Split split);
+  /// As StreamedRows. Memory: a block, and five bytes for each row.
+  privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
   std::vector<std::filesystem::path> files() const;
 
  private:
@@ -84,6 +88,13 @@ class IdxSource {
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
+  std::uint64_t most_bytes() const;  ///< Of a file of images.
+  /// Pixels and targets of some rows, and how many rows of the files have been read.
+  using Take = std::function<void(std::vector<std::uint8_t>& pixels, std::vector<float>& targets,
+                                  std::size_t file_rows)>;
+  /// \param block_bytes  of pixels, after which `take` is called; it is called once more at the end.
+  void read_rows(const IdxFiles& files, const Outline& outline, std::size_t block_bytes,
+                 const Take& take) const;
   std::size_t classes() const { return selection_.classes().value_or(classes_in_labels_); }
 
   IdxFiles train_;
@@ -92,4 +103,5 @@ class IdxSource {
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
   std::size_t classes_in_labels_ = 0;
+  bool is_streamed_ = false;  ///< Then images may have any number of bytes.
 };

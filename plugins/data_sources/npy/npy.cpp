@@ -1,17 +1,24 @@
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "../files/target_task.hpp"
 #include "npy_file.hpp"
+#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/streamed_rows.hpp"
 
 namespace {
 
+using privgrad::ConfigError;
 using privgrad::DataInfo;
 using privgrad::Dataset;
 using privgrad::IoError;
@@ -39,7 +46,9 @@ struct Outline {
   std::vector<float> targets;  ///< [rows].
 };
 
-class Npy final : public privgrad::DataSource {
+class Npy final : public privgrad::DataSource,
+                  public privgrad::DataFiles,
+                  public privgrad::StreamedRows {
  public:
   explicit Npy(const privgrad::Params& params)
       : train_(files_of(params.object("train"))), task_("npy", params) {
@@ -52,6 +61,22 @@ class Npy final : public privgrad::DataSource {
             train_outline_->targets.size(),
             test_outline_ ? test_outline_->targets.size() : 0,
             task_.unaccounted()};
+  }
+
+  std::vector<std::filesystem::path> files() override {
+    std::vector<std::filesystem::path> all = {train_.features, train_.targets};
+    if (test_) all.insert(all.end(), {test_->features, test_->targets});
+    return all;
+  }
+
+  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+    most_bytes_ = std::numeric_limits<std::uint64_t>::max();
+    load();
+    const auto rows_of = [](const Outline& one) { return static_cast<double>(one.targets.size()); };
+    const double all = rows_of(*train_outline_) + (test_ ? rows_of(*test_outline_) : 0.0);
+    hand_on(Split::train, train_, *train_outline_, 0.0, all, take);
+    if (test_) hand_on(Split::test, *test_, *test_outline_, rows_of(*train_outline_), all, take);
+    return info();
   }
 
   Dataset read(Split split) override {
@@ -82,7 +107,7 @@ class Npy final : public privgrad::DataSource {
   }
 
   Outline outline_of(const Files& files) const {
-    const NpyFile features(files.features, files.features_array);
+    const NpyFile features(files.features, files.features_array, most_bytes_);
     check_features(features);
     NpyFile targets(files.targets, files.targets_array);
     if (targets.shape().size() != 1) {
@@ -103,8 +128,43 @@ class Npy final : public privgrad::DataSource {
     return outline;
   }
 
-  Dataset read(const Files& files, const Outline& outline) {
-    NpyFile features(files.features, files.features_array);
+  /// \param before, all  rows that come before these, and in all.
+  void hand_on(Split split, const Files& files, const Outline& outline, double before, double all,
+               const std::function<void(const privgrad::RowBlock&)>& take) const {
+    NpyFile features(files.features, files.features_array, most_bytes_);
+    check_unchanged(features, outline);
+    if (!features.is_in_c_order()) {
+      throw ConfigError(
+          "npy: " + files.features.string() +
+          ": is in Fortran order, so that no row is there before the last element is read, and "
+          "cannot be streamed; save numpy.ascontiguousarray(...) of it, or leave streaming out");
+    }
+    const std::size_t width = privgrad::element_count(outline.features);
+    constexpr std::size_t kBlock = std::size_t{1} << 18;  // elements
+    const std::size_t most = std::max<std::size_t>(1, kBlock / width);
+    std::vector<float> reals;
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t first = 0; first < outline.targets.size(); first += most) {
+      const std::size_t rows = std::min(most, outline.targets.size() - first);
+      privgrad::RowBlock block{.split = split,
+                               .features = {},
+                               .scale = 1.0f,
+                               .targets = std::span(outline.targets).subspan(first, rows),
+                               .done = (before + static_cast<double>(first + rows)) / all};
+      if (features.is_bytes()) {
+        bytes.clear();
+        features.append_bytes(bytes, rows * width);
+        block.features = std::span<const std::uint8_t>(bytes);
+      } else {
+        reals.clear();
+        features.append_reals(reals, rows * width);
+        block.features = std::span<const float>(reals);
+      }
+      take(block);
+    }
+  }
+
+  static void check_unchanged(const NpyFile& features, const Outline& outline) {
     check_features(features);
     const Shape& shape = features.shape();
     if (shape.front() != outline.targets.size() ||
@@ -112,6 +172,11 @@ class Npy final : public privgrad::DataSource {
                     shape.end())) {
       features.fail("has changed since its header was read");
     }
+  }
+
+  Dataset read(const Files& files, const Outline& outline) const {
+    NpyFile features(files.features, files.features_array);
+    check_unchanged(features, outline);
     const privgrad::ExampleShape example{outline.features, task_.classes()};
     if (features.is_bytes()) {
       return Dataset(example, features.bytes(), 1.0f, outline.targets);
@@ -135,6 +200,7 @@ class Npy final : public privgrad::DataSource {
   TargetTask task_;
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
+  std::uint64_t most_bytes_ = kMostFileBytes;  ///< Of an array's elements.
 };
 
 std::vector<privgrad::ParamSpec> file_params() {

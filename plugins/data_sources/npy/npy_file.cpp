@@ -148,7 +148,8 @@ std::string printable(std::string_view text) {
 
 }  // namespace
 
-NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array)
+NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
+                 std::uint64_t most_bytes)
     : file_(open_npy(path, array)) {
   const std::string text = read_header();
   const Header header = HeaderParser(*this, text).parse();
@@ -158,7 +159,7 @@ NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::str
     fail("says fortran_order " + printable(*header.fortran_order) + ", expected True or False");
   is_fortran_ = *header.fortran_order == "True";
   shape_ = HeaderParser(*this, *header.shape).parse_shape();
-  check_size();
+  check_size(most_bytes);
 }
 
 void NpyFile::read_type(std::string_view descr) {
@@ -205,7 +206,7 @@ std::string NpyFile::read_header() {
   return {text.begin(), text.end()};
 }
 
-void NpyFile::check_size() {
+void NpyFile::check_size(std::uint64_t most_bytes) {
   for (const std::size_t extent : shape_) {
     if (extent == 0) fail("holds zero elements (" + privgrad::to_text(shape_) + ")");
   }
@@ -214,9 +215,9 @@ void NpyFile::check_size() {
   for (const std::size_t extent : shape_) {
     overflow = overflow || __builtin_mul_overflow(promised, std::uint64_t{extent}, &promised);
   }
-  if (overflow || promised > kMostFileBytes) {
+  if (overflow || promised > most_bytes) {
     fail("is oversized: its header promises " + privgrad::to_text(shape_) + " elements, at most " +
-         std::to_string(kMostFileBytes) + " bytes are read");
+         std::to_string(most_bytes) + " bytes are read into memory");
   }
   elements_ = promised / element_bytes_;
   const std::uint64_t total = data_begins_ + promised;
@@ -236,31 +237,31 @@ void NpyFile::check(float value, double shown, std::size_t place) const {
 
 /// \param convert  from T to float.
 template <class T, class Convert>
-std::vector<float> NpyFile::read_as(Convert convert) {
+void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert convert) {
   constexpr std::size_t kChunk = 4096;
-  std::vector<float> result;
   std::array<std::uint8_t, kChunk * sizeof(T)> chunk;
-  while (result.size() < elements_) {
-    const std::size_t count = std::min<std::uint64_t>(kChunk, elements_ - result.size());
-    const std::size_t wanted = count * sizeof(T);
+  while (count > 0) {
+    const std::size_t some = std::min<std::uint64_t>(kChunk, count);
+    const std::size_t wanted = some * sizeof(T);
     if (file_->read(std::span(chunk).first(wanted)) < wanted) fail("has become shorter");
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < some; ++i) {
       std::uint8_t* const bytes = chunk.data() + i * sizeof(T);
       if (is_swapped_) std::reverse(bytes, bytes + sizeof(T));
       T element;
       std::memcpy(&element, bytes, sizeof(T));
       const float value = convert(element);
       const double shown = sizeof(T) == 8 ? static_cast<double>(element) : double{value};
-      check(value, shown, result.size());
-      result.push_back(value);
+      check(value, shown, elements_read_);
+      to.push_back(value);
+      ++elements_read_;
     }
+    count -= some;
   }
-  return in_c_order(std::move(result));
 }
 
 template <class T>
-std::vector<float> NpyFile::read_as() {
-  return read_as<T>([](T element) { return static_cast<float>(element); });
+void NpyFile::read_as(std::vector<float>& to, std::uint64_t count) {
+  read_as<T>(to, count, [](T element) { return static_cast<float>(element); });
 }
 
 /// The first index is the fastest in Fortran order, and the last in C order.
@@ -281,34 +282,43 @@ std::vector<T> NpyFile::in_c_order(std::vector<T> elements) const {
 }
 
 std::vector<float> NpyFile::reals() {
+  std::vector<float> all;
+  append_reals(all, elements_);
+  return in_c_order(std::move(all));
+}
+
+void NpyFile::append_reals(std::vector<float>& to, std::uint64_t count) {
   const auto by_width = [&](auto one, auto two, auto four, auto eight) {
     switch (element_bytes_) {
       case 1:
-        return read_as<decltype(one)>();
+        return read_as<decltype(one)>(to, count);
       case 2:
-        return read_as<decltype(two)>();
+        return read_as<decltype(two)>(to, count);
       case 4:
-        return read_as<decltype(four)>();
+        return read_as<decltype(four)>(to, count);
       default:
-        return read_as<decltype(eight)>();
+        return read_as<decltype(eight)>(to, count);
     }
   };
   switch (kind_) {
     case Kind::boolean:
-      return read_as<std::uint8_t>([](std::uint8_t x) { return x != 0 ? 1.0f : 0.0f; });
+      return read_as<std::uint8_t>(to, count, [](std::uint8_t x) { return x != 0 ? 1.0f : 0.0f; });
     case Kind::integer:
       return by_width(std::int8_t{}, std::int16_t{}, std::int32_t{}, std::int64_t{});
     case Kind::unsigned_integer:
       return by_width(std::uint8_t{}, std::uint16_t{}, std::uint32_t{}, std::uint64_t{});
     case Kind::real:
-      if (element_bytes_ == 2) return read_as<std::uint16_t>(half);
-      return element_bytes_ == 4 ? read_as<float>() : read_as<double>();
+      if (element_bytes_ == 2) return read_as<std::uint16_t>(to, count, half);
+      return element_bytes_ == 4 ? read_as<float>(to, count) : read_as<double>(to, count);
   }
-  return {};
 }
 
 std::vector<std::uint8_t> NpyFile::bytes() {
-  std::vector<std::uint8_t> result;
-  if (file_->append(result, elements_) < elements_) fail("has become shorter");
-  return in_c_order(std::move(result));
+  std::vector<std::uint8_t> all;
+  append_bytes(all, elements_);
+  return in_c_order(std::move(all));
+}
+
+void NpyFile::append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count) {
+  if (file_->append(to, count) < count) fail("has become shorter");
 }

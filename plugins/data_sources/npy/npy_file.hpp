@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../files/input_file.hpp"
 #include "npy_bytes.hpp"
 #include "privgrad/dataset.hpp"
 
@@ -25,7 +26,9 @@ class NpyFile {
 
   /// \throws IoError  what is wrong with the file, as for InputFile.
   /// \param array  of a .npz archive; see open_npy().
-  NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array);
+  /// \param most_bytes  of its elements.
+  NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
+          std::uint64_t most_bytes = kMostFileBytes);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
   /// Whether every element is a byte, as in images.
@@ -37,16 +40,23 @@ class NpyFile {
   /// Of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
 
+  /// Whether its elements lie in C order, so that rows can be read one after the other.
+  bool is_in_c_order() const noexcept { return !is_fortran_ || shape_.size() < 2; }
+  /// The next `count` elements as they lie, instead of all of them.
+  /// \throws IoError  as reals().
+  void append_reals(std::vector<float>& to, std::uint64_t count);
+  void append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count);
+
   [[noreturn]] void fail(const std::string& what) const { file_->fail(what); }
 
  private:
   std::string read_header();
-  void check_size();
+  void check_size(std::uint64_t most_bytes);
   void read_type(std::string_view descr);
   template <class T, class Convert>
-  std::vector<float> read_as(Convert convert);
+  void read_as(std::vector<float>& to, std::uint64_t count, Convert convert);
   template <class T>
-  std::vector<float> read_as();
+  void read_as(std::vector<float>& to, std::uint64_t count);
   /// \throws IoError naming the element.
   void check(float value, double shown, std::size_t place) const;
   template <class T>
@@ -60,4 +70,5 @@ class NpyFile {
   bool is_swapped_ = false;  ///< The other byte order than this machine's.
   bool is_fortran_ = false;
   std::uint64_t elements_ = 1;
+  std::uint64_t elements_read_ = 0;
 };

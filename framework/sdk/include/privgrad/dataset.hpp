@@ -27,6 +27,15 @@ struct ExampleShape {
   std::size_t classes = 0;  ///< Targets are class indices below it; 0: targets are reals.
 };
 
+/// Numbers of rows that lie elsewhere in memory, in a file that is mapped there say.
+struct LentRows {
+  /// [rows, features...]; bytes mean byte * scale.
+  std::variant<std::span<const float>, std::span<const std::uint8_t>> features;
+  float scale = 1.0f;
+  std::span<const float> targets;     ///< [rows].
+  std::shared_ptr<const void> owner;  ///< Keeps them there, and as they are, as long as it lives.
+};
+
 /// Examples in memory. Images stay bytes until something needs them as reals.
 /// Threads: const functions may run concurrently.
 class PRIVGRAD_API Dataset {
@@ -50,10 +59,17 @@ class PRIVGRAD_API Dataset {
   Dataset(ExampleShape shape, std::span<const std::uint8_t> features, float scale,
           std::shared_ptr<const void> owner, std::vector<float> targets);
 
+  /// Rows of which nothing is copied, for more of them than there is memory. Targets are checked as
+  /// above. Features are not looked at, which would read all of them: whoever lends them has seen that
+  /// they are finite, or lends what a RowTransform has made of them, where one that overflowed is NaN.
+  Dataset(ExampleShape shape, LentRows rows);
+
   const ExampleShape& shape() const noexcept { return shape_; }
-  std::size_t rows() const noexcept { return targets_.size(); }
+  std::size_t rows() const noexcept { return targets().size(); }
   std::size_t row_size() const noexcept { return row_size_; }
-  std::span<const float> targets() const noexcept { return targets_; }
+  std::span<const float> targets() const noexcept {
+    return targets_owner_ == nullptr ? std::span<const float>(targets_) : lent_targets_;
+  }
 
   /// Copies the rows, as reals, to `features` ([rows.size(), row_size()]) and `targets`
   /// ([rows.size()]).
@@ -86,6 +102,8 @@ class PRIVGRAD_API Dataset {
       features_;
   float scale_ = 1.0f;
   std::vector<float> targets_;
+  std::span<const float> lent_targets_;  ///< Instead of these, if somebody owns them.
+  std::shared_ptr<const void> targets_owner_;
 };
 
 /// Some examples, as a backend receives them.

@@ -34,6 +34,7 @@ struct PRIVGRAD_API ParamSpec {
   /// For paths: the file's name may have `*` and `?`, which stand for any characters and for one.
   /// The component then receives the absolute pattern, which fitted at least one file.
   bool takes_pattern = false;
+  bool is_folder = false;            ///< For paths: a folder, not a file.
   std::size_t min_items = 0;         ///< For lists.
   std::vector<std::string> choices;  ///< For texts: the allowed values; empty: any.
   std::vector<ParamSpec> fields;     ///< For objects.
@@ -46,6 +47,7 @@ struct PRIVGRAD_API ParamSpec {
   /// What the number then becomes, the doc should say. See Params::is_auto and AutoValues.
   ParamSpec&& or_auto() &&;
   ParamSpec&& or_pattern() &&;
+  ParamSpec&& of_folder() &&;
   ParamSpec&& one_of(std::vector<std::string> values) &&;
   ParamSpec&& in_unit(std::string value) &&;
   ParamSpec&& at_least_items(std::size_t count) &&;

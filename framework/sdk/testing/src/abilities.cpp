@@ -181,6 +181,7 @@ void check_abilities(Checker& checker, DataSource& source) {
               "with what it suggests it has other rows");
     });
   }
+  if (auto* streams = dynamic_cast<StreamedRows*>(&source)) check_streamed_rows(checker, *streams);
   auto* named = dynamic_cast<DataFiles*>(&source);
   if (named == nullptr) return;
   checker.rule("names_files_that_exist", [&] {

@@ -12,6 +12,7 @@
 #include "privgrad/network.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/streamed_rows.hpp"
 
 // One function per interface, each in the file of its name; the component can be made from
 // checker.params().
@@ -45,13 +46,15 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
 
 /// The rules of optional abilities, of components that have them: of aggregators AutoSteps, of
 /// optimizers AutoLearningRate, of schedules FromInfluence and AdaptiveLocalIterations, of
-/// accountants ComposesAdaptively, of data sources DataFiles and
-/// SuggestsParams.
+/// accountants ComposesAdaptively, of data sources DataFiles, StreamedRows and SuggestsParams.
 void check_abilities(Checker& checker, const Aggregator& aggregator);
 void check_abilities(Checker& checker, const Optimizer& optimizer);
 void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
 void check_abilities(Checker& checker, const Accountant& accountant);
 void check_abilities(Checker& checker, DataSource& source);
+
+/// The rules of StreamedRows.
+void check_streamed_rows(Checker& checker, StreamedRows& streams);
 
 /// The rules of ReproducibleRows, ExactClipping and CellsInPieces, of programs that have these
 /// abilities.

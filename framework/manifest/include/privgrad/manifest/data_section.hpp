@@ -18,6 +18,7 @@ struct DataSection {
   std::vector<ComponentUse> transforms;  ///< As the section lists them.
   std::optional<std::uint64_t> size;     ///< The declared number of training examples.
   bool test_is_public = false;
+  std::optional<Streaming> streaming;
 };
 
 /// How a source reads its files, as a model file keeps it: see DataInfo::reading.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -102,6 +103,17 @@ struct Lora {
   std::vector<std::string> targets;  ///< Patterns.
 };
 
+/// How the rows of data.streaming are kept on the disk: of this process, and no part of what a run is.
+struct Streaming {
+  std::filesystem::path folder;  ///< Empty: the user's own.
+  /// Whether files are kept for the next run, which no manifest can ask for; else they are gone with
+  /// the process.
+  bool keeps = false;
+  std::function<void(const std::string&)> note;  ///< Told what the user should know; may be empty.
+  /// Told what takes long, and how much of it is done, 0 to 1; may be empty.
+  std::function<void(const std::string& what, double done)> progress;
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -109,8 +121,9 @@ struct Manifest {
   ComponentUse data;
   std::vector<ComponentUse> transforms;
   std::optional<std::uint64_t>
-      dataset_size;             ///< data.size: the declared, public number of training rows.
-  bool test_is_public = false;  ///< data.test_is_public.
+      dataset_size;                    ///< data.size: the declared, public number of training rows.
+  bool test_is_public = false;         ///< data.test_is_public.
+  std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
   std::optional<WeightsUse> weights;          ///< model.weights.

@@ -5,12 +5,15 @@
 #include <ctime>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace privgrad::core {
+
+class PrivateFolder;
 
 /// What features follow from, all of it, and how many there are.
 struct FeatureKey {
@@ -59,12 +62,11 @@ class FeatureCache {
   void note(const std::string& text) const;
 
  private:
-  std::filesystem::path folder_;
+  std::unique_ptr<PrivateFolder> folder_;
   std::function<void(const std::string&)> note_;
-  int descriptor_ = -1;
 };
 
-/// One file of a cache. Its name and its key are not told: hashes of private rows confirm guesses.
+/// One file of a cache: features, or the rows of a streamed data set. Its name and its key are not told: hashes of private rows confirm guesses.
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When it was written or read last.
@@ -72,6 +74,10 @@ struct KeptFeatures {
   std::uint64_t rows = 0;
   std::size_t row_size = 0;
 };
+
+/// \returns where --cache and data.streaming keep private copies of data, unless told otherwise:
+///   $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty where neither is known.
+std::filesystem::path user_feature_folder();
 
 /// \returns what a cache holds, what was used last in front; nothing if there is no such folder.
 /// \throws as FeatureCache

@@ -101,6 +101,9 @@ struct RunData {
   /// What the transforms have learnt, one after the other; nothing before they were applied. As
   /// private as each of them says (Statistic).
   std::vector<FittedTransform> preprocessing = {};
+  /// Of rows that lie in a file, a name for these very rows; "": there is none. Whoever changes
+  /// examples makes data without it.
+  std::string kept_as = {};
 };
 
 /// \throws IoError if there are not as many examples as planned; PluginError if a transform changed

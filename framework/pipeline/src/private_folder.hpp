@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace privgrad::core {
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+
+  int get() const noexcept { return number_; }
+  explicit operator bool() const noexcept { return number_ >= 0; }
+  /// \returns whether what was written is known to have arrived.
+  bool close() noexcept;
+
+ private:
+  int number_;
+};
+
+/// A folder of private copies of data: of mode 0700, the user's own, no link.
+///
+/// Privacy: nobody else can look into it. Threads: const functions may run concurrently.
+class PrivateFolder {
+ public:
+  /// Makes it where it is missing.
+  /// \throws ConfigError if it belongs to or is open to others; IoError if it is none, or a link, or
+  ///   cannot be made.
+  explicit PrivateFolder(const std::filesystem::path& folder);
+
+  /// \returns one that is there already; nothing in `get()` if there is none.
+  /// \throws as above
+  static Descriptor open(const std::filesystem::path& folder);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  int get() const noexcept { return descriptor_.get(); }
+
+ private:
+  std::filesystem::path path_;
+  Descriptor descriptor_;
+};
+
+/// What the operating system calls an error number.
+std::string words_of(int error);
+
+/// \returns whether all bytes were written; if not, errno says why.
+bool write_all(int descriptor, std::string_view bytes);
+
+/// \returns whether there were as many bytes.
+bool read_all(int descriptor, std::span<char> bytes);
+
+/// The same from a place in a file.
+bool read_all_at(int descriptor, std::uint64_t place, std::span<char> bytes);
+
+/// "6200 MB".
+std::string size_words(std::uint64_t bytes);
+
+}  // namespace privgrad::core

@@ -1,0 +1,427 @@
+// Rows that lie in a file which is mapped into memory: the same runs as from memory, bit for bit, and no
+// file that is not whole.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <thread>
+
+#include "npy_file.hpp"
+#include "privgrad/pipeline/data_commitment.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/feature_cache.hpp"
+#include "privgrad/pipeline/setting.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kLogistic = R"(privgrad: 1
+name: streamed
+seed: 7
+data:
+  kind: csv
+  train: table.csv
+  target: label
+  classes: 2
+  columns: [{name: "*", type: number, fill: 0}]
+  split: {test: 0.25}
+  test_is_public: true
+model: {kind: linear, loss: cross_entropy}
+sampler: {kind: poisson, sample_rate: 0.2}
+optimizer: sgd
+schedules: {noise_multiplier: 1.5, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 6
+)";
+
+/// Numbers that look random, with exact short decimals.
+std::string table(std::size_t rows, std::uint32_t seed = 1) {
+  std::string text = "a,b,c,label\n";
+  std::uint32_t state = seed;
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (int column = 0; column < 3; ++column) {
+      state = state * 1664525u + 1013904223u;
+      text += std::to_string(static_cast<int>(state >> 20) - 2048) + "e-3,";
+    }
+    text += (state >> 31) != 0 ? "1\n" : "0\n";
+  }
+  return text;
+}
+
+using Notes = std::vector<std::string>;
+using Overrides = std::vector<std::string>;
+
+/// A folder of data, one for what is kept of them, and runs on them.
+struct Streamed {
+  TempDir home;
+  fs::path kept = home.path() / "kept";
+  bool keeps = true;
+  Notes notes;
+  std::vector<double> progress;
+
+  explicit Streamed(std::size_t rows = 500) {
+    write_file(home.path() / "table.csv", table(rows));
+    write_file(home.path() / "manifest.yaml", kLogistic);
+  }
+
+  core::Manifest manifest(bool streams, const Overrides& overrides) {
+    Overrides all = overrides;
+    if (streams) all.push_back("data.streaming=true");
+    core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, house());
+    if (!streams) return loaded;
+    loaded.streaming = {
+        .folder = kept,
+        .keeps = keeps,
+        .note = [this](const std::string& text) { notes.push_back(text); },
+        .progress = [this](const std::string&, double done) { progress.push_back(done); }};
+    return loaded;
+  }
+
+  /// All that a run leaves and that does not depend on when and where it ran, by name of file.
+  std::map<std::string, std::string> run(bool streams, const Overrides& overrides = {},
+                                         int threads = 1) {
+    const fs::path directory = home.path() / "run";
+    fs::remove_all(directory);
+    const core::Manifest loaded = manifest(streams, overrides);
+    core::run(core::make_plan(loaded), {.directory = directory,
+                                        .lock = "",
+                                        .date = "2026-01-01",
+                                        .threads = threads,
+                                        .on_progress = {},
+                                        .features = nullptr});
+    std::map<std::string, std::string> left;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      const std::string name = entry.path().filename().string();
+      // The manifest says how rows are kept; summary and the ledger's last line hold times.
+      if (name != "summary.json" && name != "manifest.yaml") left[name] = read_file(entry.path());
+    }
+    std::string& ledger = left.at("ledger.jsonl");
+    ledger.resize(ledger.rfind('\n', ledger.size() - 2) + 1);
+    return left;
+  }
+
+  core::RunData rows(bool streams, const Overrides& overrides = {}) {
+    const core::Manifest loaded = manifest(streams, overrides);
+    const auto setting = core::make_setting(loaded);
+    return core::read_data(loaded, *setting);
+  }
+
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> all;
+    if (!fs::exists(kept)) return all;
+    for (const auto& entry : fs::directory_iterator(kept)) all.push_back(entry.path());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  std::size_t noted(const std::string& part) const {
+    return static_cast<std::size_t>(
+        std::count_if(notes.begin(), notes.end(),
+                      [&](const std::string& note) { return note.find(part) != note.npos; }));
+  }
+};
+
+void check_same(const std::map<std::string, std::string>& a,
+                const std::map<std::string, std::string>& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& [name, content] : a) {
+    INFO(name);
+    REQUIRE(b.contains(name));
+    CHECK(content == b.at(name));
+  }
+}
+
+/// The numbers of a data set as they lie: features, then targets.
+std::vector<std::uint32_t> bits(const Dataset& data) {
+  std::vector<std::uint32_t> rows(data.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::vector<float> features(data.rows() * data.row_size()), targets(data.rows());
+  data.gather(rows, features, targets);
+  features.insert(features.end(), targets.begin(), targets.end());
+  std::vector<std::uint32_t> all(features.size());
+  std::memcpy(all.data(), features.data(), features.size() * sizeof(float));
+  return all;
+}
+
+void check_same_rows(Streamed& streamed, const Overrides& overrides) {
+  const core::RunData memory = streamed.rows(false, overrides);
+  const core::RunData mapped = streamed.rows(true, overrides);
+  CHECK(bits(memory.train) == bits(mapped.train));
+  CHECK(bits(memory.test) == bits(mapped.test));
+  CHECK(core::commitment_to({}, memory.train) == core::commitment_to({}, mapped.train));
+}
+
+void flip_byte(const fs::path& file, std::uint64_t place) {
+  std::string content = read_file(file);
+  REQUIRE(place < content.size());
+  content[place] = static_cast<char>(content[place] ^ 0x10);
+  write_file(file, content);
+}
+
+const std::string kRowwise =
+    "data.transforms=[{kind: standardize, statistic: public, mean: [0.1], std: [0.7]}, "
+    "{kind: max_norm, to: 1}]";
+
+}  // namespace
+
+TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit") {
+  Streamed streamed;
+  const auto overrides = GENERATE(Overrides{}, Overrides{kRowwise});
+  const auto memory = streamed.run(false, overrides);
+  check_same(memory, streamed.run(true, overrides));
+  CHECK(streamed.noted("kept ") == (overrides.empty() ? 1 : 2));
+  SECTION("from the files that the first run left") {
+    streamed.notes.clear();
+    check_same(memory, streamed.run(true, overrides));
+    CHECK(streamed.noted("took ") == (overrides.empty() ? 1 : 2));
+    CHECK(streamed.noted("kept ") == 0);
+  }
+  SECTION("with any number of threads") { check_same(memory, streamed.run(true, overrides, 4)); }
+}
+
+TEST_CASE("streaming: nothing is kept unless the call says so") {
+  Streamed streamed;
+  streamed.keeps = false;
+  check_same(streamed.run(false, {kRowwise}), streamed.run(true, {kRowwise}));
+  CHECK(streamed.files().empty());
+  CHECK(streamed.notes.empty());
+}
+
+TEST_CASE("streaming: what a run releases and learns is the same, too, and is not kept") {
+  Streamed streamed;
+  const Overrides overrides{
+      "data.transforms=[{kind: max_norm, to: 1}, {kind: standardize, statistic: private, range: "
+      "[-1, "
+      "1], noise_multiplier: 5}, {kind: max_norm, to: 1}]"};
+  const auto memory = streamed.run(false, overrides);
+  check_same(memory, streamed.run(true, overrides));
+  // The rows, and what is made of them before anything is learnt.
+  CHECK(streamed.files().size() == 2);
+}
+
+TEST_CASE("streaming: rows of every source that has the ability are those in memory") {
+  SECTION("csv, of files by a pattern, gzip and test rows of their own") {
+    Streamed streamed(40);
+    write_file(streamed.home.path() / "more-1.csv", table(30, 2));
+    write_file(streamed.home.path() / "more-2.csv", table(20, 3));
+    check_same_rows(streamed, {"data.train=more-*.csv"});
+    check_same_rows(streamed,
+                    {"data={kind: csv, train: table.csv, test: more-1.csv, target: label}"});
+  }
+  SECTION("csv, more rows than a block holds") {
+    Streamed streamed(120000);
+    check_same_rows(streamed, {});
+    CHECK(streamed.progress.size() > 2);
+    CHECK(std::all_of(streamed.progress.begin(), streamed.progress.end(),
+                      [](double done) { return done > 0.0 && done <= 1.0; }));
+  }
+  SECTION("npy, of reals and of bytes") {
+    Streamed streamed;
+    const Overrides npy{"data={kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2}"};
+    const fs::path& home = streamed.home.path();
+    write_file(home / "y.npy", array_file<float>("<f4", "4,", {0, 1, 1, 0}));
+    write_file(home / "x.npy", array_file<float>("<f4", "4, 2", {1, 2, 3, 4, 5, 6, 7, 8}));
+    check_same_rows(streamed, npy);
+    write_file(home / "x.npy", array_file<std::uint8_t>("|u1", "4, 2", {1, 2, 3, 4, 5, 6, 7, 255}));
+    check_same_rows(streamed, npy);
+  }
+}
+
+TEST_CASE("streaming: files are private, and listed and removed with the rest of the cache") {
+  Streamed streamed;
+  streamed.rows(true);
+  REQUIRE(streamed.files().size() == 1);
+  struct stat facts {};
+  REQUIRE(::stat(streamed.files().front().c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 0777) == 0600);
+  REQUIRE(::stat(streamed.kept.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 0777) == 0700);
+  const auto listed = core::list_features(streamed.kept);
+  REQUIRE(listed.size() == 1);
+  CHECK(listed.front().rows == 500);
+  CHECK(listed.front().row_size == 3);
+  CHECK(core::delete_features(streamed.kept).size() == 1);
+  CHECK(!fs::exists(streamed.kept));
+  SECTION("a folder that others can look into is refused") {
+    fs::create_directory(streamed.kept);
+    ::chmod(streamed.kept.c_str(), 0755);
+    CHECK_THROWS_WITH(streamed.rows(true),
+                      Catch::Matchers::ContainsSubstring("open to other users"));
+  }
+}
+
+TEST_CASE("streaming: data that have changed are read anew, in the place of those before") {
+  Streamed streamed;
+  const auto before = bits(streamed.rows(true).train);
+  SECTION("of another length") {
+    write_file(streamed.home.path() / "table.csv", table(400));
+    CHECK(streamed.rows(true).train.rows() == streamed.rows(false).train.rows());
+  }
+  SECTION("of the same length") {
+    write_file(streamed.home.path() / "table.csv", table(500, 9));
+    CHECK(bits(streamed.rows(true).train) == bits(streamed.rows(false).train));
+    CHECK(bits(streamed.rows(true).train) != before);
+  }
+  SECTION("of the same length, whose time of change was set back") {
+    const fs::path file = streamed.home.path() / "table.csv";
+    const auto time = fs::last_write_time(file);
+    write_file(file, table(500, 9));
+    fs::last_write_time(file, time);
+    CHECK(bits(streamed.rows(true).train) == bits(streamed.rows(false).train));
+  }
+  CHECK(streamed.files().size() == 1);
+  CHECK(streamed.noted("the data or the program have changed") == 1);
+}
+
+TEST_CASE("streaming: other parameters of the source are other rows") {
+  Streamed streamed;
+  streamed.rows(true);
+  check_same_rows(streamed, {"data.split.test=0.5"});
+  CHECK(streamed.files().size() == 2);
+}
+
+TEST_CASE("streaming: a file that is not whole is noticed, and made anew") {
+  Streamed streamed;
+  const auto before = bits(streamed.rows(true).train);
+  const fs::path file = streamed.files().front();
+  const std::uint64_t size = fs::file_size(file);
+  SECTION("cut off anywhere") {
+    for (const std::uint64_t left : {std::uint64_t{0}, std::uint64_t{10}, std::uint64_t{4096},
+                                     std::uint64_t{5000}, size - 1}) {
+      fs::resize_file(file, left);
+      CHECK(bits(streamed.rows(true).train) == before);
+      CHECK(fs::file_size(file) == size);
+    }
+    CHECK(streamed.noted("are not used") == 5);
+  }
+  SECTION("longer") {
+    fs::resize_file(file, size + 1);
+    CHECK(bits(streamed.rows(true).train) == before);
+    CHECK(fs::file_size(file) == size);
+  }
+  SECTION("a byte of it is another one, wherever it stands") {
+    // Head, training features, test rows, description.
+    for (const std::uint64_t place : {std::uint64_t{3}, std::uint64_t{30}, std::uint64_t{4100},
+                                      size / 2, size - 700, size - 20}) {
+      INFO(place);
+      flip_byte(file, place);
+      const core::RunData again = streamed.rows(true);
+      CHECK(bits(again.train) == before);
+      streamed.notes.clear();
+      streamed.rows(true);
+      CHECK(streamed.noted("took ") == 1);  // and the file is whole again
+    }
+  }
+  SECTION("outputs of transforms, too") {
+    const auto expected = bits(streamed.rows(false, {kRowwise}).train);
+    CHECK(bits(streamed.rows(true, {kRowwise}).train) == expected);
+    for (const fs::path& one : streamed.files()) {
+      flip_byte(one, 4100);
+      CHECK(bits(streamed.rows(true, {kRowwise}).train) == expected);
+    }
+    CHECK(streamed.noted("damaged") == 2);
+  }
+}
+
+TEST_CASE("streaming: rows that are mapped stay while their file is replaced or removed") {
+  Streamed streamed;
+  const core::RunData data = streamed.rows(true);
+  const auto before = bits(data.train);
+  write_file(streamed.home.path() / "table.csv", table(100));
+  streamed.rows(true);
+  core::delete_features(streamed.kept);
+  CHECK(bits(data.train) == before);
+}
+
+TEST_CASE("streaming: reading that fails leaves nothing behind") {
+  Streamed streamed;
+  SECTION("a row that does not fit") {
+    write_file(streamed.home.path() / "table.csv", table(3000) + "1,2,x,0\n");
+    CHECK_THROWS_AS(streamed.rows(true, {"data={kind: csv, train: table.csv, target: label}"}),
+                    IoError);
+  }
+  SECTION("an error of whoever watches") {
+    core::Manifest manifest = streamed.manifest(true, {});
+    manifest.streaming->progress = [](const std::string&, double) { throw IoError("stop"); };
+    CHECK_THROWS_WITH(core::make_setting(manifest), "stop");
+  }
+  CHECK(streamed.files().empty());
+}
+
+TEST_CASE("streaming: threads that want the same rows make one file") {
+  Streamed streamed(20000);
+  std::array<std::vector<std::uint32_t>, 4> found;
+  {
+    std::vector<std::jthread> threads;
+    for (auto& one : found) {
+      threads.emplace_back([&] {
+        core::Manifest manifest = streamed.manifest(true, {});
+        manifest.streaming->note = {};
+        manifest.streaming->progress = {};
+        const auto setting = core::make_setting(manifest);
+        one = bits(core::read_data(manifest, *setting).train);
+      });
+    }
+  }
+  for (const auto& one : found) CHECK(one == found.front());
+  CHECK(streamed.files().size() == 1);
+}
+
+TEST_CASE("streaming: what needs all rows in memory is refused by name, before any row is read") {
+  Streamed streamed;
+  const auto refusal = [&](const std::string& override) {
+    try {
+      streamed.rows(true, {override});
+    } catch (const ConfigError& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("nothing is wrong");
+  };
+  using Catch::Matchers::ContainsSubstring;
+  CHECK_THAT(refusal("data.transforms=[{kind: standardize}]"),
+             ContainsSubstring("data.transforms.0: standardize learns from all training rows"));
+  CHECK_THAT(refusal("data.transforms=[{kind: max_norm, to: 1}, {kind: pca, dimensions: 2}]"),
+             ContainsSubstring("data.transforms.1: pca learns from all training rows"));
+  CHECK_THAT(refusal("data={kind: synthetic, rows: 50, dimensions: 3}"),
+             ContainsSubstring("data: synthetic hands its rows on all at once"));
+}
+
+TEST_CASE("rows that are lent are those of a data set that holds them") {
+  const std::vector<float> features{1, 2, 3, 4, 5, 6};
+  const std::vector<float> targets{0, 1, 1};
+  const auto owner = std::make_shared<int>(0);
+  Dataset held({{2}, 2}, features, targets);
+  Dataset lent({{2}, 2}, LentRows{.features = std::span<const float>(features),
+                                  .scale = 1.0f,
+                                  .targets = targets,
+                                  .owner = owner});
+  CHECK(bits(held) == bits(lent));
+  CHECK(owner.use_count() == 3);
+  const Dataset copy = lent;
+  lent.replace_features({1}, {7, 8, 9});
+  held.replace_features({1}, {7, 8, 9});
+  CHECK(bits(held) == bits(lent));
+  CHECK(copy.row_size() == 2);
+  CHECK(copy.targets().data() == targets.data());
+  CHECK_THROWS_AS(lent.replace_features({2}, {7, 8, 9}), IoError);
+  CHECK_THROWS_AS(lent.replace_features({1}, {7, 8, NAN}), IoError);
+  CHECK(bits(held) == bits(lent));
+  const auto make = [&](const std::vector<float>& own_targets) {
+    Dataset data({{2}, 2}, LentRows{.features = std::span<const float>(features),
+                                    .scale = 1.0f,
+                                    .targets = own_targets,
+                                    .owner = owner});
+  };
+  CHECK_THROWS_AS(make({0, 1}), IoError);
+  CHECK_THROWS_AS(make({0, 1, 2}), IoError);
+}

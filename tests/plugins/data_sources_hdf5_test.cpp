@@ -1,0 +1,254 @@
+// HDF5 files, written here by the HDF5 library itself.
+#include <hdf5.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "data_sources_files.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/streamed_rows.hpp"
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::DataSource;
+using privgrad::IoError;
+using privgrad::Shape;
+using privgrad::Split;
+using privgrad::StreamedRows;
+using privgrad::Value;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Extents = std::vector<hsize_t>;
+
+/// An HDF5 file that data sets are put into.
+class H5File {
+ public:
+  explicit H5File(const fs::path& path)
+      : id_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {
+    REQUIRE(id_ >= 0);
+  }
+  H5File(const H5File&) = delete;
+  H5File& operator=(const H5File&) = delete;
+  ~H5File() { H5Fclose(id_); }
+  hid_t id() const { return id_; }
+
+  /// \param chunk  empty: in one piece; else packed with gzip.
+  template <class Number>
+  void put(const char* name, hid_t memory, hid_t stored, const Extents& extents,
+           const std::vector<Number>& numbers, const Extents& chunk = {}) {
+    const hid_t space = H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr);
+    const hid_t created = H5Pcreate(H5P_DATASET_CREATE);
+    if (!chunk.empty()) {
+      H5Pset_chunk(created, static_cast<int>(chunk.size()), chunk.data());
+      H5Pset_deflate(created, 4);
+    }
+    const hid_t data = H5Dcreate2(id_, name, stored, space, H5P_DEFAULT, created, H5P_DEFAULT);
+    REQUIRE(H5Dwrite(data, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()) >= 0);
+    H5Dclose(data);
+    H5Pclose(created);
+    H5Sclose(space);
+  }
+
+ private:
+  hid_t id_;
+};
+
+struct Rows {
+  TempDir dir;
+  fs::path file = dir.path() / "rows.h5";
+
+  /// Four rows of two numbers, unless others are put there.
+  template <class Put>
+  void write(const Put& put) const {
+    fs::remove(file);
+    H5File made(file);
+    put(made);
+  }
+  Rows() {
+    write([](H5File& made) {
+      made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 2},
+                      {1, 2, 3, 4, 5, 6, 7, 8.5f});
+      made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I64LE, {4}, {0, 1, 2, 1});
+    });
+  }
+
+  privgrad::ComponentPtr<DataSource> open(Value::Object extra = {}) const {
+    Value place(std::move(extra));
+    place.set("file", file.string());
+    Value params;
+    params.set("train", place);
+    params.set("classes", 3);
+    return house().create<DataSource>("hdf5", params);
+  }
+
+  std::string refusal() const {
+    return io_error(file, [&] { open()->read(Split::train); });
+  }
+};
+
+std::vector<float> numbers(Dataset data) {
+  const auto features = data.features();
+  return {features.begin(), features.end()};
+}
+
+void put_targets(H5File& made, hsize_t rows = 4) {
+  made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I8LE, {rows},
+                std::vector<int>(static_cast<std::size_t>(rows), 1));
+}
+
+}  // namespace
+
+TEST_CASE("hdf5: rows and targets are those of the file") {
+  const Rows rows;
+  const auto source = rows.open();
+  CHECK(source->info().shape.features == Shape{2});
+  CHECK(source->info().shape.classes == 3);
+  CHECK(source->info().train_rows == 4);
+  CHECK(source->info().unaccounted.empty());
+  const Dataset data = source->read(Split::train);
+  CHECK(numbers(data) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8.5f});
+  CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
+        std::vector<float>{0, 1, 2, 1});
+}
+
+TEST_CASE("hdf5: numbers of every type and order of bytes") {
+  const Rows rows;
+  const auto read_as = [&](hid_t stored) {
+    rows.write([&](H5File& made) {
+      made.put<double>("features", H5T_NATIVE_DOUBLE, stored, {4, 1}, {0, 1, 100, 3});
+      put_targets(made);
+    });
+    return numbers(rows.open()->read(Split::train));
+  };
+  for (const hid_t stored :
+       {H5T_STD_I8LE, H5T_STD_U8LE, H5T_STD_I16BE, H5T_STD_U16LE, H5T_STD_I32BE, H5T_STD_U32LE,
+        H5T_STD_I64BE, H5T_STD_U64LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE}) {
+    CHECK(read_as(stored) == std::vector<float>{0, 1, 100, 3});
+  }
+}
+
+TEST_CASE("hdf5: data sets in groups, in packed pieces, of images, of two splits in one file") {
+  const Rows rows;
+  std::vector<std::uint8_t> pixels(7 * 2 * 3);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(5 * i);
+  rows.write([&](H5File& made) {
+    H5Gclose(H5Gcreate2(made.id(), "deep", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    made.put("deep/x", H5T_NATIVE_UINT8, H5T_STD_U8LE, {7, 2, 3}, pixels, {2, 2, 2});
+    put_targets(made, 7);
+  });
+  const auto source = rows.open({{"features", "/deep/x", {}}});
+  CHECK(source->info().shape.features == Shape{2, 3});
+  const std::vector<float> found = numbers(source->read(Split::train));
+  CHECK(std::equal(found.begin(), found.end(), pixels.begin(), pixels.end()));
+}
+
+TEST_CASE("hdf5: rows that are streamed are those that are read, in whole pieces") {
+  const Rows rows;
+  std::vector<double> values(3000 * 200);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / 8.0;
+  rows.write([&](H5File& made) {
+    made.put("features", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {3000, 200}, values, {70, 64});
+    put_targets(made, 3000);
+  });
+  const auto source = rows.open();
+  std::vector<float> streamed;
+  std::size_t blocks = 0;
+  dynamic_cast<StreamedRows&>(*source).stream([&](const privgrad::RowBlock& block) {
+    const auto features = std::get<std::span<const float>>(block.features);
+    streamed.insert(streamed.end(), features.begin(), features.end());
+    if (streamed.size() < values.size()) CHECK(block.targets.size() % 70 == 0);
+    ++blocks;
+  });
+  CHECK(blocks > 1);
+  CHECK(streamed == numbers(source->read(Split::train)));
+}
+
+TEST_CASE("hdf5: what cannot be read is named, with the file and the data set") {
+  const Rows rows;
+  const auto refusal = [&](const std::function<void(H5File&)>& put) {
+    rows.write(put);
+    return rows.refusal();
+  };
+  CHECK_THAT(refusal([](H5File& made) { put_targets(made); }),
+             ContainsSubstring("its data set '/features' cannot be opened"));
+  CHECK_THAT(refusal([](H5File& made) {
+               made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {3, 1}, {1, 2, 3});
+               put_targets(made);
+             }),
+             ContainsSubstring("has 3 examples, but '/targets' has 4 targets"));
+  CHECK_THAT(refusal([](H5File& made) {
+               made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4}, {1, 2, 3, 4});
+               put_targets(made);
+             }),
+             ContainsSubstring("expected features of shape"));
+  CHECK_THAT(
+      refusal([](H5File& made) {
+        made.put<double>("features", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4, 1}, {1, 2, 1e300, 4});
+        put_targets(made);
+      }),
+      ContainsSubstring("in row 2 element 0, which is no finite number within float32"));
+  CHECK_THAT(refusal([](H5File& made) {
+               made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
+               made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I8LE, {4}, {0, 1, 3, 0});
+             }),
+             ContainsSubstring("in row 2 another thing than a class index"));
+}
+
+TEST_CASE("hdf5: nothing outside of the file is opened") {
+  const Rows rows;
+  const fs::path other = rows.dir.path() / "other.h5";
+  {
+    H5File made(other);
+    made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
+  }
+  SECTION("by an external link") {
+    rows.write([&](H5File& made) {
+      REQUIRE(H5Lcreate_external(other.c_str(), "/features", made.id(), "features", H5P_DEFAULT,
+                                 H5P_DEFAULT) >= 0);
+      put_targets(made);
+    });
+    CHECK_THAT(rows.refusal(), ContainsSubstring("it lies in another file"));
+  }
+  SECTION("by external storage") {
+    rows.write([&](H5File& made) {
+      const Extents extents{4, 1};
+      const hid_t space = H5Screate_simple(2, extents.data(), nullptr);
+      const hid_t created = H5Pcreate(H5P_DATASET_CREATE);
+      H5Pset_external(created, "/etc/hostname", 0, 16);
+      const hid_t data = H5Dcreate2(made.id(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT,
+                                    created, H5P_DEFAULT);
+      REQUIRE(data >= 0);
+      H5Dclose(data);
+      H5Pclose(created);
+      H5Sclose(space);
+      put_targets(made);
+    });
+    CHECK_THAT(rows.refusal(), ContainsSubstring("lies in other files, which are not opened"));
+  }
+  SECTION("by a virtual data set") {
+    rows.write([&](H5File& made) {
+      const Extents extents{4, 1};
+      const hid_t space = H5Screate_simple(2, extents.data(), nullptr);
+      const hid_t created = H5Pcreate(H5P_DATASET_CREATE);
+      REQUIRE(H5Pset_virtual(created, space, other.c_str(), "/features", space) >= 0);
+      H5Dclose(H5Dcreate2(made.id(), "features", H5T_IEEE_F32LE, space, H5P_DEFAULT, created,
+                          H5P_DEFAULT));
+      H5Pclose(created);
+      H5Sclose(space);
+      put_targets(made);
+    });
+    CHECK_THAT(rows.refusal(), ContainsSubstring("lies in other files, which are not opened"));
+  }
+}
+
+TEST_CASE("hdf5: files that are damaged anywhere end in an error of the SDK") {
+  const Rows rows;
+  const std::string valid = read_file(rows.file);
+  fuzz(valid, 1, 500, [&](const std::string& bytes) {
+    replace_file(rows.file, bytes);
+    rows.open()->read(Split::train);
+  });
+}
