@@ -9,6 +9,9 @@
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
 #   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
+#   scripts/install-dependencies.sh --cuda     and, where PyPI can be reached, the compiler of CUDA 13 in a folder of
+#                                              its own (100 MB), with which the kernels for GPUs are compiled; Debian
+#                                              12's own is of CUDA 11, too old for C++20
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
 # With everything in place it asks dpkg once and touches neither the network nor the system.
@@ -55,6 +58,9 @@ LIST
     echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
+  if [ "$with_cuda" = 1 ]; then
+    echo 'python3-venv                  a folder for the packages from PyPI that CUDA'"'"'s compiler comes in'
+  fi
   if [ "$with_python" = 1 ]; then
     echo 'python3                       the interpreter that the package is for'
     echo 'python3-dev                   its headers'
@@ -84,6 +90,7 @@ with_test=0
 with_lint=0
 with_fuzz=0
 with_python=0
+with_cuda=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
@@ -92,8 +99,9 @@ for argument in "$@"; do
     --lint) with_lint=1 ;;
     --fuzz) with_fuzz=1 ;;
     --python) with_python=1 ;;
+    --cuda) with_cuda=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --format, --fuzz, --lint, --list, --python and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --cuda, --format, --fuzz, --lint, --list, --python and --test" ;;
   esac
 done
 
@@ -120,6 +128,24 @@ install_python_packages() {
   fi
 }
 
+# NVIDIA's own packages: nvcc with what it starts (nvvm), and the headers that it includes by itself (crt, runtime).
+cuda_packages="nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96"
+cuda_place=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad/cuda
+install_cuda() {
+  [ "$with_cuda" = 1 ] || return 0
+  [ "$(cat "$cuda_place/installed" 2>/dev/null)" = "$cuda_packages" ] && return 0
+  echo "Installing $cuda_packages in $cuda_place"
+  rm -rf "$cuda_place"
+  if python3 -m venv "$cuda_place/pip" &&
+    "$cuda_place/pip/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 --no-deps \
+      --target "$cuda_place" $cuda_packages; then
+    chmod +x "$cuda_place"/nvidia/cu13/bin/* "$cuda_place"/nvidia/cu13/nvvm/bin/*
+    echo "$cuda_packages" >"$cuda_place/installed"
+  else
+    echo "install-dependencies: could not install them; the kernels for GPUs are NOT compiled here" >&2
+  fi
+}
+
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   stop "this is not Debian or a relative of it (no apt-get). Install the counterparts of these packages, then set PRIVGRAD_SKIP_DEPENDENCIES=1:
 $(packages)"
@@ -141,6 +167,7 @@ $package
 done
 if [ -z "$missing" ]; then
   install_python_packages
+  install_cuda
   exit 0
 fi
 
@@ -164,3 +191,4 @@ apt update || stop "apt-get update failed: is there a network and a package mirr
 apt install -y --no-install-recommends $missing >/dev/null ||
   stop "apt-get install failed; to see why, run as root: apt-get install --no-install-recommends$missing"
 install_python_packages
+install_cuda

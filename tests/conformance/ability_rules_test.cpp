@@ -4,10 +4,13 @@
 
 #include "broken.hpp"
 #include "privgrad/accountant.hpp"
+#include "privgrad/backend.hpp"
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/needs_hardware.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/schedule.hpp"
@@ -32,6 +35,38 @@ void check_passes(const std::string& rule) {
   INFO(finding->detail);
   CHECK(finding->verdict == Verdict::passed);
 }
+
+// ---- NeedsHardware
+
+/// There is none of it anywhere.
+struct Elsewhere : Backend, NeedsHardware {
+  explicit Elsewhere(const Params&) {}
+  std::unique_ptr<Program> compile(const Network&, Executor&) override {
+    throw ConfigError("backend elsewhere: " + missing_hardware());
+  }
+  std::string missing_hardware() const override { return "there is no such thing"; }
+};
+struct ChangesItsMind final : Elsewhere {
+  using Elsewhere::Elsewhere;
+  std::string missing_hardware() const override { return std::to_string(++asked_); }
+  mutable int asked_ = 0;
+};
+struct Verbose final : Elsewhere {
+  using Elsewhere::Elsewhere;
+  std::string missing_hardware() const override { return "there is\nno such thing"; }
+};
+struct Sentence final : Elsewhere {
+  using Elsewhere::Elsewhere;
+  std::string missing_hardware() const override { return "There is no such thing."; }
+};
+struct OtherWords final : Elsewhere {
+  using Elsewhere::Elsewhere;
+  std::unique_ptr<Program> compile(const Network&, Executor&) override { throw ConfigError("no"); }
+};
+struct RunsAllTheSame final : Elsewhere {
+  using Elsewhere::Elsewhere;
+  std::unique_ptr<Program> compile(const Network&, Executor&) override { return nullptr; }
+};
 
 // ---- AdaptiveLocalIterations, FromInfluence
 
@@ -298,6 +333,16 @@ struct NoRho final : Filter {
 };
 
 }  // namespace
+
+TEST_CASE("the rule of NeedsHardware can fail") {
+  const std::string rule = "says_what_hardware_is_missing";
+  check_passes<Backend, Elsewhere>(rule);
+  check_noticed<Backend, ChangesItsMind>(rule, "otherwise the second time");
+  check_noticed<Backend, Verbose>(rule, "one line");
+  check_noticed<Backend, Sentence>(rule, "one line");
+  check_noticed<Backend, OtherWords>(rule, "other words");
+  check_noticed<Backend, RunsAllTheSame>(rule, "says that it cannot");
+}
 
 TEST_CASE("the rule of adaptive local iterations can fail") {
   const std::string rule = "local_iterations_are_above_0_and_repeatable";

@@ -60,10 +60,11 @@ class HouseFiles {
     ::setenv("PRIVGRAD_DATA_DIR", dir_.path().c_str(), 1);
   }
 
-  /// The parameters of this data source that no declaration can give; null if there are none.
+  /// The parameters of this component that no declaration can give; null if there are none.
   Value params(const std::string& component) const {
     if (component == "idx") return both({{"images", "images"}, {"labels", "labels"}});
     if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
+    if (component == "cuda") return Value::Object{{"host_twin", true, {}}};
     if (component == "csv") return object({{"train", "table.csv"}, {"test", "table.csv"}});
     return {};
   }

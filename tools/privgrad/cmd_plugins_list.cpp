@@ -27,8 +27,14 @@ std::string list_text(const host::PluginHost& host) {
   Table folders({Align::left, Align::left});
   for (const auto& [folder, names] : files) folders.add({folder, names});
   if (host.plugins().empty()) return "no plugins found\n";
-  return components.text() + "\n" + folders.text() + "ABI " + host.plugins().front()->abi_tag +
-         "\n";
+  std::string cannot;
+  for (const Component* c : calls::sorted_components(host.catalog())) {
+    const std::string why = calls::missing_hardware(*c);
+    if (why.empty()) continue;
+    cannot += c->factory.kind + "/" + c->factory.info.name + " cannot run here: " + why + "\n";
+  }
+  return components.text() + (cannot.empty() ? "" : "\n" + cannot) + "\n" + folders.text() +
+         "ABI " + host.plugins().front()->abi_tag + "\n";
 }
 
 int do_plugins_list(const Arguments& arguments) {

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "privgrad/backend.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/needs_hardware.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::calls {
@@ -105,6 +107,19 @@ bool fits(const WantedComponent& wanted, const Component& component) {
 
 }  // namespace
 
+std::string missing_hardware(const Component& component) {
+  const Factory& factory = component.factory;
+  if (factory.kind != Backend::kKind || factory.interface_version != Backend::kInterfaceVersion) {
+    return {};
+  }
+  std::vector<Problem> problems;
+  const Params params = Params::check(factory.info.params, Value::Object{}, problems);
+  if (!problems.empty()) return {};  // it cannot be made from nothing
+  const auto backend = Catalog::create<Backend>(component, params);
+  const auto* needs = dynamic_cast<const NeedsHardware*>(backend.get());
+  return needs == nullptr ? std::string() : needs->missing_hardware();
+}
+
 nlohmann::json listing_json(const Component& component) {
   const PluginIdentity& plugin = *component.plugin;
   return {{"kind", component.factory.kind},
@@ -116,7 +131,8 @@ nlohmann::json listing_json(const Component& component) {
           {"path", plugin.file},
           {"abi", plugin.abi_tag},
           {"sha256", plugin.sha256},
-          {"tested", plugin.is_tested()}};
+          {"tested", plugin.is_tested()},
+          {"missing_hardware", missing_hardware(component)}};
 }
 
 nlohmann::json description_json(const Component& component) {

@@ -19,6 +19,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/model.hpp"
+#include "privgrad/needs_hardware.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
@@ -60,6 +61,7 @@ CostlyRows::~CostlyRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
+NeedsHardware::~NeedsHardware() = default;
 LinearDescent::~LinearDescent() = default;
 Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;

@@ -2,6 +2,7 @@
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/needs_hardware.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -49,9 +50,35 @@ std::vector<Network> sample_networks() {
   return networks;
 }
 
+/// One line, the same whenever it is asked, and what compile() says.
+void require_words_for_what_is_missing(const Checker& checker) {
+  const auto backend = checker.make<Backend>();
+  const auto& needs = dynamic_cast<const NeedsHardware&>(*backend);
+  const std::string missing = needs.missing_hardware();
+  require(missing == needs.missing_hardware(),
+          "missing_hardware() answers otherwise the second time");
+  require(missing.find('\n') == missing.npos && (missing.empty() || missing.back() != '.'),
+          "missing_hardware() is not one line without a full stop");
+  if (missing.empty()) return;
+  SerialExecutor executor;
+  const Network network = sample_networks().front();
+  try {
+    static_cast<void>(backend->compile(network, executor));
+  } catch (const ConfigError& error) {
+    require(std::string(error.what()).find(missing) != std::string::npos,
+            "compile() throws other words than missing_hardware() has");
+    return;
+  }
+  require(false, "compile() does what missing_hardware() says that it cannot");
+}
+
 }  // namespace
 
 void check_backend(Checker& checker) {
+  if (dynamic_cast<const NeedsHardware*>(checker.make<Backend>().get()) != nullptr) {
+    checker.rule("says_what_hardware_is_missing",
+                 [&] { require_words_for_what_is_missing(checker); });
+  }
   std::vector<Network> networks;
   if (!checker.prepare("compiles_a_network", [&] {
         SerialExecutor executor;

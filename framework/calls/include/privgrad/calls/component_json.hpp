@@ -8,7 +8,11 @@
 
 namespace privgrad::calls {
 
-/// kind, name, full_name, plugin, version, path, abi, sha256, summary.
+/// \returns why this machine cannot run a backend as it is made without parameters
+///   (needs_hardware.hpp); "" if it can, and of every other kind of component.
+std::string missing_hardware(const Component& component);
+
+/// kind, name, full_name, plugin, version, path, abi, sha256, summary, missing_hardware.
 nlohmann::json listing_json(const Component& component);
 
 /// The listing's keys, and sees, reference and parameters.

@@ -1,0 +1,547 @@
+#pragma once
+
+#include "layers.hpp"
+#include "products.hpp"
+#include "rounding.hpp"
+
+// Norms, contributions as whole numbers ("cells") with their exact lengths, and their sums. What is
+// rounded to what is that of the backend `cpu` (plugins/backends/cpu/exact_cells.cpp has the
+// reasons): the same forwards give the same cells. The length that is reported is computed from the
+// whole numbers that are added up, in integers, and no atomic addition of floats is anywhere.
+namespace privgrad::cuda {
+
+/// What is kept of an example in a group between two calls.
+struct Share {
+  double squared_norm;
+  double scale;        // of make_cells(), 0 where there is nothing to add
+  double step;         // of a convolution's whole numbers
+  float input, error;  // of a dense layer, or a convolution: the largest sizes
+};
+
+/// What a product is made smaller by before its factors are rounded to nearest.
+constexpr double kMargin = 0x1p-11;
+/// What truncated numbers are made smaller by.
+constexpr double kRoundingMargin = 0x1p-20;
+
+/// One NaN for all gradients that are not finite.
+PRIVGRAD_HD double norm_or_nan(double squared) {
+  return is_finite(squared) ? squared : double_of(kDoubleNan);
+}
+
+/// Cells for each of the whole numbers that a convolution's gradient was made of.
+PRIVGRAD_HD float place_factor(const Share& share) {
+  return static_cast<float>(share.scale * (1.0 - kRoundingMargin) * share.step);
+}
+
+// --- Numbers of rows.
+
+/// Of each row of values [rows, length]: the largest size (NaN if there is one), and the sum of
+/// squares in double, sixteen lanes at a time.
+struct RowStatistics {
+  static constexpr uint32_t kLanes = 16;
+  static constexpr uint32_t kRows = kThreads / kLanes;
+  struct Shared {
+    double squares[kRows][kLanes];
+    uint32_t largest[kRows][kLanes];
+  };
+
+  uint64_t rows, length;
+  const float* values;
+  float* largest;
+  double* squares;
+
+  uint64_t blocks() const { return (rows + kRows - 1) / kRows; }
+
+  PRIVGRAD_HD void run(uint64_t block, Shared& shared) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t row = block * kRows + thread / kLanes;
+      const uint32_t lane = thread % kLanes;
+      double sum = 0.0;
+      uint32_t most = 0;
+      if (row < rows) {
+        const float* own = values + row * length;
+        const uint64_t whole = length / kLanes * kLanes;
+        for (uint64_t i = lane; i < length; i += kLanes) {
+          most = larger(most, bits_of(own[i]) & 0x7fffffffu);
+          if (i < whole) {
+            sum += static_cast<double>(own[i]) * static_cast<double>(own[i]);
+          }
+        }
+      }
+      shared.squares[thread / kLanes][lane] = sum;
+      shared.largest[thread / kLanes][lane] = most;
+    });
+    each_thread([&](uint32_t thread) {
+      const uint64_t row = block * kRows + thread;
+      if (thread >= kRows || row >= rows) return;
+      const float* own = values + row * length;
+      double sum = 0.0;
+      for (uint64_t i = length / kLanes * kLanes; i < length; ++i) {
+        sum += static_cast<double>(own[i]) * static_cast<double>(own[i]);
+      }
+      const double* lane = shared.squares[thread];
+      double all[4];
+      for (uint32_t l = 0; l < 4; ++l) {
+        all[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
+      }
+      squares[row] = sum + ((all[0] + all[1]) + (all[2] + all[3]));
+      uint32_t most = 0;
+      for (uint32_t l = 0; l < kLanes; ++l) most = larger(most, shared.largest[thread][l]);
+      largest[row] = float_of(most);
+    });
+  }
+};
+
+/// For kernels of one block a row: the sum over its threads, of which each adds its own part.
+struct SumOfBlock {
+  uint64_t parts[kThreads];
+};
+
+/// total = the sum of parts, which thread t has written its own of.
+PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
+  for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
+    each_thread([&](uint32_t thread) {
+      if (thread < half) shared.parts[thread] += shared.parts[thread + half];
+    });
+  }
+}
+
+/// The same for the largest.
+PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
+  for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
+    each_thread([&](uint32_t thread) {
+      if (thread < half) {
+        shared.parts[thread] = larger(shared.parts[thread], shared.parts[thread + half]);
+      }
+    });
+  }
+}
+
+// --- Norms. Statistics of the group's inputs and errors come before.
+
+/// || delta a^T ||^2 + || delta ||^2: the weights and the biases.
+struct DenseNorm {
+  uint64_t count, groups, group;
+  const float *largest_input, *largest_error;
+  const double *input_squares, *error_squares;
+  Share* shares;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    Share& share = shares[i * groups + group];
+    share.input = largest_input[i];
+    share.error = largest_error[i];
+    share.squared_norm = norm_or_nan((input_squares[i] + 1.0) * error_squares[i]);
+  }
+};
+
+/// Of gradients that are kept as rows.
+struct RowNorm {
+  uint64_t count, groups, group;
+  const double* squares;
+  Share* shares;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    shares[i * groups + group].squared_norm = norm_or_nan(squares[i]);
+  }
+};
+
+/// Of a table: over the tokens that occur, in their order.
+struct TokenNorm {
+  uint64_t count, groups, group;
+  Table table;
+  const float *in, *delta;
+  Share* shares;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float* own = in + i * table.length;
+    const float* errors = delta + i * table.length * table.width;
+    double squares = double_of(kDoubleNan);
+    if (table.are_tokens(own)) {
+      squares = 0.0;
+      float last = -1.0f;
+      for (uint64_t t = next(own, last); t < table.length; t = next(own, last)) {
+        squares += row_squares(own, errors, t);
+        last = own[t];
+      }
+    }
+    shares[i * groups + group].squared_norm = norm_or_nan(squares);
+  }
+
+ private:
+  /// The first place of the smallest token above `last`; length if there is none.
+  PRIVGRAD_HD uint64_t next(const float* own, float last) const {
+    uint64_t found = table.length;
+    for (uint64_t t = 0; t < table.length; ++t) {
+      if (own[t] > last && (found == table.length || own[t] < own[found])) found = t;
+    }
+    return found;
+  }
+
+  /// As RowStatistics adds them up.
+  PRIVGRAD_HD double row_squares(const float* own, const float* errors, uint64_t t) const {
+    double lane[RowStatistics::kLanes] = {};
+    double sum = 0.0;
+    const uint64_t whole = table.width / RowStatistics::kLanes * RowStatistics::kLanes;
+    for (uint64_t k = 0; k < table.width; ++k) {
+      const auto x = static_cast<double>(table.gradient(own, errors, t, k));
+      if (k < whole) {
+        lane[k % RowStatistics::kLanes] += x * x;
+      } else {
+        sum += x * x;
+      }
+    }
+    double all[4];
+    for (uint32_t l = 0; l < 4; ++l) {
+      all[l] = (lane[l] + lane[4 + l]) + (lane[8 + l] + lane[12 + l]);
+    }
+    return sum + ((all[0] + all[1]) + (all[2] + all[3]));
+  }
+};
+
+// --- Convolutions: sums over places of whole numbers, kept as int16.
+
+/// Delta and the image are rounded to whole numbers so small that their sum over the places stays
+/// within int32. Not finite, or nothing: rounded to 0.
+struct ChoosePlaceRoundings {
+  uint64_t count, groups, group;
+  double largest_factor;  // the largest whole number whose square, so many times, is within int32
+  const float *largest_input, *largest_error;
+  Share* shares;
+  PlaceRoundings* roundings;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float input = largest_input[i];
+    const float error = largest_error[i];
+    Share& share = shares[i * groups + group];
+    share.input = input;
+    share.error = error;
+    roundings[i] = {};
+    if (!is_finite(input) || !is_finite(error) || input == 0.0f || error == 0.0f) return;
+    roundings[i].of_image =
+        make_rounding(largest_factor / static_cast<double>(input), input, false);
+    roundings[i].of_delta =
+        make_rounding(largest_factor / static_cast<double>(error), error, false);
+  }
+};
+
+/// One example's sums to int16, each to its own largest size; and the norm of its group.
+struct ShrinkPlaceSums {
+  using Shared = SumOfBlock;
+
+  uint64_t rows, length;  // weights of an example
+  uint64_t groups, group;
+  const PlaceRoundings* roundings;
+  const int32_t* sums;
+  const double* bias_squares;
+  int16_t* whole;
+  Share* shares;
+
+  uint64_t blocks() const { return rows; }
+
+  PRIVGRAD_HD void run(uint64_t row, Shared& shared) const {
+    const int32_t* own = sums + row * length;
+    each_thread([&](uint32_t thread) {
+      uint64_t most = 0;
+      for (uint64_t i = thread; i < length; i += kThreads) {
+        most = larger<uint64_t>(most, static_cast<uint64_t>(own[i] < 0 ? -own[i] : own[i]));
+      }
+      shared.parts[thread] = most;
+    });
+    largest_part(shared);
+    PerThread<float> shrink;
+    each_thread([&](uint32_t thread) {
+      const auto top = static_cast<float>(static_cast<int32_t>(shared.parts[0]));
+      shrink[thread] = top > 0.0f ? smaller(1.0f, 32766.0f / top) : 0.0f;
+    });
+    each_thread([&](uint32_t thread) {
+      uint64_t squares = 0;
+      for (uint64_t i = thread; i < length; i += kThreads) {
+        const float product = shrink[thread] * static_cast<float>(own[i]);
+        const auto small = static_cast<int32_t>((product + kToNearest) - kToNearest);
+        whole[row * length + i] = static_cast<int16_t>(small);
+        squares += static_cast<uint32_t>(small * small);
+      }
+      shared.parts[thread] = squares;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) finish(row, shrink[thread], shared.parts[0]);
+    });
+  }
+
+ private:
+  PRIVGRAD_HD void finish(uint64_t row, float shrink, uint64_t squares) const {
+    Share& share = shares[row * groups + group];
+    const bool finite = is_finite(share.input) && is_finite(share.error);
+    share.step = finite ? 0.0 : double_of(kDoubleNan);
+    if (shrink > 0.0f) {
+      share.step = 1.0 / (factor_of(roundings[row].of_image) * factor_of(roundings[row].of_delta) *
+                          static_cast<double>(shrink));
+    }
+    share.squared_norm =
+        norm_or_nan(static_cast<double>(squares) * (share.step * share.step) + bias_squares[row]);
+  }
+};
+
+// --- Cells.
+
+/// A gradient that is not finite, or none, has no cells; and no group's scale makes it longer than
+/// most_cells, whatever was asked for. (count: [rows, groups].)
+struct ChooseScales {
+  uint64_t count;
+  double most_cells;
+  const double* scales;
+  Share* shares;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    Share& share = shares[i];
+    share.scale = 0.0;
+    if (share.squared_norm > 0.0) {  // a NaN is not
+      share.scale = smaller(scales[i], most_cells / square_root(share.squared_norm));
+    }
+  }
+};
+
+/// \param truncates  of each example, whether it is rounded towards zero.
+struct ChooseDenseRoundings {
+  uint64_t count, groups, group;
+  const Share* shares;
+  const uint8_t* truncates;
+  DenseRoundings* roundings;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const Share& share = shares[i * groups + group];
+    DenseRoundings& own = roundings[i];
+    own = {};
+    if (share.scale == 0.0) return;
+    const bool truncate = truncates[i] != 0;
+    const auto input = static_cast<double>(share.input);
+    const auto error = static_cast<double>(share.error);
+    const double scale = share.scale * (1.0 - (truncate ? kRoundingMargin : kMargin));
+    const double root = square_root(scale * (input * error));
+    if (input > 0.0) own.of_inputs = make_rounding(root / input, share.input, truncate);
+    if (error > 0.0) own.of_units = make_rounding(root / error, share.error, truncate);
+    own.of_biases = make_rounding(share.scale * (1.0 - kRoundingMargin), share.error, true);
+  }
+};
+
+/// A group's parts of squared lengths, of each example: inputs times units, and others.
+struct SquareParts {
+  uint64_t inputs, units, others;
+};
+
+/// One example's operands of a dense layer, and their squares: two vectors of whole numbers whose
+/// product are the weights' cells. Every whole number is within int16.
+struct RoundOperands {
+  using Shared = SumOfBlock;
+
+  uint64_t rows, inputs, units;
+  const float *in, *delta;
+  const DenseRoundings* roundings;
+  int16_t *whole_inputs, *whole_units;
+  SquareParts* squares;
+
+  uint64_t blocks() const { return rows; }
+
+  PRIVGRAD_HD void run(uint64_t row, Shared& shared) const {
+    const DenseRoundings& own = roundings[row];
+    each_thread([&](uint32_t thread) {
+      uint64_t sum = 0;
+      for (uint64_t i = thread; i < inputs; i += kThreads) {
+        const int32_t x = rounded(in[row * inputs + i], own.of_inputs);
+        whole_inputs[row * inputs + i] = static_cast<int16_t>(x);
+        sum += static_cast<uint64_t>(int64_t{x} * x);
+      }
+      shared.parts[thread] = sum;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) squares[row].inputs = shared.parts[0];
+    });
+    each_thread([&](uint32_t thread) {
+      uint64_t sum = 0;
+      for (uint64_t u = thread; u < units; u += kThreads) {
+        const int32_t x = rounded(delta[row * units + u], own.of_units);
+        whole_units[row * units + u] = static_cast<int16_t>(x);
+        sum += static_cast<uint64_t>(int64_t{x} * x);
+      }
+      shared.parts[thread] = sum;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) squares[row].units = shared.parts[0];
+    });
+    each_thread([&](uint32_t thread) {
+      uint64_t sum = 0;
+      for (uint64_t u = thread; u < units; u += kThreads) {
+        const int32_t x = rounded(delta[row * units + u], own.of_biases);
+        sum += static_cast<uint64_t>(int64_t{x} * x);
+      }
+      shared.parts[thread] = sum;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) squares[row].others = shared.parts[0];
+    });
+  }
+};
+
+/// The squares of an example's cells where these are truncated rows: of floats, or of a
+/// convolution's int16 numbers and of its biases.
+struct RowSquares {
+  using Shared = SumOfBlock;
+
+  uint64_t rows, length;  // of the floats
+  uint64_t whole_length;  // of the int16 numbers; 0 for none
+  uint64_t groups, group;
+  const Share* shares;
+  const float* kept;
+  const int16_t* whole;
+  SquareParts* squares;
+
+  uint64_t blocks() const { return rows; }
+
+  PRIVGRAD_HD void run(uint64_t row, Shared& shared) const {
+    const Share& share = shares[row * groups + group];
+    each_thread([&](uint32_t thread) {
+      uint64_t sum = 0;
+      if (share.scale != 0.0) {
+        const double scale = share.scale * (1.0 - kRoundingMargin);
+        for (uint64_t i = thread; i < length; i += kThreads) {
+          const int64_t cell = truncated(scale, kept[row * length + i]);
+          sum += static_cast<uint64_t>(cell * cell);
+        }
+        const float factor = whole_length == 0 ? 0.0f : place_factor(share);
+        for (uint64_t i = thread; i < whole_length; i += kThreads) {
+          const int64_t cell = truncated(factor, whole[row * whole_length + i]);
+          sum += static_cast<uint64_t>(cell * cell);
+        }
+      }
+      shared.parts[thread] = sum;
+    });
+    add_parts(shared);
+    each_thread([&](uint32_t thread) {
+      if (thread == 0) squares[row] = {0, 0, shared.parts[0]};
+    });
+  }
+};
+
+/// The same where they are rows of a table.
+struct TokenSquares {
+  uint64_t count, groups, group;
+  Table table;
+  const Share* shares;
+  const float *in, *delta;
+  SquareParts* squares;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const Share& share = shares[i * groups + group];
+    const double scale = share.scale * (1.0 - kRoundingMargin);
+    const float* own = in + i * table.length;
+    uint64_t sum = 0;
+    for (uint64_t t = 0; t < table.length && scale != 0.0; ++t) {
+      if (!table.is_first(own, t)) continue;
+      for (uint64_t k = 0; k < table.width; ++k) {
+        const int64_t cell =
+            truncated(scale, table.gradient(own, delta + i * table.length * table.width, t, k));
+        sum += static_cast<uint64_t>(cell * cell);
+      }
+    }
+    squares[i] = {0, 0, sum};
+  }
+};
+
+/// Of each example over all groups; whether it is to be rounded again, because it is too long.
+struct SumSquares {
+  uint64_t count, groups, most_rows;
+  Wide most;
+  const SquareParts* squares;  // [groups, most_rows]
+  Wide* lengths;
+  uint8_t* truncates;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    Wide length = {0, 0};
+    for (uint64_t group = 0; group < groups; ++group) {
+      const SquareParts& own = squares[group * most_rows + i];
+      length = sum_of(length, product_of(own.inputs, own.units));
+      length = sum_of(length, {0, own.others});
+    }
+    lengths[i] = length;
+    if (is_larger(length, most)) truncates[i] = 1;
+  }
+};
+
+// --- Sums, modulo 2^64: one thread for each parameter, over the examples that are taken.
+
+struct BiasSums {
+  uint64_t count;  // units
+  uint64_t rows;
+  const float* delta;
+  const DenseRoundings* roundings;
+  const uint8_t* taken;
+  uint64_t* sum;
+  PRIVGRAD_HD void operator()(uint64_t u) const {
+    uint64_t value = sum[u];
+    for (uint64_t row = 0; row < rows; ++row) {
+      const Rounding& rounding = roundings[row].of_biases;
+      if (taken[row] == 0 || rounding.factor == 0.0f) continue;
+      value += static_cast<uint64_t>(int64_t{rounded(delta[row * count + u], rounding)});
+    }
+    sum[u] = value;
+  }
+};
+
+struct RowSums {
+  uint64_t count;  // parameters
+  uint64_t rows, groups, group;
+  const Share* shares;
+  const float* kept;
+  const uint8_t* taken;
+  uint64_t* sum;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    uint64_t value = sum[i];
+    for (uint64_t row = 0; row < rows; ++row) {
+      const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
+      if (taken[row] == 0 || scale == 0.0) continue;
+      value += static_cast<uint64_t>(int64_t{truncated(scale, kept[row * count + i])});
+    }
+    sum[i] = value;
+  }
+};
+
+struct WholeSums {
+  uint64_t count;  // weights of a convolution
+  uint64_t rows, groups, group;
+  const Share* shares;
+  const int16_t* whole;
+  const uint8_t* taken;
+  uint64_t* sum;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    uint64_t value = sum[i];
+    for (uint64_t row = 0; row < rows; ++row) {
+      const Share& share = shares[row * groups + group];
+      if (taken[row] == 0 || share.scale == 0.0) continue;
+      value +=
+          static_cast<uint64_t>(int64_t{truncated(place_factor(share), whole[row * count + i])});
+    }
+    sum[i] = value;
+  }
+};
+
+/// One thread for each column of the table, over all examples: no two add to one number.
+struct TokenSums {
+  uint64_t count;  // width
+  uint64_t rows, groups, group;
+  Table table;
+  const Share* shares;
+  const float *in, *delta;
+  const uint8_t* taken;
+  uint64_t* sum;
+  PRIVGRAD_HD void operator()(uint64_t k) const {
+    for (uint64_t row = 0; row < rows; ++row) {
+      const double scale = shares[row * groups + group].scale * (1.0 - kRoundingMargin);
+      if (taken[row] == 0 || scale == 0.0) continue;
+      const float* own = in + row * table.length;
+      for (uint64_t t = 0; t < table.length; ++t) {
+        if (!table.is_first(own, t)) continue;
+        const float gradient = table.gradient(own, delta + row * table.length * table.width, t, k);
+        sum[static_cast<uint64_t>(own[t]) * table.width + k] +=
+            static_cast<uint64_t>(int64_t{truncated(scale, gradient)});
+      }
+    }
+  }
+};
+
+}  // namespace privgrad::cuda

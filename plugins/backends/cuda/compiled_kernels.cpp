@@ -1,0 +1,21 @@
+#include "compiled_kernels.hpp"
+
+#include "device_code.hpp"
+
+static_assert(privgrad::cuda::kThreadsOfBlock == privgrad::cuda::kThreads);
+
+#ifdef PRIVGRAD_CUDA_KERNELS_FILE
+// The file as it is, between two names.
+asm(".section .rodata\n"
+    ".balign 64\n"
+    "privgrad_cuda_kernels:\n"
+    ".incbin \"" PRIVGRAD_CUDA_KERNELS_FILE
+    "\"\n"
+    ".balign 8\n"
+    ".previous\n");
+extern "C" __attribute__((visibility("hidden"))) const unsigned char privgrad_cuda_kernels[];
+
+const void* privgrad::cuda::compiled_kernels() noexcept { return privgrad_cuda_kernels; }
+#else
+const void* privgrad::cuda::compiled_kernels() noexcept { return nullptr; }
+#endif

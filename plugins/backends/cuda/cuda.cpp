@@ -1,0 +1,59 @@
+#include "device.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/needs_hardware.hpp"
+#include "privgrad/plugin.hpp"
+#include "program.hpp"
+
+namespace {
+
+class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
+ public:
+  explicit Cuda(const privgrad::Params& params)
+      : number_(static_cast<std::size_t>(params.integer("device"))),
+        on_host_twin_(params.boolean("host_twin")) {}
+
+  std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
+                                             privgrad::Executor& executor) override {
+    auto device = on_host_twin_ ? privgrad::cuda::make_host_twin(executor)
+                                : privgrad::cuda::open_gpu(number_);
+    return std::make_unique<privgrad::cuda::CudaProgram>(network, std::move(device));
+  }
+
+  std::string missing_hardware() const override {
+    return on_host_twin_ ? std::string() : privgrad::cuda::why_no_gpu(number_);
+  }
+
+ private:
+  std::size_t number_;
+  bool on_host_twin_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad;
+  registrar.add<Backend, Cuda>({
+      .name = "cuda",
+      .summary = "An NVIDIA GPU (compute capability 8.0 or newer): the same bits as on the "
+                 "processor, for every example alone.",
+      .reference = "Bu et al. 2023, Algorithm 1; docs/exactness.md",
+      .params =
+          {
+              param::integer("device", "The number of the GPU, as nvidia-smi counts them.")
+                  .at_least(0)
+                  .defaults_to(0),
+              param::text("precision",
+                          "What matrix products multiply and add in. float32: fused "
+                          "multiply-adds, the same bits as on the processor.")
+                  .one_of({"float32"})
+                  .defaults_to("float32"),
+              param::boolean("host_twin",
+                             "For tests alone: the processor runs the GPU's kernels, one thread "
+                             "after the other. Hundreds of times slower than `cpu`, and no GPU "
+                             "is used.")
+                  .defaults_to(false),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.cuda", "0.1.0", register_components)

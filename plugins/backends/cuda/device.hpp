@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "privgrad/executor.hpp"
+
+namespace privgrad::cuda {
+
+/// There is not so much memory left. The program says what would fit.
+class OutOfMemory : public std::runtime_error {
+ public:
+  OutOfMemory() : std::runtime_error("out of memory") {}
+};
+
+/// One kernel to run: what it is called in the compiled modules, its struct, and the same for the
+/// host.
+struct Launch {
+  const char* name;
+  const void* kernel;
+  std::uint64_t blocks;
+  void (*run_block)(const void* kernel, std::uint64_t block);
+};
+
+/// What is to be done on a device, one after the other.
+/// Threads: one queue must not be shared.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  virtual void launch(const Launch& launch) = 0;
+  virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
+  /// Waits until all that was asked for before is done.
+  virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(void* memory, std::size_t bytes) = 0;
+
+ protected:
+  Queue() = default;
+};
+
+/// Where kernels run.
+/// Threads: may be shared.
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  /// In words: "GPU 0 (NVIDIA H100 80GB HBM3)".
+  virtual std::string name() const = 0;
+  /// \throws OutOfMemory
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void free(void* memory) noexcept = 0;
+  virtual std::size_t free_bytes() = 0;
+  /// How much memory a pass should take at most, where it may be as large as it likes.
+  virtual std::size_t pass_bytes() const = 0;
+  virtual std::unique_ptr<Queue> make_queue() = 0;
+
+ protected:
+  Device() = default;
+};
+
+/// The GPU of this number.
+/// \throws ConfigError saying why there is none that could be used.
+std::shared_ptr<Device> open_gpu(std::size_t number);
+
+/// \returns why open_gpu(number) would throw, in one line; "" if it would not.
+std::string why_no_gpu(std::size_t number);
+
+/// The twin: the processor runs the very same kernels, block by block. New memory is filled with
+/// rubbish, so that nothing can count on zeros.
+/// \param executor  outlives it.
+std::shared_ptr<Device> make_host_twin(Executor& executor);
+
+/// Memory on a device.
+template <class Value>
+class Array {
+ public:
+  Array() = default;
+  Array(std::shared_ptr<Device> device, std::size_t size)
+      : device_(std::move(device)), size_(size) {
+    if (size > 0) memory_ = static_cast<Value*>(device_->allocate(size * sizeof(Value)));
+  }
+  Array(Array&& other) noexcept { swap(other); }
+  Array& operator=(Array&& other) noexcept {
+    Array taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  ~Array() {
+    if (memory_ != nullptr) device_->free(memory_);
+  }
+
+  Value* data() const noexcept { return memory_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  void swap(Array& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(memory_, other.memory_);
+    std::swap(size_, other.size_);
+  }
+
+  std::shared_ptr<Device> device_;
+  Value* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace privgrad::cuda

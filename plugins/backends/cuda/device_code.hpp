@@ -1,0 +1,159 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// What every kernel is written in. A kernel is a struct of plain numbers and pointers with a
+// function run(block, shared), which says what one block of kThreads threads does. nvcc compiles it
+// for the device (kernels.cu); the C++ compiler compiles the very same text for the host, where one
+// processor thread takes the threads of a block one after the other ("the twin", launch.hpp): all
+// that the tests try on the twin is the code that runs on a GPU.
+//
+// Both compile it without contracting products and sums, and without flushing small numbers to
+// zero: additions, multiplications, divisions, square roots and fused multiply-adds are those of
+// IEEE 754 on either, so that they give the same bits.
+#ifdef __CUDACC__
+#define PRIVGRAD_HD __host__ __device__ __forceinline__
+#define PRIVGRAD_UNROLL _Pragma("unroll")
+#else
+#define PRIVGRAD_HD inline
+#define PRIVGRAD_UNROLL
+#endif
+
+namespace privgrad::cuda {
+
+/// Threads of a block, of every kernel.
+constexpr uint32_t kThreads = 256;
+
+/// What has no memory in common with other threads of its block.
+struct Nothing {};
+
+/// What each thread of a block keeps from one each_thread() to the next: in registers on the device,
+/// side by side on the host.
+template <class Value>
+struct PerThread {
+#ifdef __CUDA_ARCH__
+  Value value;
+  __device__ __forceinline__ Value& operator[](uint32_t) { return value; }
+#else
+  Value values[kThreads];
+  Value& operator[](uint32_t thread) { return values[thread]; }
+#endif
+};
+
+/// body(thread) for each thread of the block; what one wrote to shared memory, all see afterwards.
+/// Every thread of a block must come by: never inside a condition on the thread.
+template <class Body>
+PRIVGRAD_HD void each_thread(const Body& body) {
+#ifdef __CUDA_ARCH__
+  body(threadIdx.x);
+  __syncthreads();
+#else
+  for (uint32_t thread = 0; thread < kThreads; ++thread) body(thread);
+#endif
+}
+
+/// Kernels whose threads know nothing of each other: use(i) for each i below use.count.
+template <class Use>
+struct ForEach {
+  using Shared = Nothing;
+  Use use;
+  PRIVGRAD_HD void run(uint64_t block, Shared&) const {
+    each_thread([&](uint32_t thread) {
+      const uint64_t i = block * kThreads + thread;
+      if (i < use.count) use(i);
+    });
+  }
+};
+
+// --- The arithmetic that both have.
+
+PRIVGRAD_HD float fused(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, b, c);
+#else
+  return __builtin_fmaf(a, b, c);
+#endif
+}
+
+PRIVGRAD_HD double fused(double a, double b, double c) {
+#ifdef __CUDA_ARCH__
+  return __fma_rn(a, b, c);
+#else
+  return __builtin_fma(a, b, c);
+#endif
+}
+
+PRIVGRAD_HD float square_root(float x) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
+PRIVGRAD_HD double square_root(double x) {
+#ifdef __CUDA_ARCH__
+  return __dsqrt_rn(x);
+#else
+  return __builtin_sqrt(x);
+#endif
+}
+
+PRIVGRAD_HD uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
+PRIVGRAD_HD uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
+PRIVGRAD_HD float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+PRIVGRAD_HD double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
+
+template <class Number>
+PRIVGRAD_HD Number smaller(Number a, Number b) {
+  return b < a ? b : a;
+}
+
+template <class Number>
+PRIVGRAD_HD Number larger(Number a, Number b) {
+  return a < b ? b : a;
+}
+
+PRIVGRAD_HD float size_of(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+PRIVGRAD_HD double size_of(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffu); }
+PRIVGRAD_HD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
+PRIVGRAD_HD bool is_finite(double x) {
+  return (bits_of(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
+}
+
+constexpr uint32_t kFloatNan = 0x7fc00000u;
+constexpr uint64_t kDoubleNan = 0x7ff8000000000000u;
+
+/// 2^exponent, for the exponents of normal numbers: -126 to 127 and -1022 to 1023.
+PRIVGRAD_HD float float_power_of_two(int32_t exponent) {
+  return float_of(static_cast<uint32_t>(exponent + 127) << 23);
+}
+PRIVGRAD_HD double double_power_of_two(int64_t exponent) {
+  return double_of(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// --- Whole numbers of 128 bits: squared lengths.
+
+struct Wide {
+  uint64_t high, low;
+};
+
+PRIVGRAD_HD Wide sum_of(Wide a, Wide b) {
+  const uint64_t low = a.low + b.low;
+  return {a.high + b.high + (low < a.low ? 1u : 0u), low};
+}
+
+PRIVGRAD_HD Wide product_of(uint64_t a, uint64_t b) {
+  const uint64_t mask = 0xffffffffu;
+  const uint64_t low = (a & mask) * (b & mask);
+  const uint64_t left = (a >> 32) * (b & mask) + (low >> 32);
+  const uint64_t right = (a & mask) * (b >> 32) + (left & mask);
+  return {(a >> 32) * (b >> 32) + (left >> 32) + (right >> 32), (right << 32) | (low & mask)};
+}
+
+PRIVGRAD_HD bool is_larger(Wide a, Wide b) {
+  return a.high != b.high ? a.high > b.high : a.low > b.low;
+}
+
+}  // namespace privgrad::cuda

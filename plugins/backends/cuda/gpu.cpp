@@ -1,0 +1,314 @@
+// GPUs, by the driver's own interface. The driver is looked for when a GPU is asked for, and not
+// before: the plugin is built, loaded and listed where there is none.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "compiled_kernels.hpp"
+#include "device.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+// What is used of libcuda.so.1 ("CUDA Driver API"); its types have had these sizes since CUDA 4.
+using Result = int;
+using DeviceNumber = int;
+using Address = std::uint64_t;
+using Context = struct ContextOf*;
+using Module = struct ModuleOf*;
+using Function = struct FunctionOf*;
+using Stream = struct StreamOf*;
+
+constexpr Result kSuccess = 0;
+constexpr Result kOutOfMemory = 2;
+constexpr int kMajorCapability = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kMinorCapability = 76;
+constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+constexpr int kLeastMajor = 8;  // of the compute capability: what the kernels are compiled for
+
+struct Driver {
+  Result (*cuInit)(unsigned) = nullptr;
+  Result (*cuDriverGetVersion)(int*) = nullptr;
+  Result (*cuDeviceGetCount)(int*) = nullptr;
+  Result (*cuDeviceGet)(DeviceNumber*, int) = nullptr;
+  Result (*cuDeviceGetName)(char*, int, DeviceNumber) = nullptr;
+  Result (*cuDeviceGetAttribute)(int*, int, DeviceNumber) = nullptr;
+  Result (*cuDevicePrimaryCtxRetain)(Context*, DeviceNumber) = nullptr;
+  Result (*cuDevicePrimaryCtxRelease_v2)(DeviceNumber) = nullptr;
+  Result (*cuCtxSetCurrent)(Context) = nullptr;
+  Result (*cuModuleLoadData)(Module*, const void*) = nullptr;
+  Result (*cuModuleUnload)(Module) = nullptr;
+  Result (*cuModuleGetFunction)(Function*, Module, const char*) = nullptr;
+  Result (*cuMemGetInfo_v2)(std::size_t*, std::size_t*) = nullptr;
+  Result (*cuMemAlloc_v2)(Address*, std::size_t) = nullptr;
+  Result (*cuMemFree_v2)(Address) = nullptr;
+  Result (*cuMemsetD8Async)(Address, unsigned char, std::size_t, Stream) = nullptr;
+  Result (*cuMemcpyHtoDAsync_v2)(Address, const void*, std::size_t, Stream) = nullptr;
+  Result (*cuMemcpyDtoHAsync_v2)(void*, Address, std::size_t, Stream) = nullptr;
+  Result (*cuStreamCreate)(Stream*, unsigned) = nullptr;
+  Result (*cuStreamDestroy_v2)(Stream) = nullptr;
+  Result (*cuStreamSynchronize)(Stream) = nullptr;
+  Result (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, Stream, void**, void**) = nullptr;
+  Result (*cuGetErrorName)(Result, const char**) = nullptr;
+
+  std::string missing;  // why there is no driver; "" if there is one
+};
+
+Driver load_driver() {
+  Driver driver;
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    driver.missing = "there is no NVIDIA driver (libcuda.so.1 was not found)";
+    return driver;
+  }
+  const auto find = [&](auto& function, const char* name) {
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
+    if (function == nullptr && driver.missing.empty()) {
+      driver.missing = std::string("the NVIDIA driver is too old: it has no ") + name;
+    }
+  };
+#define PRIVGRAD_CUDA_FIND(name) find(driver.name, #name)
+  PRIVGRAD_CUDA_FIND(cuInit);
+  PRIVGRAD_CUDA_FIND(cuDriverGetVersion);
+  PRIVGRAD_CUDA_FIND(cuDeviceGetCount);
+  PRIVGRAD_CUDA_FIND(cuDeviceGet);
+  PRIVGRAD_CUDA_FIND(cuDeviceGetName);
+  PRIVGRAD_CUDA_FIND(cuDeviceGetAttribute);
+  PRIVGRAD_CUDA_FIND(cuDevicePrimaryCtxRetain);
+  PRIVGRAD_CUDA_FIND(cuDevicePrimaryCtxRelease_v2);
+  PRIVGRAD_CUDA_FIND(cuCtxSetCurrent);
+  PRIVGRAD_CUDA_FIND(cuModuleLoadData);
+  PRIVGRAD_CUDA_FIND(cuModuleUnload);
+  PRIVGRAD_CUDA_FIND(cuModuleGetFunction);
+  PRIVGRAD_CUDA_FIND(cuMemGetInfo_v2);
+  PRIVGRAD_CUDA_FIND(cuMemAlloc_v2);
+  PRIVGRAD_CUDA_FIND(cuMemFree_v2);
+  PRIVGRAD_CUDA_FIND(cuMemsetD8Async);
+  PRIVGRAD_CUDA_FIND(cuMemcpyHtoDAsync_v2);
+  PRIVGRAD_CUDA_FIND(cuMemcpyDtoHAsync_v2);
+  PRIVGRAD_CUDA_FIND(cuStreamCreate);
+  PRIVGRAD_CUDA_FIND(cuStreamDestroy_v2);
+  PRIVGRAD_CUDA_FIND(cuStreamSynchronize);
+  PRIVGRAD_CUDA_FIND(cuLaunchKernel);
+  PRIVGRAD_CUDA_FIND(cuGetErrorName);
+#undef PRIVGRAD_CUDA_FIND
+  return driver;
+}
+
+/// One for the process: a driver cannot be unloaded.
+const Driver& driver() {
+  static const Driver loaded = load_driver();
+  return loaded;
+}
+
+std::string name_of(Result result) {
+  const char* name = nullptr;
+  if (driver().cuGetErrorName(result, &name) == kSuccess && name != nullptr) return name;
+  return "error " + std::to_string(result);
+}
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// \returns why no GPU at all can be used; "" if one might.
+std::string why_no_driver() {
+  if (!driver().missing.empty()) return driver().missing;
+  int version = 0;
+  if (driver().cuDriverGetVersion(&version) != kSuccess || version < kNeededDriver) {
+    return "the NVIDIA driver is too old: it is for CUDA " + version_text(version) +
+           ", needed is " + version_text(kNeededDriver) + " or newer";
+  }
+  if (const Result result = driver().cuInit(0); result != kSuccess) {
+    return "the NVIDIA driver finds no GPU that it could use (" + name_of(result) + ")";
+  }
+  return {};
+}
+
+/// A number's GPU, as far as it can be asked without using it.
+struct Found {
+  DeviceNumber number = 0;
+  std::string name;
+  std::string why_not;
+};
+
+Found find_gpu(std::size_t number) {
+  Found found;
+  found.why_not = why_no_driver();
+  if (!found.why_not.empty()) return found;
+  int count = 0;
+  if (driver().cuDeviceGetCount(&count) != kSuccess || count == 0) {
+    found.why_not = "there is no GPU";
+    return found;
+  }
+  if (number >= static_cast<std::size_t>(count)) {
+    found.why_not = "there is no GPU " + std::to_string(number) + "; this machine has 0 to " +
+                    std::to_string(count - 1);
+    return found;
+  }
+  char name[256] = {};
+  int major = 0, minor = 0;
+  if (driver().cuDeviceGet(&found.number, static_cast<int>(number)) != kSuccess ||
+      driver().cuDeviceGetName(name, sizeof name, found.number) != kSuccess ||
+      driver().cuDeviceGetAttribute(&major, kMajorCapability, found.number) != kSuccess ||
+      driver().cuDeviceGetAttribute(&minor, kMinorCapability, found.number) != kSuccess) {
+    found.why_not = "GPU " + std::to_string(number) + " does not say what it is";
+    return found;
+  }
+  found.name = "GPU " + std::to_string(number) + " (" + name + ")";
+  if (major < kLeastMajor) {
+    found.why_not = found.name + " has compute capability " + std::to_string(major) + "." +
+                    std::to_string(minor) + ", needed is " + std::to_string(kLeastMajor) +
+                    ".0 or newer";
+  } else if (compiled_kernels() == nullptr) {
+    found.why_not = "this build has no code for GPUs: nvcc was not found when it was configured";
+  }
+  return found;
+}
+
+class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
+ public:
+  explicit Gpu(const Found& found) : number_(found.number), name_(found.name) {
+    check(driver().cuDevicePrimaryCtxRetain(&context_, number_), "begin");
+    try {
+      use();
+      const Result loaded = driver().cuModuleLoadData(&module_, compiled_kernels());
+      check(loaded, "load the kernels");
+    } catch (...) {
+      driver().cuDevicePrimaryCtxRelease_v2(number_);
+      throw;
+    }
+  }
+  ~Gpu() override {
+    driver().cuCtxSetCurrent(context_);
+    driver().cuModuleUnload(module_);
+    driver().cuDevicePrimaryCtxRelease_v2(number_);
+  }
+
+  std::string name() const override { return name_; }
+
+  void* allocate(std::size_t bytes) override {
+    use();
+    Address address = 0;
+    const Result result = driver().cuMemAlloc_v2(&address, bytes);
+    if (result == kOutOfMemory) throw OutOfMemory();
+    check(result, "give memory");
+    return reinterpret_cast<void*>(address);
+  }
+
+  void free(void* memory) noexcept override {
+    driver().cuCtxSetCurrent(context_);
+    driver().cuMemFree_v2(reinterpret_cast<Address>(memory));
+  }
+
+  std::size_t free_bytes() override {
+    use();
+    std::size_t free = 0, total = 0;
+    check(driver().cuMemGetInfo_v2(&free, &total), "tell its free memory");
+    return free;
+  }
+
+  std::size_t pass_bytes() const override { return std::size_t{2} << 30; }
+
+  std::unique_ptr<Queue> make_queue() override;
+
+  /// Makes this GPU the calling thread's.
+  void use() const { check(driver().cuCtxSetCurrent(context_), "be used"); }
+
+  Function function(const char* name) {
+    const std::lock_guard lock(mutex_);
+    Function& found = functions_[name];
+    if (found == nullptr) {
+      check(driver().cuModuleGetFunction(&found, module_, name),
+            "find the kernel " + std::string(name));
+    }
+    return found;
+  }
+
+  /// What failed once fails for good: the driver says so of everything that is asked afterwards.
+  void check(Result result, const std::string& what) const {
+    if (result == kSuccess) return;
+    throw IoError("backend cuda: " + name_ + " could not " + what + " (" + name_of(result) + ")");
+  }
+
+ private:
+  DeviceNumber number_;
+  std::string name_;
+  Context context_ = nullptr;
+  Module module_ = nullptr;
+  std::mutex mutex_;
+  std::map<std::string, Function> functions_;
+};
+
+class GpuQueue final : public Queue {
+ public:
+  explicit GpuQueue(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {
+    gpu_->use();
+    gpu_->check(driver().cuStreamCreate(&stream_, kNonBlocking), "make a stream");
+  }
+  ~GpuQueue() override { driver().cuStreamDestroy_v2(stream_); }
+
+  void launch(const Launch& launch) override {
+    gpu_->use();
+    constexpr std::uint64_t kMostBlocks = (std::uint64_t{1} << 31) - 1;
+    if (launch.blocks > kMostBlocks) {
+      throw ConfigError("backend cuda: " + std::string(launch.name) + " would need " +
+                        std::to_string(launch.blocks) + " blocks, allowed are 2^31 - 1");
+    }
+    void* arguments[] = {const_cast<void*>(launch.kernel)};
+    gpu_->check(
+        driver().cuLaunchKernel(gpu_->function(launch.name), static_cast<unsigned>(launch.blocks),
+                                1, 1, kThreadsOfBlock, 1, 1, 0, stream_, arguments, nullptr),
+        "run " + std::string(launch.name));
+  }
+
+  void copy_in(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    gpu_->use();
+    gpu_->check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), from, bytes, stream_),
+                "take data");
+    // The caller's memory may change when this returns.
+    wait();
+  }
+
+  void copy_out(void* to, const void* from, std::size_t bytes) override {
+    if (bytes == 0) return;
+    gpu_->use();
+    gpu_->check(driver().cuMemcpyDtoHAsync_v2(to, reinterpret_cast<Address>(from), bytes, stream_),
+                "give data back");
+    wait();
+  }
+
+  void zero(void* memory, std::size_t bytes) override {
+    if (bytes == 0) return;
+    gpu_->use();
+    gpu_->check(driver().cuMemsetD8Async(reinterpret_cast<Address>(memory), 0, bytes, stream_),
+                "set memory to 0");
+  }
+
+ private:
+  void wait() { gpu_->check(driver().cuStreamSynchronize(stream_), "finish what it was asked"); }
+
+  std::shared_ptr<Gpu> gpu_;
+  Stream stream_ = nullptr;
+};
+
+std::unique_ptr<Queue> Gpu::make_queue() { return std::make_unique<GpuQueue>(shared_from_this()); }
+
+}  // namespace
+
+std::string why_no_gpu(std::size_t number) { return find_gpu(number).why_not; }
+
+std::shared_ptr<Device> open_gpu(std::size_t number) {
+  const Found found = find_gpu(number);
+  if (!found.why_not.empty()) throw ConfigError("backend cuda: " + found.why_not);
+  return std::make_shared<Gpu>(found);
+}
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "device.hpp"
+#include "kernel_list.hpp"
+
+// From a kernel's struct to a launch: on a GPU by its name, on the twin by calling the very same
+// function.
+namespace privgrad::cuda {
+
+template <class Kernel>
+struct KernelName;
+
+#define PRIVGRAD_CUDA_NAME(name, ...)                       \
+  template <>                                               \
+  struct KernelName<__VA_ARGS__> {                          \
+    static constexpr const char* value = "privgrad_" #name; \
+  };
+PRIVGRAD_CUDA_KERNELS(PRIVGRAD_CUDA_NAME)
+#undef PRIVGRAD_CUDA_NAME
+
+template <class Kernel>
+void run_block(const void* kernel, std::uint64_t block) {
+  typename Kernel::Shared shared;
+  // As on the device, where shared memory holds what the last block left.
+  if constexpr (!std::is_empty_v<typename Kernel::Shared>) {
+    std::memset(static_cast<void*>(&shared), 0xcb, sizeof shared);
+  }
+  static_cast<const Kernel*>(kernel)->run(block, shared);
+}
+
+template <class Kernel>
+void launch(Queue& queue, const Kernel& kernel, std::uint64_t blocks) {
+  static_assert(std::is_trivially_copyable_v<Kernel>, "it is copied to the device");
+  if (blocks == 0) return;
+  queue.launch({KernelName<Kernel>::value, &kernel, blocks, run_block<Kernel>});
+}
+
+template <class Kernel>
+void launch(Queue& queue, const Kernel& kernel) {
+  launch(queue, kernel, kernel.blocks());
+}
+
+/// For each of the kernel's items.
+template <class Use>
+void launch_each(Queue& queue, const Use& use) {
+  launch(queue, ForEach<Use>{use}, (use.count + kThreads - 1) / kThreads);
+}
+
+template <class Problem>
+void launch_product(Queue& queue, const Problem& problem) {
+  launch(queue, Product<Problem>{problem});
+}
+
+}  // namespace privgrad::cuda

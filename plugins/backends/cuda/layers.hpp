@@ -1,0 +1,539 @@
+#pragma once
+
+#include "elementary.hpp"
+#include "products.hpp"
+
+// The layers that are no matrix products, and the losses: forwards, backwards, and the gradients of
+// their parameters. What is added up for one example is added up by one thread, in the order in which
+// the backend `cpu` does so.
+namespace privgrad::cuda {
+
+// --- Activations.
+
+enum class ActivationCode : uint32_t { relu, tanh, sigmoid };
+
+struct Activate {
+  uint64_t count;
+  ActivationCode kind;
+  const float* in;
+  float* out;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float x = in[i];
+    switch (kind) {
+      case ActivationCode::relu:
+        out[i] = x <= 0.0f ? 0.0f : x;
+        return;
+      case ActivationCode::tanh:
+        out[i] = tanh_fixed(x);
+        return;
+      case ActivationCode::sigmoid:
+        out[i] = sigmoid_fixed(x);
+        return;
+    }
+  }
+};
+
+struct ActivateBackward {
+  uint64_t count;
+  ActivationCode kind;
+  const float *out, *delta;
+  float* below;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float y = out[i];
+    switch (kind) {
+      case ActivationCode::relu:
+        below[i] = y == 0.0f ? 0.0f : delta[i];
+        return;
+      case ActivationCode::tanh:
+        below[i] = delta[i] * ((1.0f - y) * (1.0f + y));
+        return;
+      case ActivationCode::sigmoid:
+        below[i] = delta[i] * (y * (1.0f - y));
+        return;
+    }
+  }
+};
+
+// --- Convolutions, backwards.
+
+/// Of each pixel: what the places that see it hand down, in their order. (A place's is a chain over
+/// the channels.)
+struct ConvBackward {
+  uint64_t count;
+  Convolution conv;
+  const float *delta, *weights;
+  float* below;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t example = i / conv.inputs();
+    const uint64_t pixel = i % conv.inputs();
+    const uint64_t row = pixel / conv.depth / conv.width + conv.padding;
+    const uint64_t column = pixel / conv.depth % conv.width + conv.padding;
+    const float* own = delta + example * conv.outputs();
+    float sum = 0.0f;
+    for (uint64_t y = first(row); y < conv.rows && y * conv.stride <= row; ++y) {
+      for (uint64_t x = first(column); x < conv.columns && x * conv.stride <= column; ++x) {
+        const uint64_t u = row - y * conv.stride;
+        const uint64_t v = column - x * conv.stride;
+        const float* weight = weights + (u * conv.kernel + v) * conv.depth + pixel % conv.depth;
+        const float* errors = own + (y * conv.columns + x) * conv.channels;
+        float chain = 0.0f;
+        for (uint64_t c = 0; c < conv.channels; ++c) {
+          chain = fused(errors[c], weight[c * conv.patch()], chain);
+        }
+        sum += chain;
+      }
+    }
+    below[i] = sum;
+  }
+
+ private:
+  /// The first place whose window reaches so far.
+  PRIVGRAD_HD uint64_t first(uint64_t pixel) const {
+    return pixel < conv.kernel ? 0 : (pixel - conv.kernel) / conv.stride + 1;
+  }
+};
+
+/// Each example's gradient of the biases: the sum of its delta over the places, in their order.
+struct ConvBiases {
+  uint64_t count;
+  Convolution conv;
+  const float* delta;
+  float* biases;  // from one example's to the next: stride
+  uint64_t stride;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t example = i / conv.channels;
+    const uint64_t channel = i % conv.channels;
+    float sum = 0.0f;
+    for (uint64_t t = 0; t < conv.places(); ++t) {
+      sum += delta[example * conv.outputs() + t * conv.channels + channel];
+    }
+    biases[example * stride + channel] = sum;
+  }
+};
+
+// --- Pooling.
+
+struct Pooling {
+  uint64_t height, width, depth;  // of the input
+  uint64_t rows, columns;         // of the output
+  uint64_t window, stride;
+  bool largest;  // or else the mean
+
+  PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
+  PRIVGRAD_HD uint64_t outputs() const { return rows * columns * depth; }
+  /// Of output i: its first pixel.
+  PRIVGRAD_HD uint64_t corner(uint64_t i) const {
+    const uint64_t row = i / depth / columns * stride;
+    const uint64_t column = i / depth % columns * stride;
+    return (row * width + column) * depth + i % depth;
+  }
+};
+
+struct PoolForward {
+  uint64_t count;
+  Pooling pool;
+  const float* in;
+  float* out;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float* corner = in + i / pool.outputs() * pool.inputs() + pool.corner(i % pool.outputs());
+    float value = corner[0];
+    for (uint64_t place = 1; place < pool.window * pool.window; ++place) {
+      const float x = corner[(place / pool.window * pool.width + place % pool.window) * pool.depth];
+      if (pool.largest) {
+        value = x > value || x != x ? x : value;
+      } else {
+        value += x;
+      }
+    }
+    out[i] = pool.largest ? value : value / static_cast<float>(pool.window * pool.window);
+  }
+};
+
+/// Of each pixel: what the windows that it is in hand down, in their order.
+struct PoolBackward {
+  uint64_t count;
+  Pooling pool;
+  const float *in, *out, *delta;
+  float* below;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t example = i / pool.inputs();
+    const uint64_t pixel = i % pool.inputs();
+    const uint64_t row = pixel / pool.depth / pool.width;
+    const uint64_t column = pixel / pool.depth % pool.width;
+    const float share = 1.0f / static_cast<float>(pool.window * pool.window);
+    float sum = 0.0f;
+    for (uint64_t y = first(row); y < pool.rows && y * pool.stride <= row; ++y) {
+      for (uint64_t x = first(column); x < pool.columns && x * pool.stride <= column; ++x) {
+        const uint64_t output = (y * pool.columns + x) * pool.depth + pixel % pool.depth;
+        const float given = delta[example * pool.outputs() + output];
+        if (!pool.largest) {
+          sum += share * given;
+        } else if (is_chosen(example, output, row - y * pool.stride, column - x * pool.stride)) {
+          sum += given;
+        }
+      }
+    }
+    below[i] = sum;
+  }
+
+ private:
+  PRIVGRAD_HD uint64_t first(uint64_t pixel) const {
+    return pixel < pool.window ? 0 : (pixel - pool.window) / pool.stride + 1;
+  }
+
+  /// Whether pixel (u, v) of a window is the first that has its largest value.
+  PRIVGRAD_HD bool is_chosen(uint64_t example, uint64_t output, uint64_t u, uint64_t v) const {
+    const float* corner = in + example * pool.inputs() + pool.corner(output);
+    const float top = out[example * pool.outputs() + output];
+    for (uint64_t place = 0; place < u * pool.window + v; ++place) {
+      const float x = corner[(place / pool.window * pool.width + place % pool.window) * pool.depth];
+      if (x == top) return false;
+    }
+    return corner[(u * pool.width + v) * pool.depth] == top;
+  }
+};
+
+// --- Norms.
+
+/// Group and layer normalisation: sets of places and channels with a mean and a variance of their
+/// own.
+struct Norm {
+  uint64_t places, channels;
+  uint64_t places_per_set, channels_per_set;
+  double epsilon;
+
+  PRIVGRAD_HD uint64_t values() const { return places * channels; }
+  PRIVGRAD_HD uint64_t members() const { return places_per_set * channels_per_set; }
+  PRIVGRAD_HD uint64_t sets_across() const { return channels / channels_per_set; }
+  PRIVGRAD_HD uint64_t sets() const { return values() / members(); }
+  /// Member m of a set, as one of the example's values.
+  PRIVGRAD_HD uint64_t member(uint64_t set, uint64_t m) const {
+    const uint64_t place = set / sets_across() * places_per_set + m / channels_per_set;
+    return place * channels + set % sets_across() * channels_per_set + m % channels_per_set;
+  }
+  PRIVGRAD_HD uint64_t set_of(uint64_t value) const {
+    return value / channels / places_per_set * sets_across() + value % channels / channels_per_set;
+  }
+};
+
+/// What the values of a set are normalised by: (x - mean) * scale.
+struct Moments {
+  double mean, scale;
+};
+
+struct NormMoments {
+  uint64_t count;  // sets of all examples
+  Norm norm;
+  const float* in;
+  Moments* moments;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float* own = in + i / norm.sets() * norm.values();
+    const uint64_t set = i % norm.sets();
+    const auto members = static_cast<double>(norm.members());
+    double mean = 0.0;
+    for (uint64_t m = 0; m < norm.members(); ++m) {
+      mean += static_cast<double>(own[norm.member(set, m)]);
+    }
+    mean /= members;
+    double variance = 0.0;
+    for (uint64_t m = 0; m < norm.members(); ++m) {
+      const double difference = static_cast<double>(own[norm.member(set, m)]) - mean;
+      variance += difference * difference;
+    }
+    moments[i] = {mean, 1.0 / square_root(variance / members + norm.epsilon)};
+  }
+};
+
+struct NormForward {
+  uint64_t count;
+  Norm norm;
+  const float *in, *parameters;
+  const Moments* moments;
+  float* out;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t value = i % norm.values();
+    const Moments& own = moments[i / norm.values() * norm.sets() + norm.set_of(value)];
+    const uint64_t channel = value % norm.channels;
+    out[i] = static_cast<float>((static_cast<double>(in[i]) - own.mean) * own.scale *
+                                    static_cast<double>(parameters[channel]) +
+                                static_cast<double>(parameters[norm.channels + channel]));
+  }
+};
+
+/// One set of one example.
+struct NormBackward {
+  uint64_t count;
+  Norm norm;
+  const float *in, *parameters, *delta;
+  const Moments* moments;
+  float* below;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t first = i / norm.sets() * norm.values();
+    const uint64_t set = i % norm.sets();
+    const Moments& own = moments[i];
+    const auto members = static_cast<double>(norm.members());
+    double mean = 0.0, slope = 0.0;
+    for (uint64_t m = 0; m < norm.members(); ++m) {
+      const uint64_t at = norm.member(set, m);
+      mean += weighted(first, at) / members;
+      slope += weighted(first, at) * value(first + at, own) / members;
+    }
+    for (uint64_t m = 0; m < norm.members(); ++m) {
+      const uint64_t at = norm.member(set, m);
+      below[first + at] = static_cast<float>(
+          own.scale * (weighted(first, at) - mean - value(first + at, own) * slope));
+    }
+  }
+
+ private:
+  PRIVGRAD_HD double weighted(uint64_t first, uint64_t at) const {
+    return static_cast<double>(delta[first + at]) *
+           static_cast<double>(parameters[at % norm.channels]);
+  }
+  PRIVGRAD_HD double value(uint64_t i, const Moments& own) const {
+    return (static_cast<double>(in[i]) - own.mean) * own.scale;
+  }
+};
+
+/// Each example's gradient of one channel's weight and bias.
+struct NormGradient {
+  uint64_t count;  // channels of all examples
+  Norm norm;
+  const float *in, *delta;
+  const Moments* moments;
+  float* gradients;  // from one example's to the next: stride
+  uint64_t stride;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t example = i / norm.channels;
+    const uint64_t channel = i % norm.channels;
+    double weight = 0.0, bias = 0.0;
+    for (uint64_t place = 0; place < norm.places; ++place) {
+      const uint64_t at = place * norm.channels + channel;
+      const Moments& own = moments[example * norm.sets() + norm.set_of(at)];
+      const double value =
+          (static_cast<double>(in[example * norm.values() + at]) - own.mean) * own.scale;
+      const auto error = static_cast<double>(delta[example * norm.values() + at]);
+      weight += error * value;
+      bias += error;
+    }
+    gradients[example * stride + channel] = static_cast<float>(weight);
+    gradients[example * stride + norm.channels + channel] = static_cast<float>(bias);
+  }
+};
+
+// --- Embedding.
+
+struct Table {
+  uint64_t vocabulary, width, length;  // of the input
+
+  PRIVGRAD_HD bool is_token(float value) const {
+    return value >= 0.0f && value < static_cast<float>(vocabulary) &&
+           value == static_cast<float>(static_cast<uint64_t>(value));
+  }
+  /// Whether all of an example's values are tokens.
+  PRIVGRAD_HD bool are_tokens(const float* example) const {
+    for (uint64_t t = 0; t < length; ++t) {
+      if (!is_token(example[t])) return false;
+    }
+    return true;
+  }
+  /// Whether no earlier place has the same token.
+  PRIVGRAD_HD bool is_first(const float* example, uint64_t t) const {
+    for (uint64_t earlier = 0; earlier < t; ++earlier) {
+      if (example[earlier] == example[t]) return false;
+    }
+    return true;
+  }
+  /// The gradient of column k of the row that token t has, over all its places from t on, in their
+  /// order.
+  PRIVGRAD_HD float gradient(const float* example, const float* delta, uint64_t t,
+                             uint64_t k) const {
+    double sum = 0.0;
+    for (uint64_t later = t; later < length; ++later) {
+      if (example[later] == example[t]) sum += static_cast<double>(delta[later * width + k]);
+    }
+    return static_cast<float>(sum);
+  }
+};
+
+struct EmbeddingForward {
+  uint64_t count;
+  Table table;
+  const float *in, *parameters;
+  float* out;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float token = in[i / table.width];
+    out[i] = table.is_token(token)
+                 ? parameters[static_cast<uint64_t>(token) * table.width + i % table.width]
+                 : float_of(kFloatNan);
+  }
+};
+
+/// Into rows of zeros; NaN into the first number of an example with other values than tokens.
+struct EmbeddingGradient {
+  uint64_t count;  // [examples, length, width]
+  Table table;
+  const float *in, *delta;
+  float* gradients;  // from one example's to the next: stride
+  uint64_t stride;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t example = i / (table.length * table.width);
+    const uint64_t t = i / table.width % table.length;
+    const uint64_t k = i % table.width;
+    const float* own = in + example * table.length;
+    float* row = gradients + example * stride;
+    if (!table.are_tokens(own)) {
+      if (t == 0 && k == 0) row[0] = float_of(kFloatNan);
+      return;
+    }
+    if (!table.is_first(own, t)) return;
+    row[static_cast<uint64_t>(own[t]) * table.width + k] =
+        table.gradient(own, delta + example * table.length * table.width, t, k);
+  }
+};
+
+// --- Losses, in double.
+
+enum class LossCode : uint32_t { cross_entropy, squared, logistic };
+
+struct LossOf {
+  LossCode loss;
+  uint64_t classes;  // 0 for real targets
+  uint64_t outputs;
+
+  PRIVGRAD_HD bool is_class(float target) const {
+    return target >= 0.0f && target < static_cast<float>(classes) &&
+           static_cast<float>(static_cast<uint64_t>(target)) == target;
+  }
+
+  /// The first of the largest ones, as if no number were larger than a NaN in front, or smaller.
+  PRIVGRAD_HD uint64_t top(const float* output) const {
+    uint64_t top = 0;
+    for (uint64_t j = 1; j < outputs; ++j) {
+      if (output[top] < output[j]) top = j;
+    }
+    return top;
+  }
+
+  PRIVGRAD_HD double value(const float* output, float target) const {
+    if (classes == 0) return squared(output, 0, static_cast<double>(target));
+    if (!is_class(target)) return double_of(kDoubleNan);
+    const auto label = static_cast<uint64_t>(target);
+    switch (loss) {
+      case LossCode::cross_entropy:
+        return cross_entropy(output, label);
+      case LossCode::squared:
+        return squared(output, label, 1.0);
+      case LossCode::logistic:
+        break;
+    }
+    const double margin = static_cast<double>(label == 1 ? output[0] : -output[0]);
+    return (-margin > 0.0 ? -margin : 0.0) + log1p_fixed(exp_fixed(-size_of(margin)));
+  }
+
+  PRIVGRAD_HD bool is_correct(const float* output, float target, double value) const {
+    if (classes == 0 || !is_class(target) || !is_finite(value)) return false;
+    const auto label = static_cast<uint64_t>(target);
+    if (loss == LossCode::logistic) return (output[0] > 0.0f) == (label == 1);
+    return top(output) == label;
+  }
+
+  /// The derivatives by the outputs.
+  PRIVGRAD_HD void gradient(const float* output, float target, float* gradient) const {
+    if (classes != 0 && !is_class(target)) {
+      for (uint64_t j = 0; j < outputs; ++j) gradient[j] = float_of(kFloatNan);
+      return;
+    }
+    const uint64_t label = classes == 0 ? 0 : static_cast<uint64_t>(target);
+    switch (loss) {
+      case LossCode::cross_entropy:
+        softmax_less_label(output, label, gradient);
+        return;
+      case LossCode::squared:
+        for (uint64_t j = 0; j < outputs; ++j) gradient[j] = output[j];
+        gradient[label] -= classes == 0 ? target : 1.0f;
+        return;
+      case LossCode::logistic: {
+        const double sign = label == 1 ? 1.0 : -1.0;
+        const double margin = sign * static_cast<double>(output[0]);
+        const double small = exp_fixed(-size_of(margin));
+        gradient[0] = static_cast<float>(sign * (-(margin > 0.0 ? small : 1.0) / (1.0 + small)));
+        return;
+      }
+    }
+  }
+
+ private:
+  PRIVGRAD_HD double squared(const float* output, uint64_t hot, double value) const {
+    double sum = 0.0;
+    for (uint64_t j = 0; j < outputs; ++j) {
+      const double difference = static_cast<double>(output[j]) - (j == hot ? value : 0.0);
+      sum += difference * difference;
+    }
+    return sum / 2.0;
+  }
+
+  PRIVGRAD_HD double cross_entropy(const float* output, uint64_t label) const {
+    const uint64_t best = top(output);
+    const auto most = static_cast<double>(output[best]);
+    double others = 0.0;
+    for (uint64_t j = 0; j < outputs; ++j) {
+      if (j != best) others += exp_fixed(static_cast<double>(output[j]) - most);
+    }
+    return log1p_fixed(others) + (most - static_cast<double>(output[label]));
+  }
+
+  PRIVGRAD_HD void softmax_less_label(const float* output, uint64_t label, float* gradient) const {
+    const auto most = static_cast<double>(output[top(output)]);
+    double sum = 0.0;
+    for (uint64_t j = 0; j < outputs; ++j) sum += exp_fixed(static_cast<double>(output[j]) - most);
+    for (uint64_t j = 0; j < outputs; ++j) {
+      const double probability = exp_fixed(static_cast<double>(output[j]) - most) / sum;
+      gradient[j] = static_cast<float>(probability - (j == label ? 1.0 : 0.0));
+    }
+  }
+};
+
+/// One example's loss, and whether its outputs name its class.
+struct Judge {
+  uint64_t count;
+  LossOf of;
+  const float *outputs, *targets;
+  double* losses;
+  uint8_t* correct;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const float* own = outputs + i * of.outputs;
+    losses[i] = of.value(own, targets[i]);
+    correct[i] = of.is_correct(own, targets[i], losses[i]) ? 1 : 0;
+  }
+};
+
+struct LossGradient {
+  uint64_t count;
+  LossOf of;
+  const float *outputs, *targets;
+  float* delta;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    of.gradient(outputs + i * of.outputs, targets[i], delta + i * of.outputs);
+  }
+};
+
+/// Each example's gradient of a dense layer: delta[u] in[k], then delta.
+struct DenseGradient {
+  uint64_t count;  // [examples, units * (inputs + 1)]
+  uint64_t units, inputs;
+  const float *in, *delta;
+  float* gradients;  // from one example's to the next: stride
+  uint64_t stride;
+  PRIVGRAD_HD void operator()(uint64_t i) const {
+    const uint64_t size = units * (inputs + 1);
+    const uint64_t example = i / size;
+    const uint64_t at = i % size;
+    const float* own = delta + example * units;
+    gradients[example * stride + at] = at < units * inputs
+                                           ? own[at / inputs] * in[example * inputs + at % inputs]
+                                           : own[at - units * inputs];
+  }
+};
+
+}  // namespace privgrad::cuda

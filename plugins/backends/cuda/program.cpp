@@ -1,0 +1,436 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
+
+/// Of evaluations and gradient rows, at most.
+constexpr std::size_t kOwnRows = 1024;
+/// Of a pass as it is best.
+constexpr std::size_t kPassRows = 4096;
+
+[[noreturn]] void refuse(const std::string& what) { throw ConfigError("backend cuda: " + what); }
+
+void check_size(const char* what, std::size_t size, std::size_t expected) {
+  if (size == expected) return;
+  refuse(std::string(what) + " has " + std::to_string(size) + " elements, expected " +
+         std::to_string(expected));
+}
+
+std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
+
+/// Has no memory, and counts what it is asked for.
+class CountingDevice final : public Device {
+ public:
+  std::string name() const override { return "nothing"; }
+  void* allocate(std::size_t bytes) override {
+    bytes_ += bytes;
+    return &bytes_;
+  }
+  void free(void*) noexcept override {}
+  std::size_t free_bytes() override { return 0; }
+  std::size_t pass_bytes() const override { return 0; }
+  std::unique_ptr<Queue> make_queue() override { return nullptr; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_t count) {
+  return {batch.features.subspan(first * inputs, count * inputs),
+          batch.targets.subspan(first, count)};
+}
+
+}  // namespace
+
+/// Memory on the device for the examples of a batch.
+class CudaPass final : public ExactClipping::Pass {
+ public:
+  std::size_t most_rows = 0, rows = 0;
+  std::unique_ptr<Queue> queue;
+  std::vector<StepPass> steps;
+  Array<float> features, targets;
+  Array<double> losses;
+  Array<std::uint8_t> correct;
+  // For cells:
+  Array<Share> shares;               // [rows, groups]
+  Array<SquareParts> squares;        // [groups, most_rows]
+  Array<float> largest[2];           // [rows]
+  Array<double> sums_of_squares[2];  // [rows]
+  Array<std::int32_t> place_sums;
+  Array<double> scales;  // [rows, groups]
+  Array<Wide> lengths;
+  Array<std::uint8_t> truncates, taken;
+  Array<std::uint64_t> sum;  // [parameters]
+  bool has_cells = false;
+};
+
+CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
+    : network_(std::move(network)), device_(std::move(device)) {
+  const std::vector<Shape> shapes = layer_shapes(network_);
+  inputs_ = element_count(shapes.front());
+  outputs_ = element_count(shapes.back());
+  first_with_parameters_ = network_.layers.size();
+  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+    auto step = make_step(network_.layers[i], i, shapes[i], shapes[i + 1]);
+    parameter_count_ += step->parameter_count();
+    if (step->parameter_count() > 0) {
+      first_with_parameters_ = std::min(first_with_parameters_, i);
+      group_steps_.push_back(i);
+    }
+    steps_.push_back(std::move(step));
+  }
+  check_network(network_);
+  pass_rows_ = rows_within(device_->pass_bytes(), kPassRows, PassUse::cells);
+  own_rows_ = rows_within(device_->pass_bytes(), kOwnRows, PassUse::gradients);
+  try {
+    parameters_ = {device_, parameter_count_};
+  } catch (const OutOfMemory&) {
+    refuse("the network's parameters take " + mebibytes(parameter_count_ * sizeof(float)) +
+           ", and " + device_->name() + " has " + mebibytes(device_->free_bytes()) + " free");
+  }
+  place_steps();
+}
+
+CudaProgram::~CudaProgram() = default;
+
+void CudaProgram::place_steps() {
+  std::size_t offset = 0;
+  for (const auto& step : steps_) {
+    step->place_at(offset, parameters_.data());
+    offset += step->parameter_count();
+  }
+  load_parameters(std::vector<float>(parameter_count_, 0.0f));
+}
+
+void CudaProgram::load_parameters(std::span<const float> parameters) {
+  check_size("the parameter vector", parameters.size(), parameter_count_);
+  device_->make_queue()->copy_in(parameters_.data(), parameters.data(), parameters.size_bytes());
+}
+
+void CudaProgram::check(const Batch& batch) const {
+  check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
+}
+
+LossOf CudaProgram::loss() const {
+  LossOf of{LossCode::cross_entropy, network_.input.classes, outputs_};
+  if (network_.loss == Loss::squared) of.loss = LossCode::squared;
+  if (network_.loss == Loss::logistic) of.loss = LossCode::logistic;
+  return of;
+}
+
+// --- Memory.
+
+std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& device,
+                                            std::size_t most_rows, PassUse use) const {
+  auto pass = std::make_unique<CudaPass>();
+  pass->most_rows = most_rows;
+  pass->queue = device->make_queue();
+  pass->features = {device, most_rows * inputs_};
+  pass->targets = {device, most_rows};
+  pass->losses = {device, most_rows};
+  pass->correct = {device, most_rows};
+  pass->steps.resize(steps_.size());
+  std::size_t place_sums = 0;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = *steps_[s];
+    StepPass& own = pass->steps[s];
+    own.in = s == 0 ? pass->features.data() : pass->steps[s - 1].out;
+    if (step.passes_on()) {
+      own.out = s == 0 ? pass->features.data() : pass->steps[s - 1].out;
+      own.delta = s == 0 ? nullptr : pass->steps[s - 1].delta;
+    } else {
+      own.outputs = {device, most_rows * step.outputs()};
+      own.out = own.outputs.data();
+      if (use >= PassUse::gradients) own.deltas = {device, most_rows * step.outputs()};
+      own.delta = own.deltas.data();
+    }
+    own.below = s == 0 ? nullptr : pass->steps[s - 1].delta;
+    step.allocate(device, most_rows, use, own);
+    place_sums = std::max(place_sums, step.place_sums());
+  }
+  if (use < PassUse::cells) return pass;
+  pass->shares = {device, most_rows * groups()};
+  pass->squares = {device, most_rows * groups()};
+  pass->scales = {device, most_rows * groups()};
+  for (auto& largest : pass->largest) largest = {device, most_rows};
+  for (auto& sums : pass->sums_of_squares) sums = {device, most_rows};
+  pass->place_sums = {device, most_rows * place_sums};
+  pass->lengths = {device, most_rows};
+  pass->truncates = {device, most_rows};
+  pass->taken = {device, most_rows};
+  pass->sum = {device, parameter_count_};
+  return pass;
+}
+
+std::size_t CudaProgram::bytes_of_pass(std::size_t rows, PassUse use) const {
+  const auto counting = std::make_shared<CountingDevice>();
+  static_cast<void>(make(counting, rows, use));
+  return counting->bytes();
+}
+
+/// \returns how many rows a pass of so many bytes can have, at most most_rows; at least 1.
+std::size_t CudaProgram::rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const {
+  const std::size_t fixed = bytes_of_pass(1, use);
+  const std::size_t of_a_row = bytes_of_pass(2, use) - fixed;
+  if (bytes <= fixed) return 1;
+  return std::clamp<std::size_t>((bytes - fixed) / of_a_row + 1, 1, most_rows);
+}
+
+std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, PassUse use) const {
+  try {
+    return make(device_, most_rows, use);
+  } catch (const OutOfMemory&) {
+    const std::size_t free = device_->free_bytes();
+    const std::string what = "a pass of " + std::to_string(most_rows) + " examples takes " +
+                             mebibytes(bytes_of_pass(most_rows, use)) + ", and " + device_->name() +
+                             " has " + mebibytes(free) + " free; ";
+    // Memory is given in large pieces: a tenth may be lost.
+    const std::size_t fit = rows_within(free / 10 * 9, most_rows, use);
+    throw IoError("backend cuda: " + what +
+                  (bytes_of_pass(fit, use) > free
+                       ? "not even one example would fit"
+                       : "microbatch_size: " + std::to_string(fit) + " would fit"));
+  }
+}
+
+/// A pass of the program's own, for evaluations and gradient rows, given back at the end.
+class CudaProgram::Lease {
+ public:
+  explicit Lease(const CudaProgram& program) : program_(program) {
+    {
+      const std::lock_guard lock(program_.mutex_);
+      if (!program_.idle_.empty()) {
+        pass_ = std::move(program_.idle_.back());
+        program_.idle_.pop_back();
+      }
+    }
+    if (pass_ == nullptr) pass_ = make();
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    const std::lock_guard lock(program_.mutex_);
+    program_.idle_.push_back(std::move(pass_));
+  }
+  CudaPass& operator*() const { return *pass_; }
+  CudaPass* operator->() const { return pass_.get(); }
+
+ private:
+  /// With fewer rows where memory is short: what comes out is the same.
+  std::unique_ptr<CudaPass> make() const {
+    std::size_t rows = program_.own_rows_;
+    while (rows > 1) {
+      try {
+        return program_.make(program_.device_, rows, PassUse::gradients);
+      } catch (const OutOfMemory&) {
+        rows /= 2;
+      }
+    }
+    return program_.make_if_it_fits(1, PassUse::gradients);
+  }
+
+  const CudaProgram& program_;
+  std::unique_ptr<CudaPass> pass_;
+};
+
+std::unique_ptr<ExactClipping::Pass> CudaProgram::make_pass(std::size_t most_rows) const {
+  if (most_rows == 0) refuse("a pass for 0 examples, expected at least 1");
+  return make_if_it_fits(most_rows, PassUse::cells);
+}
+
+// --- Forwards and backwards.
+
+void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
+  pass.rows = batch.rows();
+  pass.has_cells = false;
+  pass.queue->copy_in(pass.features.data(), batch.features.data(), batch.features.size_bytes());
+  pass.queue->copy_in(pass.targets.data(), batch.targets.data(), batch.targets.size_bytes());
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    steps_[s]->forward(*pass.queue, pass.rows, pass.steps[s]);
+  }
+}
+
+/// From the last layer to the first that has parameters.
+void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
+  const StepPass& last = pass.steps.back();
+  launch_each(*pass.queue,
+              LossGradient{pass.rows, loss(), last.out, pass.targets.data(), last.delta});
+  std::size_t group = groups();
+  for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
+    const bool has_parameters = steps_[s]->parameter_count() > 0;
+    if (has_parameters) --group;
+    if (has_parameters && with_norms) {
+      steps_[s]->find_norms(*pass.queue, pass.rows, pass.steps[s], group_pass(pass, group));
+    }
+    if (s > first_with_parameters_) steps_[s]->backward(*pass.queue, pass.rows, pass.steps[s]);
+  }
+}
+
+void CudaProgram::gradient_rows(const Batch& batch, std::span<float> rows) const {
+  check(batch);
+  check_size("the memory for gradient rows", rows.size(), batch.rows() * parameter_count_);
+  if (batch.rows() == 0) return;
+  const std::size_t fit =
+      device_->pass_bytes() / (parameter_count_ * sizeof(float) + 1);  // of the rows themselves
+  const Lease pass(*this);
+  const std::size_t block =
+      std::clamp<std::size_t>(std::min(fit, batch.rows()), 1, pass->most_rows);
+  const Array<float> gradients(device_, block * parameter_count_);
+  for (std::size_t first = 0; first < batch.rows(); first += block) {
+    const std::size_t count = std::min(block, batch.rows() - first);
+    const std::size_t bytes = count * parameter_count_ * sizeof(float);
+    forward(part(batch, inputs_, first, count), *pass);
+    backward_to(*pass, false);
+    pass->queue->zero(gradients.data(), bytes);
+    for (const std::size_t s : group_steps_) {
+      steps_[s]->gradient_rows(*pass->queue, count, pass->steps[s],
+                               gradients.data() + steps_[s]->offset(), parameter_count_);
+    }
+    pass->queue->copy_out(rows.data() + first * parameter_count_, gradients.data(), bytes);
+  }
+}
+
+Evaluation CudaProgram::evaluate(const Batch& batch) const {
+  check(batch);
+  Evaluation evaluation;
+  if (batch.rows() == 0) return evaluation;
+  const Lease pass(*this);
+  const std::size_t block = pass->most_rows;
+  std::vector<double> losses(block);
+  std::vector<std::uint8_t> correct(block);
+  for (std::size_t first = 0; first < batch.rows(); first += block) {
+    const std::size_t count = std::min(block, batch.rows() - first);
+    forward(part(batch, inputs_, first, count), *pass);
+    launch_each(*pass->queue, Judge{count, loss(), pass->steps.back().out, pass->targets.data(),
+                                    pass->losses.data(), pass->correct.data()});
+    pass->queue->copy_out(losses.data(), pass->losses.data(), count * sizeof(double));
+    pass->queue->copy_out(correct.data(), pass->correct.data(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      evaluation.loss += losses[i];
+      evaluation.correct += correct[i];
+    }
+  }
+  return evaluation;
+}
+
+void CudaProgram::outputs(std::span<const float> features, std::size_t rows,
+                          std::span<float> outputs) const {
+  check_size("the memory for outputs", outputs.size(), rows * outputs_);
+  const std::vector<float> targets(rows);  // a forward pass reads none
+  const Batch batch{features, targets};
+  check(batch);
+  if (rows == 0) return;
+  const Lease pass(*this);
+  const std::size_t block = pass->most_rows;
+  for (std::size_t first = 0; first < rows; first += block) {
+    const std::size_t count = std::min(block, rows - first);
+    forward(part(batch, inputs_, first, count), *pass);
+    pass->queue->copy_out(outputs.data() + first * outputs_, pass->steps.back().out,
+                          count * outputs_ * sizeof(float));
+  }
+}
+
+// --- Norms, cells and their sums.
+
+GroupPass CudaProgram::group_pass(CudaPass& pass, std::size_t group) const {
+  return {.groups = groups(),
+          .group = group,
+          .shares = pass.shares.data(),
+          .squares = pass.squares.data() + group * pass.most_rows,
+          .truncates = pass.truncates.data(),
+          .taken = pass.taken.data(),
+          .largest_input = pass.largest[0].data(),
+          .largest_error = pass.largest[1].data(),
+          .input_squares = pass.sums_of_squares[0].data(),
+          .error_squares = pass.sums_of_squares[1].data(),
+          .place_sums = pass.place_sums.data()};
+}
+
+void CudaProgram::backward(const Batch& batch, Pass& given, std::span<double> squared_norms) const {
+  check(batch);
+  auto& pass = dynamic_cast<CudaPass&>(given);
+  if (batch.rows() > pass.most_rows) {
+    refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
+           std::to_string(pass.most_rows));
+  }
+  check_size("the memory for squared norms", squared_norms.size(), batch.rows() * groups());
+  forward(batch, pass);
+  if (batch.rows() == 0) return;
+  backward_to(pass, true);
+  std::vector<Share> shares(pass.rows * groups());
+  pass.queue->copy_out(shares.data(), pass.shares.data(), shares.size() * sizeof(Share));
+  std::transform(shares.begin(), shares.end(), squared_norms.begin(),
+                 [](const Share& share) { return share.squared_norm; });
+}
+
+void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::uint64_t most_cells,
+                             std::span<SquaredLength> lengths) const {
+  auto& pass = dynamic_cast<CudaPass&>(given);
+  check_size("the list of scales", scales.size(), pass.rows * groups());
+  check_size("the memory for lengths", lengths.size(), pass.rows);
+  if (most_cells > kMostCells) {
+    refuse("contributions of " + std::to_string(most_cells) + " cells, allowed are at most 2^28");
+  }
+  if (!std::all_of(scales.begin(), scales.end(),
+                   [](double scale) { return std::isfinite(scale) && scale >= 0.0; })) {
+    refuse("a scale is negative or not finite");
+  }
+  if (pass.rows == 0) return;
+  Queue& queue = *pass.queue;
+  queue.copy_in(pass.scales.data(), scales.data(), scales.size_bytes());
+  launch_each(queue, ChooseScales{scales.size(), static_cast<double>(most_cells),
+                                  pass.scales.data(), pass.shares.data()});
+  queue.zero(pass.truncates.data(), pass.rows);
+  // The second time, what was too long is rounded towards zero; the others are the same again.
+  for (int time = 0; time < 2; ++time) {
+    for (std::size_t group = 0; group < groups(); ++group) {
+      const std::size_t s = group_steps_[group];
+      steps_[s]->make_cells(queue, pass.rows, pass.steps[s], group_pass(pass, group));
+    }
+    launch_each(queue,
+                SumSquares{pass.rows, groups(), pass.most_rows, product_of(most_cells, most_cells),
+                           pass.squares.data(), pass.lengths.data(), pass.truncates.data()});
+  }
+  static_assert(sizeof(Wide) == sizeof(SquaredLength) && offsetof(Wide, high) == 0);
+  std::vector<Wide> found(pass.rows);
+  queue.copy_out(found.data(), pass.lengths.data(), found.size() * sizeof(Wide));
+  std::transform(found.begin(), found.end(), lengths.begin(), [](const Wide& length) {
+    return SquaredLength{length.high, length.low};
+  });
+  pass.has_cells = true;
+}
+
+void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
+                            std::span<std::int64_t> sum) const {
+  auto& pass = dynamic_cast<CudaPass&>(given);
+  check_size("the list of examples that are taken", taken.size(), pass.rows);
+  check_size("the sum", sum.size(), parameter_count_);
+  if (pass.rows == 0) return;
+  if (!pass.has_cells) refuse("cells are to be added that were not made");
+  Queue& queue = *pass.queue;
+  queue.copy_in(pass.taken.data(), taken.data(), taken.size());
+  queue.zero(pass.sum.data(), parameter_count_ * sizeof(std::uint64_t));
+  for (std::size_t group = 0; group < groups(); ++group) {
+    const std::size_t s = group_steps_[group];
+    steps_[s]->add_cells(queue, pass.rows, pass.steps[s], group_pass(pass, group),
+                         pass.sum.data() + steps_[s]->offset());
+  }
+  std::vector<std::uint64_t> added(parameter_count_);
+  queue.copy_out(added.data(), pass.sum.data(), added.size() * sizeof(std::uint64_t));
+  std::transform(sum.begin(), sum.end(), added.begin(), sum.begin(),
+                 [](std::int64_t before, std::uint64_t more) {
+                   return static_cast<std::int64_t>(static_cast<std::uint64_t>(before) + more);
+                 });
+}
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "device.hpp"
+#include "privgrad/backend.hpp"
+#include "steps.hpp"
+
+namespace privgrad::cuda {
+
+class CudaPass;
+
+/// A network on a device. What an example gets is a function of the example and the parameters
+/// alone, bit for bit, and in float32 the very bits that the backend `cpu` gives it: outputs, losses,
+/// gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
+///
+/// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
+/// give non-finite rows, norms and losses, and touch no other example.
+class CudaProgram final : public Program,
+                          public ExactClipping,
+                          public ReproducibleRows,
+                          public Outputs {
+ public:
+  /// \throws ConfigError naming what cannot be executed here, or saying what does not fit.
+  CudaProgram(Network network, std::shared_ptr<Device> device);
+  ~CudaProgram() override;
+
+  std::size_t parameter_count() const override { return parameter_count_; }
+  void load_parameters(std::span<const float> parameters) override;
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override;
+  Evaluation evaluate(const Batch& batch) const override;
+  void outputs(std::span<const float> features, std::size_t rows,
+               std::span<float> outputs) const override;
+
+  std::size_t groups() const override { return group_steps_.size(); }
+  std::size_t pass_rows() const override { return pass_rows_; }
+  std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
+  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                  std::span<SquaredLength> lengths) const override;
+  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                 std::span<std::int64_t> sum) const override;
+
+ private:
+  class Lease;
+
+  void place_steps();
+  std::unique_ptr<CudaPass> make(const std::shared_ptr<Device>& device, std::size_t most_rows,
+                                 PassUse use) const;
+  std::unique_ptr<CudaPass> make_if_it_fits(std::size_t most_rows, PassUse use) const;
+  std::size_t bytes_of_pass(std::size_t rows, PassUse use) const;
+  std::size_t rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const;
+  void check(const Batch& batch) const;
+  void forward(const Batch& batch, CudaPass& pass) const;
+  void backward_to(CudaPass& pass, bool with_norms) const;
+  GroupPass group_pass(CudaPass& pass, std::size_t group) const;
+  LossOf loss() const;
+
+  Network network_;
+  std::shared_ptr<Device> device_;
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<std::size_t> group_steps_;
+  std::size_t first_with_parameters_ = 0;
+  std::size_t inputs_ = 0, outputs_ = 0, parameter_count_ = 0;
+  std::size_t pass_rows_ = 0, own_rows_ = 0;
+  Array<float> parameters_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // of own_rows_
+};
+
+}  // namespace privgrad::cuda

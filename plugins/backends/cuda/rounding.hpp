@@ -1,0 +1,71 @@
+#pragma once
+
+#include "device_code.hpp"
+
+// How floats become whole numbers: that of the backend `cpu` (plugins/backends/cpu/cells.hpp), with
+// the same bits.
+namespace privgrad::cuda {
+
+/// rint or trunc of (x * shift) * factor.
+struct Rounding {
+  float shift = 0.0f;   ///< A power of two that brings the largest x near 1: nothing is rounded.
+  float factor = 0.0f;  ///< 0: all become 0.
+  float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
+                        ///< 0 truncates.
+};
+
+constexpr float kToNearest = 0x1.8p23f;
+
+/// floor(log2(x)) of a finite number above 0.
+PRIVGRAD_HD int32_t binary_exponent(float x) {
+  const uint32_t bits = bits_of(x) & 0x7fffffffu;
+  if (bits >= 0x00800000u) return static_cast<int32_t>(bits >> 23) - 127;
+  int32_t exponent = -150;
+  for (uint32_t rest = bits; rest != 0; rest >>= 1) ++exponent;
+  return exponent;
+}
+
+/// A rounding to factor * x.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where
+///   it truncates.
+/// \param largest  of the sizes of x, finite.
+PRIVGRAD_HD Rounding make_rounding(double factor, float largest, bool truncates) {
+  if (!(largest > 0.0f) || !(factor > 0.0)) return {};
+  const int32_t exponent = smaller(larger(-binary_exponent(largest), -126), 127);
+  return {float_power_of_two(exponent), static_cast<float>(factor * double_power_of_two(-exponent)),
+          truncates ? 0.0f : kToNearest};
+}
+
+/// 0 where the rounding is none, also of what is not finite.
+PRIVGRAD_HD int32_t rounded(float x, const Rounding& rounding) {
+  if (rounding.factor == 0.0f) return 0;
+  const float product = (x * rounding.shift) * rounding.factor;
+  return static_cast<int32_t>((product + rounding.middle) - rounding.middle);
+}
+
+/// What a rounding multiplies by, exactly.
+PRIVGRAD_HD double factor_of(const Rounding& rounding) {
+  return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
+}
+
+/// trunc(scale * value), the product rounded to double; below 2^31 in size.
+PRIVGRAD_HD int32_t truncated(double scale, float value) {
+  return static_cast<int32_t>(scale * static_cast<double>(value));
+}
+
+/// trunc(factor * value), the product rounded to float32; below 2^31 in size.
+PRIVGRAD_HD int32_t truncated(float factor, int16_t value) {
+  return static_cast<int32_t>(factor * static_cast<float>(value));
+}
+
+/// Of one example's convolution.
+struct PlaceRoundings {
+  Rounding of_image, of_delta;
+};
+
+/// Of one example in a dense layer.
+struct DenseRoundings {
+  Rounding of_inputs, of_units, of_biases;
+};
+
+}  // namespace privgrad::cuda

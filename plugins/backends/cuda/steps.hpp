@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "launch.hpp"
+#include "privgrad/network.hpp"
+
+namespace privgrad::cuda {
+
+/// What a pass is made for; each includes those before it.
+enum class PassUse { outputs = 1, gradients, cells };
+
+/// One layer's part of a pass, all of it on the device.
+struct StepPass {
+  const float* in = nullptr;  // [rows, inputs]
+  float* out = nullptr;       // [rows, outputs]
+  float* delta = nullptr;     // the loss's derivatives by out
+  float* below = nullptr;     // by in; null where nobody asks for them
+
+  Array<float> outputs, deltas;
+  Array<float> kept;                              // gradients that are kept as floats
+  Array<std::int16_t> whole;                      // of a convolution's weights, as whole numbers
+  Array<std::int16_t> whole_inputs, whole_units;  // a dense layer's operands
+  Array<DenseRoundings> dense_roundings;          // [rows]
+  Array<PlaceRoundings> place_roundings;          // [rows]
+  Array<Moments> moments;                         // of norms
+};
+
+/// What the groups of a pass share.
+struct GroupPass {
+  std::size_t groups = 0, group = 0;
+  Share* shares = nullptr;                                    // [rows, groups]
+  SquareParts* squares = nullptr;                             // [rows], of this group
+  std::uint8_t* truncates = nullptr;                          // [rows]
+  const std::uint8_t* taken = nullptr;                        // [rows]
+  float *largest_input = nullptr, *largest_error = nullptr;   // [rows]
+  double *input_squares = nullptr, *error_squares = nullptr;  // [rows]
+  std::int32_t* place_sums = nullptr;  // [rows, weights of the widest convolution]
+};
+
+/// One layer: which kernels it is. Everything is asked of a queue and done later, for `rows`
+/// examples.
+/// Threads: functions may run concurrently, with passes and queues of their own.
+class Step {
+ public:
+  Step(const Shape& in, const Shape& out);
+  virtual ~Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  std::size_t inputs() const noexcept { return inputs_; }
+  std::size_t outputs() const noexcept { return outputs_; }
+  std::size_t parameter_count() const noexcept { return parameter_count_; }
+  std::size_t offset() const noexcept { return offset_; }
+  /// Where the step's parameters are among all of them, and on the device.
+  void place_at(std::size_t offset, const float* all) noexcept {
+    offset_ = offset;
+    own_ = all + offset;
+  }
+
+  /// Whether what leaves is what enters.
+  virtual bool passes_on() const { return false; }
+  /// Numbers of an example that GroupPass::place_sums must have room for.
+  virtual std::size_t place_sums() const { return 0; }
+
+  /// Memory beside outputs and deltas.
+  virtual void allocate(const std::shared_ptr<Device>&, std::size_t rows, PassUse, StepPass&) const;
+
+  virtual void forward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
+  virtual void backward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
+
+  // Of steps with parameters; they stay as they are here in others.
+
+  /// Each example's gradient to rows[0], rows[stride], .., parameter_count() floats each; which
+  /// are zeros before.
+  virtual void gradient_rows(Queue&, std::size_t, const StepPass&, float*, std::size_t) const {}
+  /// Of each example's gradient the squared norm, to its share.
+  virtual void find_norms(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
+  /// Chooses the cells by the shares' scales, and writes their squares.
+  virtual void make_cells(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
+  /// sum[parameter_count()] += the cells of the examples that are taken.
+  virtual void add_cells(Queue&, std::size_t, const StepPass&, const GroupPass&,
+                         std::uint64_t*) const {}
+
+ protected:
+  std::size_t inputs_, outputs_;
+  std::size_t parameter_count_ = 0;
+  const float* own_ = nullptr;
+
+ private:
+  std::size_t offset_ = 0;
+};
+
+/// \throws ConfigError naming the layer if it is one that only its model can execute.
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
+                                const Shape& out);
+
+}  // namespace privgrad::cuda

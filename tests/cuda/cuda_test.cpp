@@ -1,0 +1,202 @@
+// Runs by manifest on the backend `cuda`: on the host's twin, where they have the bits that the
+// backend `cpu` gives, and over fake_driver.cpp, where things go wrong as they would on a GPU.
+#include <cstring>
+
+#include "cli.hpp"
+#include "compiled_kernels.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kTwin = "backend={kind: cuda, host_twin: true}";
+const std::string kGpu = "backend={kind: cuda}";
+
+const Words kNetwork = {"--set",  "data={kind: synthetic, rows: 60, test_rows: 20, dimensions: 36}",
+                        "--set",  "model={kind: mlp, hidden: [7, 5]}",
+                        "--set",  "seed=11",
+                        "--set",  "sampler={kind: poisson, sample_rate: 0.4}",
+                        "--set",  "privacy.accountant=rdp",
+                        "--quiet"};
+
+Words words(const Words& first, const Words& more) {
+  Words all = first;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+/// The tensors of a run's model, without what the file says of the run.
+std::string tensors(const Cli& cli, const std::string& run) {
+  const std::string file = read_file(cli.out(run) / "model.safetensors");
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof header);
+  REQUIRE(file.size() > sizeof header + header);
+  return file.substr(sizeof header + header);
+}
+
+std::string trained(const Cli& cli, const std::string& name, const Words& more) {
+  const Outcome outcome = cli.on_manifest("run", words(words(kNetwork, more), {"--out", name}));
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return tensors(cli, name);
+}
+
+/// privgrad with fake_driver.cpp for its driver.
+Outcome over_driver(const Cli& cli, const Words& what, const std::string& faults) {
+  Call call_of = cli.prepare(what);
+  call_of.environment["LD_LIBRARY_PATH"] = PRIVGRAD_TEST_FAKE_DRIVER;
+  call_of.environment["FAKE_CUDA"] = faults;
+  return call(call_of);
+}
+
+Outcome run_over_driver(const Cli& cli, const std::string& faults, const Words& more = {}) {
+  return over_driver(cli, words({"run", "small.yaml", "--set", kGpu}, words(kNetwork, more)),
+                     faults);
+}
+
+/// Without nvcc there is no code to load, which the backend then says instead.
+bool has_kernels() { return privgrad::cuda::compiled_kernels() != nullptr; }
+
+/// One line, of the manifest's place or of the program.
+void check_refused(const Outcome& outcome, int exit_code) {
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == exit_code);
+  CHECK(outcome.out == "");
+  CHECK_THAT(outcome.err, ContainsSubstring("error: "));
+  CHECK(line_count(outcome.err) == 1);
+}
+
+void skip() { WARN("SKIPPED: this build has no code for GPUs, for want of nvcc"); }
+
+}  // namespace
+
+TEST_CASE("a run on the twin leaves the model of the backend cpu, on any threads and passes",
+          "[cuda][privacy]") {
+  const Cli cli;
+  const std::string expected = trained(cli, "cpu", {});
+  CHECK(trained(cli, "twin", {"--set", kTwin, "--threads", "1"}) == expected);
+  CHECK(trained(cli, "threads", {"--set", kTwin, "--threads", "3"}) == expected);
+  CHECK(trained(cli, "passes", {"--set", kTwin, "--set", "microbatch_size=7"}) == expected);
+  CHECK(trained(cli, "other seed", {"--set", kTwin, "--set", "seed=12"}) != expected);
+  // What is exact stays so: nothing is added to what is unaccounted.
+  const auto unaccounted = [&](const std::string& run) {
+    return Json::parse(read_file(cli.out(run) / "summary.json")).at("unaccounted");
+  };
+  CHECK(unaccounted("twin") == unaccounted("cpu"));
+}
+
+TEST_CASE("a run on the twin says so in its record", "[cuda]") {
+  const Cli cli;
+  trained(cli, "twin", {"--set", kTwin});
+  CHECK_THAT(read_file(cli.out("twin") / "manifest.yaml"), ContainsSubstring("host_twin: true"));
+  CHECK_THAT(read_file(cli.out("twin") / "privgrad.lock"), ContainsSubstring("privgrad.cuda"));
+}
+
+TEST_CASE("a run on the twin that is cut off goes on to the same model", "[cuda][resume]") {
+  const Cli cli;
+  const Words longer = {"--set", kTwin, "--set", "steps=400", "--set", "evaluate_every=400"};
+  const std::string expected = trained(cli, "whole", longer);
+  Process process(
+      cli.prepare(words({"run", "small.yaml", "--out", "cut"}, words(kNetwork, longer))));
+  REQUIRE(Process::wait_for([&] {
+    std::error_code absent;
+    return fs::file_size(cli.out("cut/ledger.jsonl"), absent) > 4000 && !absent;
+  }));
+  process.send(SIGINT);
+  const Outcome cut = process.finish();
+  INFO(cut.out << cut.err);
+  if (cut.exit_code == 1) {  // else it was over before the signal came
+    const Outcome resumed = cli({"run", "--resume", "cut", "--quiet"});
+    INFO(resumed.out << resumed.err);
+    REQUIRE(resumed.exit_code == 0);
+  }
+  CHECK(tensors(cli, "cut") == expected);
+}
+
+TEST_CASE("without a driver the backend cuda is listed, with what is missing, and refuses to run",
+          "[cuda]") {
+  const Cli cli;
+  Call list = cli.prepare({"plugins", "list"});
+  list.environment["LD_LIBRARY_PATH"] = cli.dir();  // empty
+  const Outcome outcome = call(list);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("privgrad.cuda"));
+  if (outcome.out.find("cuda cannot run here") == std::string::npos) {
+    WARN("SKIPPED: this machine has a GPU");
+    return;
+  }
+  check_refused(cli.on_manifest("run", {"--set", kGpu}), 2);
+}
+
+TEST_CASE("over a driver a run has the same model, by the same kernels", "[cuda][privacy]") {
+  if (!has_kernels()) return skip();
+  const Cli cli;
+  const std::string expected = trained(cli, "cpu", {});
+  const Outcome outcome = run_over_driver(cli, "", {"--out", "gpu"});
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(tensors(cli, "gpu") == expected);
+}
+
+TEST_CASE("what a machine lacks is said in one line, by the list and by a run", "[cuda]") {
+  const Cli cli;
+  const auto [faults, text] = GENERATE(table<std::string, std::string>(
+      {{"version 11080", "the NVIDIA driver is too old: it is for CUDA 11.8, needed is 1"},
+       {"devices 0", "the NVIDIA driver finds no GPU that it could use (CUDA_ERROR_NO_DEVICE)"},
+       {"major 7", "GPU 0 (Fake) has compute capability 7.0, needed is 8.0 or newer"}}));
+  const Outcome list = over_driver(cli, {"plugins", "list"}, faults);
+  CHECK_THAT(list.out, ContainsSubstring("backend/cuda cannot run here: " + text));
+  const Outcome run = run_over_driver(cli, faults);
+  check_refused(run, 2);
+  CHECK_THAT(run.err, ContainsSubstring(text));
+  const Json json = Json::parse(over_driver(cli, {"plugins", "list", "--json"}, faults).out);
+  for (const Json& plugin : json.at("plugins")) {
+    const auto missing = plugin.at("missing_hardware").get<std::string>();
+    CHECK((missing.find(text) != missing.npos) == (plugin.at("name") == "cuda"));
+  }
+}
+
+TEST_CASE("a GPU that there is not is refused with those that there are", "[cuda]") {
+  const Cli cli;
+  const Outcome outcome = over_driver(
+      cli, {"run", "small.yaml", "--set", "backend={kind: cuda, device: 2}"}, "devices 2");
+  check_refused(outcome, 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("there is no GPU 2; this machine has 0 to 1"));
+}
+
+TEST_CASE("where memory runs out, the line says what would fit, and that fits", "[cuda]") {
+  if (!has_kernels()) return skip();
+  const Cli cli;
+  const Words large = {"--set", "data.rows=400",       "--set", "data.dimensions=3000",
+                       "--set", "microbatch_size=400", "--set", "steps=1",
+                       "--set", "sampler=full_batch"};
+  const Outcome outcome = run_over_driver(cli, "memory 6", large);
+  check_refused(outcome, 4);
+  const std::string before = "microbatch_size: ";
+  const std::size_t at = outcome.err.find(before);
+  REQUIRE(at != std::string::npos);
+  CHECK_THAT(outcome.err, ContainsSubstring("a pass of 400 examples takes "));
+  CHECK_THAT(outcome.err, ContainsSubstring("GPU 0 (Fake) has "));
+  const std::string fits = std::to_string(std::stoul(outcome.err.substr(at + before.size())));
+  const Outcome again = run_over_driver(
+      cli, "memory 6", words(large, {"--set", "microbatch_size=" + fits, "--out", "fits"}));
+  INFO(again.out << again.err);
+  CHECK(again.exit_code == 0);
+}
+
+TEST_CASE("a GPU that fails in the middle ends the run as a kill does: it is paid, and goes on",
+          "[cuda][privacy][resume]") {
+  if (!has_kernels()) return skip();
+  const Cli cli;
+  const std::string expected = trained(cli, "cpu", {});
+  const Outcome failed = run_over_driver(cli, "launches 260", {"--out", "gpu"});
+  INFO(failed.out << failed.err);
+  CHECK(failed.exit_code == 4);
+  CHECK_THAT(failed.err, ContainsSubstring("backend cuda: GPU 0 (Fake) could not "));
+  CHECK_THAT(failed.err, ContainsSubstring("CUDA_ERROR_LAUNCH_FAILED"));
+  CHECK(line_count(failed.err) <= 2);
+  const Outcome resumed = over_driver(cli, {"run", "--resume", "gpu", "--quiet"}, "");
+  INFO(resumed.out << resumed.err);
+  REQUIRE(resumed.exit_code == 0);
+  CHECK(tensors(cli, "gpu") == expected);
+}

@@ -1,0 +1,318 @@
+// Networks, examples, and what programs that are ExactClipping make of them: for the tests of every
+// backend that offers it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "house_plugins.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/model.hpp"
+
+namespace exact_programs {
+
+using namespace privgrad;
+
+__extension__ using Wide = unsigned __int128;
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+using Cells = std::vector<std::int64_t>;
+using Generator = std::mt19937_64;
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+inline constexpr std::uint64_t kCells = std::uint64_t{1}
+                                        << 26;  // of a clip norm, as the core has it
+
+/// Threads that take the next chunk each.
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(std::size_t threads) : threads_(threads) {}
+  void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
+    if (threads_ == 1 || chunks < 2) {
+      for (std::size_t i = 0; i < chunks; ++i) body(i);
+      return;
+    }
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < std::min(threads_, chunks); ++t) {
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < chunks; i = next++) body(i);
+      });
+    }
+  }
+
+ private:
+  std::size_t threads_;
+};
+
+/// From parts by value: gcc 12 takes nested braces for uninitialised memory.
+inline Network make_network(Shape features, std::vector<Layer> layers,
+                            Loss loss = Loss::cross_entropy, std::size_t classes = 3) {
+  Network network;
+  network.input.features = std::move(features);
+  network.input.classes = classes;
+  network.layers = std::move(layers);
+  network.loss = loss;
+  return network;
+}
+
+inline Conv2d conv(std::size_t channels, std::size_t kernel, std::size_t stride = 1,
+                   std::size_t padding = 0) {
+  return {.channels = channels, .kernel = kernel, .stride = stride, .padding = padding};
+}
+
+inline Pool pool(PoolKind kind, std::size_t window, std::size_t stride) {
+  return {.kind = kind, .window = window, .stride = stride};
+}
+
+inline const Activation kRelu{ActivationKind::relu};
+inline const Activation kTanh{ActivationKind::tanh};
+inline const Activation kSigmoid{ActivationKind::sigmoid};
+
+/// Every layer, activation and loss, in front, between and behind dense layers; widths beside the
+/// extents of tiles, inner extents beside the blocks that products are cut into.
+inline std::vector<Network> networks() {
+  const Pool max = pool(PoolKind::max, 2, 2);
+  const Pool average = pool(PoolKind::average, 3, 2);
+  const Embedding table{.vocabulary = 9, .width = 5};
+  return {
+      make_network({5}, {Dense{3}}),
+      make_network({7}, {kTanh, Dense{40}, kRelu, Dense{3}}),
+      make_network({2, 3}, {Flatten{}, Dense{129}, kRelu, Dense{257}, kSigmoid, Dense{3}, kTanh}),
+      make_network({1030}, {Dense{10}, kTanh, Dense{1}}, Loss::squared, 0),
+      make_network({4}, {Dense{6}, LayerNorm{}, kRelu, Dense{4}, GroupNorm{.groups = 2}, Dense{1}},
+                   Loss::logistic, 2),
+      make_network({14, 14}, {conv(6, 5), kRelu, max, Flatten{}, Dense{20}, kRelu, Dense{3}}),
+      make_network({11, 9, 2}, {conv(4, 3, 2, 2), kTanh, conv(5, 2), kRelu, average, Dense{3}}),
+      make_network({6, 6, 3}, {conv(16, 3), kRelu, conv(24, 3), kRelu, max, Dense{3}}),
+      make_network({4, 4, 16}, {conv(40, 3, 1, 1), kTanh, max, conv(8, 1), Dense{3}}),
+      make_network({8, 8}, {conv(8, 3), GroupNorm{.groups = 4}, kRelu, max, LayerNorm{}, Dense{3}}),
+      make_network({8, 8}, {max, kRelu, conv(3, 4), Flatten{}}, Loss::squared),
+      make_network({12, 12}, {conv(3, 1), pool(PoolKind::average, 12, 12)}, Loss::squared),
+      make_network({6}, {table, LayerNorm{}, Dense{8}, kRelu, Dense{3}}),
+      make_network({6}, {table, Flatten{}, kTanh, Dense{3}}),
+  };
+}
+
+/// Of each built-in model.
+inline std::vector<Network> house_networks() {
+  ExampleShape images;
+  images.features = {28, 28};
+  images.classes = 10;
+  std::vector<Network> found;
+  for (const char* name : {"linear", "mlp", "cnn"}) {
+    found.push_back(house().create<Model>(name, Value::Object{})->network(images));
+  }
+  for (const char* preset : {"fedavg_cnn", "tempered_sigmoid"}) {
+    const Value::Object params{{"preset", preset, {}}};
+    found.push_back(house().create<Model>("cnn", params)->network(images));
+  }
+  return found;
+}
+
+struct Examples {
+  Floats features, targets;
+  std::size_t rows() const { return targets.size(); }
+  std::size_t size() const { return features.size() / targets.size(); }
+  Batch batch() const { return {features, targets}; }
+  Batch batch(std::size_t first, std::size_t count) const {
+    return {std::span(features).subspan(first * size(), count * size()),
+            std::span(targets).subspan(first, count)};
+  }
+  void put(std::size_t row, const Examples& from, std::size_t of) {
+    std::copy_n(from.features.begin() + static_cast<std::ptrdiff_t>(of * size()), size(),
+                features.begin() + static_cast<std::ptrdiff_t>(row * size()));
+    targets[row] = from.targets[of];
+  }
+  void fill(std::size_t row, float value) {
+    std::fill_n(features.begin() + static_cast<std::ptrdiff_t>(row * size()), size(), value);
+  }
+};
+
+inline Floats normals(Generator& generator, std::size_t count, double deviation = 1.0) {
+  std::normal_distribution<double> normal(0.0, deviation);
+  Floats out(count);
+  for (float& value : out) value = static_cast<float>(normal(generator));
+  return out;
+}
+
+inline Examples random_examples(Generator& generator, const Network& network, std::size_t rows) {
+  Examples examples{normals(generator, rows * element_count(network.input.features)), {}};
+  if (const auto* table = std::get_if<Embedding>(&network.layers.front())) {
+    for (float& token : examples.features) {
+      token = static_cast<float>(generator() % table->vocabulary);
+    }
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
+    examples.targets.push_back(network.input.classes == 0
+                                   ? normals(generator, 1).front()
+                                   : static_cast<float>(generator() % network.input.classes));
+  }
+  return examples;
+}
+
+/// A compiled network with random parameters.
+struct Compiled {
+  Compiled(const Network& network, Executor& executor, std::uint64_t seed = 5,
+           const char* backend = "cpu", const Value& params = Value::Object{})
+      : program(house().create<Backend>(backend, params)->compile(network, executor)),
+        exact(dynamic_cast<ExactClipping&>(*program)),
+        size(program->parameter_count()),
+        groups(exact.groups()) {
+    Generator generator(seed);
+    Floats parameters = normals(generator, size, 0.3);
+    for (const ParameterBlock& block : parameter_blocks(network)) {
+      // Outputs of large networks would be so large that the loss is flat.
+      const float size_of_weights = block.fan_in > 100 ? 0.2f : 1.0f;
+      for (std::size_t i = 0; i < element_count(block.shape); ++i) {
+        parameters[block.offset + i] *= size_of_weights;
+      }
+    }
+    program->load_parameters(parameters);
+    for (std::size_t layer = 0; layer < network.layers.size(); ++layer) {
+      for (const ParameterBlock& block : parameter_blocks(network)) {
+        if (block.name != "layers." + std::to_string(layer) + ".weight") continue;
+        offsets.push_back(block.offset);
+        dense.push_back(std::holds_alternative<Dense>(network.layers[layer]));
+        convolution.push_back(std::holds_alternative<Conv2d>(network.layers[layer]));
+        weights.push_back(element_count(block.shape));
+      }
+    }
+    offsets.push_back(size);
+  }
+
+  std::unique_ptr<Program> program;
+  ExactClipping& exact;
+  std::size_t size, groups;
+  std::vector<std::size_t> offsets;  // of each group, and the end
+  std::vector<std::size_t> weights;  // of each group
+  std::vector<bool> dense;           // whether the group is a dense layer
+  std::vector<bool> convolution;     // or a convolution
+};
+
+inline Floats gradient_rows(const Compiled& one, const Batch& batch) {
+  Floats rows(batch.rows() * one.size);
+  one.program->gradient_rows(batch, rows);
+  return rows;
+}
+
+/// Factors of `flat` clipping to norm 1, in cells: as long as they may be.
+inline Doubles longest_scales(const Compiled& one, std::span<const double> norms,
+                              std::uint64_t most = kCells) {
+  Doubles scales(norms.size(), 1e300);
+  for (std::size_t row = 0; row < norms.size() / one.groups; ++row) {
+    double squared = 0;
+    for (std::size_t g = 0; g < one.groups; ++g) squared += norms[row * one.groups + g];
+    const double scale = std::isfinite(squared) && squared > 0
+                             ? static_cast<double>(most) / std::sqrt(squared)
+                             : 1.0;
+    std::fill_n(scales.begin() + static_cast<std::ptrdiff_t>(row * one.groups), one.groups, scale);
+  }
+  return scales;
+}
+
+/// A batch whose cells are made.
+struct Made {
+  Made(const Compiled& compiled, const Batch& batch, std::size_t most_rows = 0)
+      : one(compiled),
+        rows(batch.rows()),
+        pass(compiled.exact.make_pass(std::max({most_rows, rows, std::size_t{1}}))),
+        norms(rows * compiled.groups, -1.0),
+        lengths(rows) {
+    one.exact.backward(batch, *pass, norms);
+  }
+
+  void make(std::span<const double> scales, std::uint64_t most = kCells) {
+    one.exact.make_cells(*pass, scales, most, lengths);
+  }
+
+  /// The sum of all examples but those left out.
+  Cells sum(const std::vector<std::size_t>& without = {}) const {
+    std::vector<std::uint8_t> taken(rows, 1);
+    for (const std::size_t row : without) taken[row] = 0;
+    return sum_of(taken);
+  }
+
+  Cells sum_of(std::span<const std::uint8_t> taken) const {
+    Cells found(one.size, 0);
+    one.exact.add_cells(*pass, taken, found);
+    return found;
+  }
+
+  Cells cells(std::size_t row) const {
+    std::vector<std::uint8_t> taken(rows, 0);
+    taken[row] = 1;
+    return sum_of(taken);
+  }
+
+  const Compiled& one;
+  std::size_t rows;
+  std::unique_ptr<ExactClipping::Pass> pass;
+  Doubles norms;
+  std::vector<SquaredLength> lengths;
+};
+
+inline bool same_bits(std::span<const double> a, std::span<const double> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y);
+  });
+}
+
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+  });
+}
+
+inline SquaredLength length_of(std::span<const std::int64_t> cells) {
+  Wide squares = 0;
+  for (const std::int64_t cell : cells) {
+    const Wide size = cell < 0 ? Wide{0} - static_cast<Wide>(cell) : static_cast<Wide>(cell);
+    squares += size * size;
+  }
+  return {static_cast<std::uint64_t>(squares >> 64), static_cast<std::uint64_t>(squares)};
+}
+
+inline bool within(const SquaredLength& length, std::uint64_t most) {
+  const Wide squares = Wide{most} * most;
+  return length <= SquaredLength{static_cast<std::uint64_t>(squares >> 64),
+                                 static_cast<std::uint64_t>(squares)};
+}
+
+inline Cells difference(const Cells& a, const Cells& b) {
+  Cells found(a.size());
+  std::transform(a.begin(), a.end(), b.begin(), found.begin(), std::minus<>());
+  return found;
+}
+
+/// Neighbours of every kind that could reach over to others.
+inline void spoil(Generator& generator, Examples& examples) {
+  for (std::size_t row = 0; row < examples.rows(); ++row) {
+    switch (generator() % 8) {
+      case 0:
+        examples.fill(row, std::array{kNan, kInf, -kInf, 3e38f}[generator() % 4]);
+        break;
+      case 1:
+        examples.fill(row, 1e-41f);
+        break;
+      case 2:
+        examples.features[row * examples.size() + generator() % examples.size()] = kNan;
+        break;
+      case 3:
+        examples.targets[row] = 1e9f;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace exact_programs
