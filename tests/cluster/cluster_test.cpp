@@ -100,6 +100,47 @@ TEST_CASE("a run has the same bits on one process and on several") {
   }
 }
 
+TEST_CASE("rows that each process maps from a file make the run that they make in memory") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  write_images(cli);
+  const std::string data =
+      "kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2, "
+      "transforms: [flatten, {kind: max_norm, to: 1}]";
+  const auto to = [&](const std::string& run, const std::string& more) {
+    return Words{"run",
+                 "small.yaml",
+                 "--quiet",
+                 "--set",
+                 "seed=3",
+                 "--set",
+                 "data={" + data + more + "}",
+                 "--set",
+                 "sampler={kind: shuffle, batch_size: 7}",
+                 "--set",
+                 "privacy.adjacency=replace_one",
+                 "--set",
+                 "privacy.accountant=gdp",
+                 "--out",
+                 run};
+  };
+  const Outcome alone = cli(to("alone", ""));
+  INFO(alone.err);
+  REQUIRE(alone.exit_code == 0);
+  for (const std::string cache : {"", "--cache=rows"}) {
+    for (const int processes : {2, 3}) {
+      const std::string run = "run" + cache.substr(0, 3) + std::to_string(processes);
+      Words words = to(run, ", streaming: true");
+      if (!cache.empty()) words.push_back(cache);
+      const Outcome shared = call(in_processes(cli, processes, words));
+      INFO(shared.err);
+      REQUIRE(shared.exit_code == 0);
+      CHECK(tensors(cli.out(run)) == tensors(cli.out("alone")));
+      CHECK(charges(cli.out(run)) == charges(cli.out("alone")));
+    }
+  }
+}
+
 TEST_CASE("killed in any of its processes, a run goes on with another number of them") {
   NEEDS_MPIRUN();
   // What is carried on from step to step is in slices that the others have no copy of.
@@ -191,14 +232,17 @@ TEST_CASE("processes that are not alike make no run, and the one that differs is
 
 TEST_CASE("processes that have other examples under the same name make no run") {
   NEEDS_MPIRUN();
+  const bool streams = GENERATE(false, true);
+  CAPTURE(streams);
   const Cli cli;
   // The same path for all, in the folder that each process runs in.
-  write_file(cli.manifest(), [] {
+  write_file(cli.manifest(), [&] {
     std::string text = Cli::kManifest;
     const std::string data = "data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 4}";
     return text.replace(text.find(data), data.size(),
                         "data: {kind: csv, train: /proc/self/cwd/train.csv, "
-                        "test: /proc/self/cwd/test.csv, target: y}");
+                        "test: /proc/self/cwd/test.csv, target: y" +
+                            std::string(streams ? ", streaming: true}" : "}"));
   }());
   const std::string rows = "a,y\n0.5,1\n-0.25,0\n0.75,1\n-1,0\n";
   const std::string others = "a,y\n0.5,1\n-0.25,0\n0.75,1\n-1,1\n";
@@ -213,9 +257,10 @@ TEST_CASE("processes that have other examples under the same name make no run") 
     Call what = in_processes(cli, 1, {});
     what.words = {kMpirun, "--allow-run-as-root", "--oversubscribe"};
     for (const char* rank : {"0", "1"}) {
-      const Words part = cli.prepare({"run", cli.manifest(), "--quiet", "--out",
-                                      cli.out(run + "-run"), "--cluster", "mpi"})
-                             .words;
+      Words part = cli.prepare({"run", cli.manifest(), "--quiet", "--out", cli.out(run + "-run"),
+                                "--cluster", "mpi"})
+                       .words;
+      if (streams) part.push_back("--cache=" + cli.out(run + rank + "-rows").string());
       if (*rank == '1') what.words.push_back(":");
       what.words.insert(what.words.end(), {"-np", "1", "--wdir", cli.out(run + rank)});
       what.words.insert(what.words.end(), part.begin(), part.end());

@@ -63,6 +63,8 @@ bool Trainer::takes_slices() const {
 
 bool Trainer::take_step_together(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
+  // Sums have no order. Whoever has a part of an ordered batch looks at a part of the rows.
+  std::sort(batch_.begin(), batch_.end());
   const Clip clip = clip_of_step(step);
   std::optional<ContributionCheck> check = contribution_checks_.draw(step, batch_.size());
   const StepOrder order = order_of_step(step, clip, check ? &*check : nullptr);

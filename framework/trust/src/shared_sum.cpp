@@ -142,6 +142,8 @@ class Buffer {
 std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
                                         std::size_t rank, std::size_t processes) {
   check_batch(batch, rows);
+  if (!std::is_sorted(batch.begin(), batch.end()))
+    throw PluginError("a batch that is to be shared among processes is not in order");
   const std::size_t begin = begin_of(batch.size(), rank, processes);
   return batch.subspan(begin, begin_of(batch.size(), rank + 1, processes) - begin);
 }

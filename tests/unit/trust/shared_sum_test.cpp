@@ -15,7 +15,7 @@ using Rows = std::vector<std::uint32_t>;
 
 Rows batch_of(std::size_t size) {
   Rows rows(size);
-  std::iota(rows.rbegin(), rows.rend(), 0u);
+  std::iota(rows.begin(), rows.end(), 0u);
   return rows;
 }
 
@@ -41,11 +41,28 @@ TEST_CASE("every row of a batch is in one share, and shares are of one size but 
 
 TEST_CASE("a row that comes again in another share, where no sum would show it, is refused") {
   // The first and the last row: in a share each, with any number of processes.
-  const Rows batch{4, 1, 2, 3, 4};
+  const Rows batch{1, 2, 3, 4, 4};
   for (std::size_t rank = 0; rank < 5; ++rank) {
     CHECK_THROWS_WITH(share_of(batch, 10, rank, 5),
                       "the sampler broke its contract: row 4 was drawn twice in one batch");
   }
   CHECK_THROWS_WITH(share_of(Rows{1, 10}, 10, 0, 2),
                     "the sampler broke its contract: row 10 does not exist");
+}
+
+TEST_CASE("a process looks at its part of the rows, whatever batches are drawn") {
+  // Rows that are 0, 7, 14, ... of 7000, in turn with their neighbours: batches that cover the data set
+  // evenly, as samplers draw them. Shares then end within a batch's gap of where the parts of the data
+  // set end.
+  for (std::uint32_t shift = 0; shift < 7; ++shift) {
+    Rows batch(1000);
+    for (std::uint32_t i = 0; i < 1000; ++i) batch[i] = 7 * i + shift;
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      const auto share = share_of(batch, 7000, rank, 4);
+      CHECK(share.front() >= 1750 * rank);
+      CHECK(share.back() < 1750 * (rank + 1));
+    }
+  }
+  CHECK_THROWS_WITH(share_of(Rows{3, 1, 2}, 10, 0, 2),
+                    "a batch that is to be shared among processes is not in order");
 }

@@ -56,6 +56,7 @@ Dataset examples() {
 Rows batch() {
   Rows rows(kRows - 1);
   for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = (7 * i) % kRows;
+  std::sort(rows.begin(), rows.end());
   return rows;
 }
 

@@ -13,12 +13,14 @@
 
 namespace privgrad::core {
 
-/// The rows of a batch that a process sums: parts of about the same size, in the batch's order, each
-/// row in exactly one of them.
-/// \param batch  row numbers in a data set of `rows`, each at most once.
+/// The rows of a batch that a process sums: parts of about the same size, one behind the other, each
+/// row in exactly one of them. Rows are in ascending order, so that over many steps a process looks at
+/// about its part of the data set and, where this lies in a file, has no more of it in memory.
+/// \param batch  row numbers in a data set of `rows`, ascending.
 /// \param rank  below `processes`.
-/// \throws PluginError for a row number that is out of range or repeated, anywhere in the batch: twice
-///   in two shares an example would be twice as long as the bound, and neither sum would show it.
+/// \throws PluginError for a row number that is out of range, out of order or repeated, anywhere in the
+///   batch: twice in two shares an example would be twice as long as the bound, and neither sum would
+///   show it.
 std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
                                         std::size_t rank, std::size_t processes);
 
