@@ -128,6 +128,9 @@ std::vector<core::ManifestChange> data_changes(const Call& call, const Arguments
   return {{"data", std::move(data), "--auxiliary"}};
 }
 
+/// What the estimates do not show; empty if they do.
+std::string noise_of(const Json& record) { return record.value("within_noise", ""); }
+
 /// The answer, as influence.json has it.
 Json record_of(const Call& call, const core::Manifest& manifest, std::uint64_t steps,
                const std::vector<double>& noise, const std::vector<InfluenceEstimate>& estimates) {
@@ -148,6 +151,11 @@ Json record_of(const Call& call, const core::Manifest& manifest, std::uint64_t s
     json["repeats"] = call.repeats;
     json["factors"] = call.factors;
     json["within_noise"] = core::within_noise(estimates, call.repeats);
+  }
+  if (!noise_of(json).empty()) {
+    json["gamma"] = nullptr;
+    json["no_gamma"] = "the estimates are within noise";
+    return json;
   }
   try {
     json["gamma"] = fit_exponential_influence(estimates);
@@ -181,21 +189,30 @@ std::string page_of(const Json& record, const fs::path& table) {
   std::string page = record["name"].get<std::string>() + ": influence by " +
                      record["method"].get<std::string>() + " on " +
                      record["data"].get<std::string>() + " data\n\n" + rows.text(2) + "\n";
+  if (const std::string noise = noise_of(record); !noise.empty())
+    return page + noise + ";\nno schedule is made of them\n";
   page +=
       record["gamma"].is_number()
           ? "nearest exponential: gamma " + short_number(record["gamma"].get<double>(), 6) + "\n"
           : "no exponential fits: " + record["no_gamma"].get<std::string>() + "\n";
-  if (const std::string noise = record.value("within_noise", ""); !noise.empty())
-    page += "\n" + noise + "\n";
   return page +
          "\nfor schedules.noise_multiplier:\n  {kind: dynamic, influence: {kind: estimated, "
          "file: " +
          table.string() + "}}\n";
 }
 
+/// What schedules read. Of estimates within noise there is none: a schedule would spend the budget by
+/// chance.
+void write_table(const fs::path& table, const Json& record) {
+  if (noise_of(record).empty()) return core::write_atomically(table, table_of(record));
+  std::error_code failure;
+  fs::remove(table, failure);
+  if (failure) throw IoError(table.string() + ": cannot be removed: " + failure.message());
+}
+
 int finish(const Call& call, const Json& record, const Arguments& arguments) {
   const fs::path table = call.directory / "influence.csv";
-  core::write_atomically(table, table_of(record));
+  write_table(table, record);
   core::write_atomically(call.directory / "influence.json", record.dump(2) + "\n");
   write_result_page(call.directory, "estimate");
   if (record["data"] == "own") {
@@ -203,8 +220,8 @@ int finish(const Call& call, const Json& record, const Arguments& arguments) {
              "the influence was measured on private rows and charged nowhere; plans that use it "
              "list that as unaccounted");
   }
-  if (const std::string noise = record.value("within_noise", ""); !noise.empty())
-    complain("warning", noise);
+  if (const std::string noise = noise_of(record); !noise.empty())
+    complain("warning", noise + "; no schedule is made of them");
   if (arguments.has("json")) {
     print_json(record);
   } else {
@@ -311,8 +328,9 @@ Command influence_command() {
            .details =
                "Leaves influence.csv, which {kind: dynamic, influence: {kind: estimated, file: "
                "...}} reads (kind: file,\nif every step was measured), influence.json and a page "
-               "with a chart, report.html. The runs are those\nof a study (docs/studies.md), which "
-               "an interrupted call continues. docs/algorithms/dynamic-budget.md\nsays how it is "
+               "with a chart, report.html. Estimates that chance\ncould have made leave no "
+               "influence.csv. The runs are those of a study (docs/studies.md), which an "
+               "interrupted\ncall continues. docs/algorithms/dynamic-budget.md says how it is "
                "done.",
            .examples = {"privgrad influence m.yaml",
                         "privgrad influence m.yaml --points 21 --repeats 30 --jobs 2",
