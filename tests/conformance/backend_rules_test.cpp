@@ -228,6 +228,38 @@ struct WritesOutputsBeside final : LinearProgram {
   }
 };
 
+/// Losses less the mean of those beside them, as a batch norm would make them.
+struct CentresEvaluations final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {
+    LinearProgram::evaluate_rows(batch, each);
+    if (batch.rows() > 1) each.back().loss += 1e-9 * each.front().loss;
+  }
+};
+struct EvaluatesAnotherRow final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {
+    LinearProgram::evaluate_rows(batch, each);
+    if (each.size() > 7) std::swap(each[5], each[6]);
+  }
+};
+struct SpreadsANaN final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {
+    LinearProgram::evaluate_rows(batch, each);
+    for (const float value : batch.features) {
+      if (std::isnan(value)) each.back().loss = 0.0;
+    }
+  }
+};
+struct WritesEvaluationsBeside final : LinearProgram {
+  using LinearProgram::LinearProgram;
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {
+    LinearProgram::evaluate_rows(batch, each);
+    each.data()[each.size()] = {};
+  }
+};
+
 }  // namespace
 
 TEST_CASE("each rule of backends and programs can fail") {
@@ -253,6 +285,10 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"outputs_are_what_the_loss_is_of", "wrote beside", findings<WritesOutputsBeside>()},
        {"outputs_depend_on_their_example_alone", "alone differ", findings<CentresOutputs>()},
        {"outputs_depend_on_their_example_alone", "no number", findings<SpreadsWhatIsNoNumber>()},
+       {"rows_are_evaluated_as_if_alone", "example 299 is", findings<CentresEvaluations>()},
+       {"rows_are_evaluated_as_if_alone", "example 5 is", findings<EvaluatesAnotherRow>()},
+       {"rows_are_evaluated_as_if_alone", "example 299 is", findings<SpreadsANaN>()},
+       {"rows_are_evaluated_as_if_alone", "wrote beside", findings<WritesEvaluationsBeside>()},
        {"results_do_not_depend_on_threads", "depend on the threads", findings<SumsInAnyOrder>()},
        {"programs_run_concurrently", "differ", findings<ThreadBound>()},
        {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},

@@ -5,10 +5,13 @@
 #include <vector>
 
 #include "privgrad/backend.hpp"
+#include "privgrad/row_evaluations.hpp"
 
 /// One dense layer and any loss, row by row in double: small enough to be seen to be right, and
 /// open to derived classes that get one thing wrong.
-class LinearProgram : public privgrad::Program, public privgrad::Outputs {
+class LinearProgram : public privgrad::Program,
+                      public privgrad::Outputs,
+                      public privgrad::RowEvaluations {
  public:
   explicit LinearProgram(privgrad::Network network)
       : network_(std::move(network)),
@@ -31,6 +34,14 @@ class LinearProgram : public privgrad::Program, public privgrad::Outputs {
       sum.correct += correct(output, batch.targets[row]) ? 1 : 0;
     }
     return sum;
+  }
+
+  void evaluate_rows(const privgrad::Batch& batch,
+                     std::span<privgrad::Evaluation> each) const override {
+    for (std::size_t row = 0; row < batch.rows(); ++row) {
+      each[row] =
+          evaluate({.features = example(batch, row), .targets = batch.targets.subspan(row, 1)});
+    }
   }
 
   void outputs(std::span<const float> features, std::size_t rows,

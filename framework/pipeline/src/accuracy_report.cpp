@@ -13,16 +13,10 @@ namespace privgrad::core {
 
 std::vector<float> correct_halves(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> rows, Executor& executor) {
-  constexpr std::size_t kRows = 64;
+  const std::vector<Evaluation> all = example_evaluations(program, data, rows, executor);
   std::vector<float> halves(rows.size());
-  executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
-    std::vector<float> features(data.row_size()), target(1);
-    const std::size_t end = std::min(rows.size(), (chunk + 1) * kRows);
-    for (std::size_t i = chunk * kRows; i < end; ++i) {
-      data.gather(rows.subspan(i, 1), features, target);
-      halves[i] = program.evaluate({features, target}).correct == 1 ? 0.5f : -0.5f;
-    }
-  });
+  std::transform(all.begin(), all.end(), halves.begin(),
+                 [](const Evaluation& one) { return one.correct == 1 ? 0.5f : -0.5f; });
   return halves;
 }
 

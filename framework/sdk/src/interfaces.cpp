@@ -23,6 +23,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
+#include "privgrad/row_evaluations.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
@@ -72,6 +73,7 @@ Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;
 RandomSource::~RandomSource() = default;
 RandomStream::~RandomStream() = default;
+RowEvaluations::~RowEvaluations() = default;
 RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;

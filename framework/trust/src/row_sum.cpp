@@ -1,11 +1,16 @@
 #include "privgrad/trust/row_sum.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/row_evaluations.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 
@@ -47,6 +52,13 @@ class Contributions final : public Program, public ReproducibleRows {
   std::size_t row_size_, size_;
 };
 
+/// What is no number is the same whatever its bits.
+bool is_same(const Evaluation& a, const Evaluation& b) {
+  const bool same_loss =
+      std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss);
+  return a.correct == b.correct && (same_loss || (std::isnan(a.loss) && std::isnan(b.loss)));
+}
+
 }  // namespace
 
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
@@ -73,18 +85,39 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
                    executor, 0, nullptr, PrivacyUnit::example, check);
 }
 
+std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
+                                            std::span<const std::uint32_t> rows,
+                                            Executor& executor) {
+  constexpr std::size_t kRows = 64;
+  const auto* many = dynamic_cast<const RowEvaluations*>(&program);
+  std::vector<Evaluation> all(rows.size());
+  executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * kRows;
+    const std::size_t count = std::min(kRows, rows.size() - begin);
+    std::vector<float> features(count * data.row_size()), targets(count);
+    data.gather(rows.subspan(begin, count), features, targets);
+    const auto alone = [&](std::size_t i) {
+      return program.evaluate({std::span(features).subspan(i * data.row_size(), data.row_size()),
+                               std::span(targets).subspan(i, 1)});
+    };
+    const auto each = std::span(all).subspan(begin, count);
+    if (many == nullptr) {
+      for (std::size_t i = 0; i < count; ++i) each[i] = alone(i);
+      return;
+    }
+    many->evaluate_rows({features, targets}, each);
+    if (!is_same(each.back(), alone(count - 1)))
+      throw PluginError("an example's evaluation depends on the examples beside it");
+  });
+  return all;
+}
+
 std::vector<double> example_losses(const Program& program, const Dataset& data,
                                    std::span<const std::uint32_t> rows, Executor& executor) {
-  constexpr std::size_t kRows = 64;
-  std::vector<double> losses(rows.size());
-  executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
-    std::vector<float> features(data.row_size()), target(1);
-    const std::size_t end = std::min(rows.size(), (chunk + 1) * kRows);
-    for (std::size_t i = chunk * kRows; i < end; ++i) {
-      data.gather(rows.subspan(i, 1), features, target);
-      losses[i] = program.evaluate({features, target}).loss;
-    }
-  });
+  const std::vector<Evaluation> all = example_evaluations(program, data, rows, executor);
+  std::vector<double> losses(all.size());
+  std::transform(all.begin(), all.end(), losses.begin(),
+                 [](const Evaluation& one) { return one.loss; });
   return losses;
 }
 

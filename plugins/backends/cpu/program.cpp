@@ -163,6 +163,15 @@ Evaluation CpuProgram::evaluate(const Batch& batch) const {
   return evaluation;
 }
 
+void CpuProgram::evaluate_rows(const Batch& batch, std::span<Evaluation> each) const {
+  check(batch);
+  check_size("the memory for evaluations", each.size(), batch.rows());
+  for_each_output(batch, [&](std::size_t row, std::span<const float> output) {
+    const Judgement judgement = judge(network_, output, batch.targets[row]);
+    each[row] = {.loss = judgement.loss, .correct = judgement.correct ? std::size_t{1} : 0};
+  });
+}
+
 void CpuProgram::outputs(std::span<const float> features, std::size_t rows,
                          std::span<float> outputs) const {
   check_size("the memory for outputs", outputs.size(), rows * outputs_);

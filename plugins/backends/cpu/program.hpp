@@ -10,6 +10,7 @@
 #include "exact.hpp"
 #include "layer_steps.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/row_evaluations.hpp"
 
 namespace privgrad::cpu {
 
@@ -27,7 +28,8 @@ class CpuProgram final : public Program,
                          public ExactClipping,
                          public CellsInPieces,
                          public ReproducibleRows,
-                         public Outputs {
+                         public Outputs,
+                         public RowEvaluations {
  public:
   /// \throws ConfigError naming what cannot be executed here.
   CpuProgram(Network network, Executor& executor);
@@ -36,6 +38,7 @@ class CpuProgram final : public Program,
   void load_parameters(std::span<const float> parameters) override;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch& batch) const override;
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override;
   void outputs(std::span<const float> features, std::size_t rows,
                std::span<float> outputs) const override;
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "inputs.hpp"
+#include "privgrad/row_evaluations.hpp"
 #include "program_inputs.hpp"
 #include "rules.hpp"
 
@@ -480,6 +481,36 @@ void require_independent_outputs(Program& program, const Network& network) {
   }
 }
 
+// ---- the ability to evaluate many examples, each by itself (RowEvaluations)
+
+void require_rows_as_alone(Program& program, const Network& network) {
+  const auto* ability = dynamic_cast<const RowEvaluations*>(&program);
+  if (ability == nullptr) throw NotChecked{"it evaluates no rows by themselves (RowEvaluations)"};
+  Examples examples = examples_for(network, 300);
+  program.load_parameters(parameters_for(network));
+  const auto compare = [&](std::size_t spoilt) {
+    // A number on each side that must stay.
+    std::vector<Evaluation> memory(examples.rows() + 2, {.loss = 12345.0, .correct = 7});
+    ability->evaluate_rows(examples.all(), std::span(memory).subspan(1, examples.rows()));
+    for (const Evaluation& guard : {memory.front(), memory.back()}) {
+      require(guard.loss == 12345.0 && guard.correct == 7,
+              "in " + text_of(network) + ", evaluate_rows() wrote beside its memory");
+    }
+    for (std::size_t row = 0; row < examples.rows(); ++row) {
+      if (row == spoilt) continue;
+      const Evaluation alone = program.evaluate(examples.one(row));
+      const Evaluation& among = memory[row + 1];
+      require(same_bits({alone.loss}, {among.loss}) && alone.correct == among.correct,
+              "in " + text_of(network) + ", example " + std::to_string(row) +
+                  " is evaluated otherwise among 300 than alone");
+    }
+  };
+  compare(examples.rows());
+  for (std::size_t i = 0; i < examples.row_size; ++i)
+    examples.features[examples.row_size + i] = std::numeric_limits<float>::quiet_NaN();
+  compare(1);
+}
+
 }  // namespace
 
 void check_program(Checker& checker, const std::vector<Network>& networks,
@@ -516,6 +547,7 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
   }
   each("outputs_are_what_the_loss_is_of", require_outputs_of_the_loss);
   each("outputs_depend_on_their_example_alone", require_independent_outputs);
+  each("rows_are_evaluated_as_if_alone", require_rows_as_alone);
   checker.rule("results_do_not_depend_on_threads", [&] {
     for (const Network& network : networks) require_same_on_every_executor(network, make);
   });

@@ -57,8 +57,16 @@ using ContributionOf = std::function<void(std::span<const float> features, std::
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
                             double bound, Executor& executor, ContributionCheck* check = nullptr);
 
-/// The loss of each example by itself.
+/// What each example is evaluated to by itself: by RowEvaluations where the program has the ability, and
+/// else one at a time.
 /// \param rows  which examples.
+/// \throws PluginError if an example is evaluated otherwise among others than alone: of each 64 the
+///   last one is compared.
+std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
+                                            std::span<const std::uint32_t> rows,
+                                            Executor& executor);
+
+/// The loss of each example by itself, as example_evaluations().
 std::vector<double> example_losses(const Program& program, const Dataset& data,
                                    std::span<const std::uint32_t> rows, Executor& executor);
 

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/export.hpp"
+
+namespace privgrad {
+
+/// Optional ability of a program, found with dynamic_cast: it evaluates many examples at once, and says
+/// of each what evaluate() says of it alone. What is released of losses or of right answers is made of
+/// these, so that no other example may be behind an example's number; of a program without the ability
+/// the core evaluates one example at a time. The conformance suite tests it, and the core compares some
+/// examples in every run.
+///
+/// Privacy: as Program.
+/// Threads: may run concurrently.
+class PRIVGRAD_API RowEvaluations {
+ public:
+  virtual ~RowEvaluations();
+  RowEvaluations(const RowEvaluations&) = delete;
+  RowEvaluations& operator=(const RowEvaluations&) = delete;
+
+  /// \param each  out: [batch.rows()]: for each example what evaluate() returns for a batch of it
+  ///   alone, bit for bit, at any place among any other examples.
+  virtual void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const = 0;
+
+ protected:
+  RowEvaluations() = default;
+};
+
+}  // namespace privgrad
