@@ -35,6 +35,8 @@ struct Row {
   Evaluation (*evaluate)(const Base&, const Batch&) = nullptr;
   void (*load)(Base&, std::span<const float>) = nullptr;
   void (*outputs)(const Base&, std::span<const float>, std::size_t, std::span<float>) = nullptr;
+  /// Of many examples, each by itself: what evaluate_rows() makes of what is right.
+  void (*each)(const Batch&, std::span<Evaluation>) = nullptr;
 };
 
 /// Calls `change` with each row's place and numbers.
@@ -289,10 +291,23 @@ self.right({.features = batch.features.first(width), .targets = batch.targets.fi
            self.memory_[0] = largest_of(features);
          }},
     {.told = {"outputs_of_others", "outputs of the examples in another order"},
-     .outputs = [](const Base& self, std::span<const float> features, std::size_t rows,
-                   std::span<float> out) {
-       self.right(features, rows, out);
-       std::reverse(out.begin(), out.end());
+     .outputs =
+         [](const Base& self, std::span<const float> features, std::size_t rows,
+            std::span<float> out) {
+           self.right(features, rows, out);
+           std::reverse(out.begin(), out.end());
+         }},
+    // Evaluations of single examples, of which estimates and reported accuracies are made.
+    {.told = {"evaluations_less_their_mean", "losses less the mean of those beside them"},
+     .each =
+         [](const Batch&, std::span<Evaluation> each) {
+           double sum = 0.0;
+           for (const Evaluation& one : each) sum += one.loss;
+           for (Evaluation& one : each) one.loss -= sum / static_cast<double>(each.size());
+         }},
+    {.told = {"evaluations_of_others", "losses of the examples in another order"},
+     .each = [](const Batch&, std::span<Evaluation> each) {
+       std::reverse(each.begin(), each.end());
      }},
 });
 
@@ -306,6 +321,10 @@ class FaultyProgram final : public Base {
   }
   Evaluation evaluate(const Batch& batch) const override {
     return kTable[I].evaluate != nullptr ? kTable[I].evaluate(*this, batch) : right(batch);
+  }
+  void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {
+    LinearProgram::evaluate_rows(batch, each);
+    if (kTable[I].each != nullptr) kTable[I].each(batch, each);
   }
   void outputs(std::span<const float> features, std::size_t rows,
                std::span<float> out) const override {
