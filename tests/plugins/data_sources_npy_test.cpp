@@ -214,7 +214,7 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
 
   SECTION("not the format") {
     says("", "is empty");
-    says("PK\x03\x04 a .npz file", "is truncated: it has no list of members");
+    says("PK\x03\x04 a .npz file", "is no whole .npz archive");
     says("\x93NUMP", "is no NumPy file");
     says(npy("<f4", "(3, 2)", data, 4), "has format version 4.0, expected 1.0, 2.0 or 3.0");
     says(gzip(good), "is compressed with gzip");
@@ -407,7 +407,7 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   says(good, "has no array 'z'; there are x, y", "z");
   says(good, "has 2 arrays (x, y), expected one", "");
   says(archive({{"x.npy", x}, {"x.npy", x}, {"y.npy", y}}), "has two members 'x'");
-  says(good.substr(0, good.size() - 1), "is no whole .npz archive");
+  says(good.substr(0, good.size() - 30), "is no whole .npz archive");
   std::string bytes = good;
   bytes[good.find("PK\x01\x02") + 1] = 'x';
   says(bytes, "is no whole .npz archive");
