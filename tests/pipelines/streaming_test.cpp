@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -208,6 +210,19 @@ TEST_CASE("streaming: what a run releases and learns is the same, too, and is no
   check_same(memory, streamed.run(true, overrides));
   // The rows, and what is made of them before anything is learnt.
   CHECK(streamed.files().size() == 2);
+}
+
+TEST_CASE("streaming: a row that overflows in a transform becomes what it becomes in memory") {
+  Streamed streamed;
+  // Numbers up to 2 by 1e-39 are beyond float32, those within 0.3 are not.
+  const Overrides overrides{
+      "data.transforms=[{kind: standardize, statistic: public, mean: [0, 0, 0], std: [1e-39, 1, "
+      "1]}, "
+      "{kind: max_norm, to: 1}]"};
+  check_same_rows(streamed, overrides);
+  const auto train = bits(streamed.rows(true, overrides).train);
+  const auto nan = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  CHECK(std::count(train.begin(), train.end(), nan) > 0);
 }
 
 TEST_CASE("streaming: rows of every source that has the ability are those in memory") {
