@@ -32,7 +32,7 @@ libssl-dev                    AES-128 in counter mode, which the noise is made f
 libyaml-dev                   reads manifests
 libcurl4-openssl-dev          downloads public data sets (curl licence), in a program of its own
 ca-certificates               tells downloads which servers to believe
-libarchive-dev                unpacks them (BSD)
+libarchive-dev                unpacks them, and .npz files (BSD)
 nlohmann-json3-dev            reads and writes JSON
 zlib1g-dev                    reads gzip-compressed data sets
 libzstd-dev                   reads zstd-compressed ones (BSD-3-Clause)

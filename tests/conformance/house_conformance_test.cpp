@@ -66,6 +66,19 @@ class HouseFiles {
     if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
     if (component == "cuda") return Value::Object{{"host_twin", true, {}}};
     if (component == "csv") return object({{"train", "table.csv"}, {"test", "table.csv"}});
+    // Files that a program of each format has written.
+    const std::filesystem::path sample = kSource / "plugins" / "data_sources" / "sample";
+    if (component == "hdf5") {
+      Value rows(Value::Object{{"file", (sample / "rows.h5").string(), {}}});
+      return Value(Value::Object{{"train", rows, {}}, {"test", rows, {}}});
+    }
+    if (component == "images") {
+      const std::string folder = (sample / "images-by-class").string();
+      return Value(Value::Object{{"train", folder, {}},
+                                 {"test", folder, {}},
+                                 {"classes", Value::List{"0", "1", "2"}, {}},
+                                 {"size", Value::List{2, 3}, {}}});
+    }
     return {};
   }
 

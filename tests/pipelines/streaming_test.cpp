@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <thread>
@@ -75,9 +77,11 @@ struct Streamed {
   }
 
   core::Manifest manifest(bool streams, const Overrides& overrides) {
+    // Said in either case, so that files that are bound to the manifest's text can be compared.
     Overrides all = overrides;
-    if (streams) all.push_back("data.streaming=true");
+    all.push_back("data.streaming=true");
     core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, house());
+    loaded.streaming.reset();
     if (!streams) return loaded;
     loaded.streaming = {
         .folder = kept,
@@ -95,15 +99,14 @@ struct Streamed {
     const core::Manifest loaded = manifest(streams, overrides);
     core::run(core::make_plan(loaded), {.directory = directory,
                                         .lock = "",
-                                        .date = "2026-01-01",
                                         .threads = threads,
-                                        .on_progress = {},
-                                        .features = nullptr});
+                                        .date = "2026-01-01",
+                                        .on_progress = {}});
     std::map<std::string, std::string> left;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      // The manifest says how rows are kept; summary and the ledger's last line hold times.
-      if (name != "summary.json" && name != "manifest.yaml") left[name] = read_file(entry.path());
+      // It holds the time that the run took; the ledger's last line is bound to it.
+      if (name != "summary.json") left[name] = read_file(entry.path());
     }
     std::string& ledger = left.at("ledger.jsonl");
     ledger.resize(ledger.rfind('\n', ledger.size() - 2) + 1);
@@ -169,7 +172,7 @@ void flip_byte(const fs::path& file, std::uint64_t place) {
 }
 
 const std::string kRowwise =
-    "data.transforms=[{kind: standardize, statistic: public, mean: [0.1], std: [0.7]}, "
+    "data.transforms=[{kind: standardize, statistic: public, mean: [0.1, 0, 2], std: [0.7, 2, 1]}, "
     "{kind: max_norm, to: 1}]";
 
 }  // namespace
@@ -207,6 +210,19 @@ TEST_CASE("streaming: what a run releases and learns is the same, too, and is no
   check_same(memory, streamed.run(true, overrides));
   // The rows, and what is made of them before anything is learnt.
   CHECK(streamed.files().size() == 2);
+}
+
+TEST_CASE("streaming: a row that overflows in a transform becomes what it becomes in memory") {
+  Streamed streamed;
+  // Numbers up to 2 by 1e-39 are beyond float32, those within 0.3 are not.
+  const Overrides overrides{
+      "data.transforms=[{kind: standardize, statistic: public, mean: [0, 0, 0], std: [1e-39, 1, "
+      "1]}, "
+      "{kind: max_norm, to: 1}]"};
+  check_same_rows(streamed, overrides);
+  const auto train = bits(streamed.rows(true, overrides).train);
+  const auto nan = std::bit_cast<std::uint32_t>(std::numeric_limits<float>::quiet_NaN());
+  CHECK(std::count(train.begin(), train.end(), nan) > 0);
 }
 
 TEST_CASE("streaming: rows of every source that has the ability are those in memory") {
@@ -255,8 +271,7 @@ TEST_CASE("streaming: files are private, and listed and removed with the rest of
   SECTION("a folder that others can look into is refused") {
     fs::create_directory(streamed.kept);
     ::chmod(streamed.kept.c_str(), 0755);
-    CHECK_THROWS_WITH(streamed.rows(true),
-                      Catch::Matchers::ContainsSubstring("open to other users"));
+    CHECK_THROWS_WITH(streamed.rows(true), ContainsSubstring("open to other users"));
   }
 }
 
@@ -387,7 +402,6 @@ TEST_CASE("streaming: what needs all rows in memory is refused by name, before a
     }
     return std::string("nothing is wrong");
   };
-  using Catch::Matchers::ContainsSubstring;
   CHECK_THAT(refusal("data.transforms=[{kind: standardize}]"),
              ContainsSubstring("data.transforms.0: standardize learns from all training rows"));
   CHECK_THAT(refusal("data.transforms=[{kind: max_norm, to: 1}, {kind: pca, dimensions: 2}]"),

@@ -282,8 +282,8 @@ TEST_CASE("images: some bytes that promise more pixels than memory holds are ref
   std::string jpeg = jpeg_file(2, 3, Bytes(6, 7), TJPF_GRAY, TJSAMP_GRAY);
   const std::size_t frame = jpeg.find("\xff\xc0");
   REQUIRE(frame != jpeg.npos);
-  jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff");
-  CHECK_THAT(folder.refusal(jpeg), ContainsSubstring("is oversized: it has 65535 x 65535 pixels"));
+  jpeg.replace(frame + 5, 4, "\xff\xdc\xff\xdc");
+  CHECK_THAT(folder.refusal(jpeg), ContainsSubstring("is oversized: it has 65500 x 65500 pixels"));
 }
 
 TEST_CASE("images: the folder holds classes, and these hold images") {

@@ -148,6 +148,16 @@ std::shared_ptr<const RowFile> find_or_make(
   return made;
 }
 
+std::shared_ptr<const RowFile> make_anew(
+    const PrivateFolder& folder, const Streaming& streaming, const std::string& what,
+    const std::function<std::shared_ptr<const RowFile>()>& make) {
+  if (streaming.note)
+    streaming.note(what +
+                   " that were kept are damaged, and are made anew: " + folder.path().string());
+  const Turn turn(folder, streaming);
+  return make();
+}
+
 bool all_whole(const RowFile& file, const Streaming& streaming, const std::string& what) {
   const double train = static_cast<double>(file.info().train_rows);
   const double share = train / (train + static_cast<double>(file.info().test_rows));
@@ -226,10 +236,7 @@ Dataset StreamedSource::read(Split split) {
   open();
   if (!is_checked_ && !all_whole(*file_, streaming_, rows_words())) {
     const PrivateFolder folder = folder_of_rows(streaming_);
-    if (streaming_.note)
-      streaming_.note(rows_words() +
-                      " that were kept are damaged, and are read anew: " + folder.path().string());
-    file_ = make(folder);
+    file_ = make_anew(folder, streaming_, rows_words(), [&] { return make(folder); });
     content_ = place_.name.empty() ? "" : file_->content();
   }
   is_checked_ = true;

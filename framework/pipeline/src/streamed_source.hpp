@@ -60,6 +60,11 @@ std::shared_ptr<const RowFile> find_or_make(
     const PrivateFolder& folder, const RowPlace& place, const Streaming& streaming,
     const std::string& what, const std::function<std::shared_ptr<const RowFile>()>& make);
 
+/// Makes a file in the place of one that was found and turned out to be damaged.
+std::shared_ptr<const RowFile> make_anew(
+    const PrivateFolder& folder, const Streaming& streaming, const std::string& what,
+    const std::function<std::shared_ptr<const RowFile>()>& make);
+
 /// Compares the hashes of all rows with those that were written.
 /// \param what  "rows of csv"
 bool all_whole(const RowFile& file, const Streaming& streaming, const std::string& what);

@@ -151,12 +151,8 @@ class StreamedTransforms {
     const RowPlace place = place_of_outputs();
     std::shared_ptr<const RowFile> file =
         find_or_make(folder_, place, streaming_, what, [&] { return make(place, what); });
-    if (!is_made_ && !all_whole(*file, streaming_, what)) {
-      if (streaming_.note)
-        streaming_.note(what + " that were kept are damaged, and are computed anew: " +
-                        folder_.path().string());
-      file = make(place, what);
-    }
+    if (!is_made_ && !all_whole(*file, streaming_, what))
+      file = make_anew(folder_, streaming_, what, [&] { return make(place, what); });
     const ExampleShape shape{links_.back().after, data_.train.shape().classes};
     data_.train = file->rows(Split::train, shape);
     if (data_.test.rows() > 0) data_.test = file->rows(Split::test, shape);

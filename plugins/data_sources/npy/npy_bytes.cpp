@@ -45,9 +45,5 @@ std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
     if (array) file.fail("is no .npz archive, which alone has arrays by name");
     return std::make_unique<PlainBytes>(path);
   }
-  if (file.bytes_on_disk() > kMostFileBytes)
-    file.fail("is oversized: it has " + std::to_string(file.bytes_on_disk()) + " bytes");
-  std::vector<std::uint8_t> archive(start.begin(), start.end());
-  file.append(archive, file.bytes_on_disk());
-  return open_npz(path, std::move(archive), array);
+  return open_npz(path, array);
 }

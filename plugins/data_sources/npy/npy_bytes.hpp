@@ -37,10 +37,8 @@ class NpyBytes {
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);
 
-/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote: a ZIP file whose
-/// members are stored or deflated. Nothing else of ZIP is read: no encryption, no other packings, no
-/// archives above 4 GiB. A member's length and checksum are compared with what the archive says.
-/// Memory: the archive.
+/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote, a ZIP file, which
+/// libarchive unpacks as it is read; encrypted ones are refused. A member's length and checksum are
+/// compared with what the archive says.
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
-                                   std::vector<std::uint8_t> archive,
                                    const std::optional<std::string>& array);

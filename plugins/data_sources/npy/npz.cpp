@@ -1,25 +1,16 @@
-#include <zlib.h>
+#include <archive.h>
+#include <archive_entry.h>
 
 #include <algorithm>
-#include <limits>
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "npy_bytes.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
-
-/// Source of the layout: PKWARE, .ZIP File Format Specification (APPNOTE), sections 4.3.7 to 4.3.16.
-constexpr std::size_t kEndBytes = 22, kCentralBytes = 46, kLocalBytes = 30;
-constexpr std::uint32_t kEndMark = 0x06054b50, kCentralMark = 0x02014b50, kLocalMark = 0x04034b50;
-constexpr std::uint32_t kInZip64 = 0xffffffff;
-
-struct Member {
-  std::string name;
-  std::uint16_t flags = 0, method = 0;
-  std::uint32_t checksum = 0, packed = 0, size = 0, place = 0;
-};
 
 std::string printable(std::string_view text) {
   std::string out;
@@ -27,184 +18,138 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-class Archive {
- public:
-  Archive(std::filesystem::path path, std::vector<std::uint8_t> bytes)
-      : path_(std::move(path)), bytes_(std::move(bytes)) {}
+struct ArchiveCloser {
+  void operator()(struct archive* archive) const noexcept { ::archive_read_free(archive); }
+};
 
-  const std::filesystem::path& path() const noexcept { return path_; }
+/// A ZIP archive, one member after the other, as its list at the end says.
+class ZipReader {
+ public:
+  explicit ZipReader(const std::filesystem::path& path)
+      : path_(path), archive_(::archive_read_new()) {
+    constexpr std::size_t kBlock = std::size_t{1} << 16;
+    if (archive_ == nullptr ||
+        ::archive_read_support_format_zip_seekable(archive_.get()) != ARCHIVE_OK ||
+        ::archive_read_open_filename(archive_.get(), path_.c_str(), kBlock) != ARCHIVE_OK)
+      fail_broken();
+  }
+
+  /// Goes to the next member. \returns false at the end.
+  bool next() {
+    const int result = ::archive_read_next_header(archive_.get(), &entry_);
+    if (result == ARCHIVE_EOF) return false;
+    if (result != ARCHIVE_OK) fail_broken();
+    return true;
+  }
+
+  /// Of the member.
+  std::string name() const {
+    const char* name = ::archive_entry_pathname(entry_);
+    return name == nullptr ? "" : name;
+  }
+  bool is_encrypted() const { return ::archive_entry_is_data_encrypted(entry_) != 0; }
+  bool has_size() const {
+    return ::archive_entry_size_is_set(entry_) != 0 && ::archive_entry_size(entry_) >= 0;
+  }
+  std::uint64_t size() const { return static_cast<std::uint64_t>(::archive_entry_size(entry_)); }
+
+  /// \returns how many bytes of the member were read, 0 at its end; less than 0: error() says why.
+  la_ssize_t read(std::span<std::uint8_t> to) {
+    return ::archive_read_data(archive_.get(), to.data(), to.size());
+  }
+  std::string error() const {
+    const char* text = ::archive_error_string(archive_.get());
+    return text == nullptr ? "libarchive does not say why" : printable(text);
+  }
 
   [[noreturn]] void fail(const std::string& what) const {
     throw privgrad::IoError(path_.string() + ": " + what);
   }
 
-  /// All members whose names end in .npy.
-  std::vector<Member> arrays() const {
-    const std::size_t end = find_end();
-    const std::uint16_t count = half(end + 10);
-    std::size_t at = word(end + 16);
-    if (count == 0xffff || word(end + 12) == kInZip64 || at == kInZip64)
-      fail("is in the format ZIP64, for more than 4 GiB; save its arrays as .npy files");
-    std::vector<Member> members;
-    for (std::uint16_t i = 0; i < count; ++i) {
-      if (at > end || end - at < kCentralBytes || word(at) != kCentralMark)
-        fail("has a broken list of members");
-      const std::size_t name_bytes = half(at + 28);
-      const std::size_t whole = kCentralBytes + name_bytes + half(at + 30) + half(at + 32);
-      if (end - at < whole) fail("has a broken list of members");
-      Member member{
-          {},           half(at + 8), half(at + 10), word(at + 16), word(at + 20), word(at + 24),
-          word(at + 42)};
-      member.name.assign(reinterpret_cast<const char*>(bytes_.data()) + at + kCentralBytes,
-                         name_bytes);
-      if (member.name.ends_with(".npy")) members.push_back(std::move(member));
-      at += whole;
-    }
-    return members;
-  }
-
-  /// \returns where the member's data lie.
-  std::span<const std::uint8_t> packed(const Member& member) const {
-    if (member.packed == kInZip64 || member.size == kInZip64 || member.place == kInZip64)
-      fail("has a member of 4 GiB and more; save it as a .npy file");
-    const std::size_t at = member.place;
-    if (at > bytes_.size() || bytes_.size() - at < kLocalBytes || word(at) != kLocalMark)
-      fail("has a broken member '" + printable(member.name) + "'");
-    const std::size_t data = at + kLocalBytes + half(at + 26) + half(at + 28);
-    if (data > bytes_.size() || bytes_.size() - data < member.packed)
-      fail("is truncated inside its member '" + printable(member.name) + "'");
-    return std::span(bytes_).subspan(data, member.packed);
-  }
-
  private:
-  std::uint16_t half(std::size_t at) const {
-    return static_cast<std::uint16_t>(bytes_[at] | bytes_[at + 1] << 8);
-  }
-  std::uint32_t word(std::size_t at) const {
-    return std::uint32_t{half(at)} | std::uint32_t{half(at + 2)} << 16;
-  }
-
-  /// The last record, which a comment may follow.
-  std::size_t find_end() const {
-    constexpr std::size_t kMostComment = 0xffff;
-    for (std::size_t back = kEndBytes; back <= std::min(bytes_.size(), kEndBytes + kMostComment);
-         ++back) {
-      const std::size_t at = bytes_.size() - back;
-      if (word(at) == kEndMark && half(at + 20) == back - kEndBytes) return at;
-    }
-    fail("is truncated: it has no list of members");
+  [[noreturn]] void fail_broken() const {
+    fail("is no whole .npz archive (" + (archive_ == nullptr ? "no memory" : error()) + ")");
   }
 
   std::filesystem::path path_;
-  std::vector<std::uint8_t> bytes_;
+  std::unique_ptr<struct archive, ArchiveCloser> archive_;
+  struct archive_entry* entry_ = nullptr;
 };
 
 /// One member, unpacked as it is read.
 class MemberBytes final : public NpyBytes {
  public:
-  MemberBytes(Archive archive, Member member)
-      : archive_(std::move(archive)), member_(std::move(member)) {
-    constexpr std::uint16_t kEncrypted = 1, kStored = 0, kDeflated = 8;
-    if ((member_.flags & kEncrypted) != 0) fail("is encrypted");
-    if (member_.method != kStored && member_.method != kDeflated)
-      fail("is packed by method " + std::to_string(member_.method) +
-           ", expected stored or deflated");
-    rest_ = archive_.packed(member_);
-    is_deflated_ = member_.method == kDeflated;
-    if (!is_deflated_ && rest_.size() != member_.size) fail("is stored, but has two lengths");
-    if (is_deflated_ && inflateInit2(&stream_, -MAX_WBITS) != Z_OK) {
-      is_deflated_ = false;
-      fail("cannot be decompressed");
-    }
-  }
-  MemberBytes(const MemberBytes&) = delete;
-  MemberBytes& operator=(const MemberBytes&) = delete;
-  ~MemberBytes() override {
-    if (is_deflated_) inflateEnd(&stream_);
+  /// \param zip  at the member.
+  MemberBytes(const std::filesystem::path& path, std::unique_ptr<ZipReader> zip)
+      : path_(path), zip_(std::move(zip)), name_(zip_->name()) {
+    if (zip_->is_encrypted()) fail("is encrypted");
+    if (!zip_->has_size()) fail("has no size in the archive's list");
+    size_ = zip_->size();
   }
 
-  std::uint64_t size() const override { return member_.size; }
-
+  std::uint64_t size() const override { return size_; }
   std::string who() const override {
-    return archive_.path().string() + ": its array '" + printable(member_.name) + "' ";
+    return path_.string() + ": its array '" + printable(name_) + "' ";
   }
 
   std::size_t read(std::span<std::uint8_t> to) override {
-    const std::size_t wanted = std::min<std::size_t>(to.size(), member_.size - done_);
-    const std::size_t got = is_deflated_ ? inflate_to(to.first(wanted)) : copy_to(to.first(wanted));
-    if (got < wanted) fail("is shorter than the archive says");
-    checksum_ = ::crc32_z(checksum_, to.data(), got);
-    done_ += got;
-    if (got > 0 && done_ == member_.size && checksum_ != member_.checksum)
-      fail("has another checksum than the archive says");
-    return got;
-  }
-
- private:
-  std::size_t copy_to(std::span<std::uint8_t> to) {
-    std::copy_n(rest_.begin(), to.size(), to.begin());
-    rest_ = rest_.subspan(to.size());
-    return to.size();
-  }
-
-  std::size_t inflate_to(std::span<std::uint8_t> to) {
-    constexpr std::size_t kMost = std::numeric_limits<uInt>::max();
     std::size_t done = 0;
     while (done < to.size()) {
-      const auto in = static_cast<uInt>(std::min(rest_.size(), kMost));
-      const auto out = static_cast<uInt>(std::min(to.size() - done, kMost));
-      stream_.next_in = const_cast<Bytef*>(rest_.data());  // which zlib only reads
-      stream_.avail_in = in;
-      stream_.next_out = to.data() + done;
-      stream_.avail_out = out;
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      rest_ = rest_.subspan(in - stream_.avail_in);
-      done += out - stream_.avail_out;
-      if (result == Z_STREAM_END) break;
-      if (result != Z_OK)
-        fail(std::string("has corrupt data: ") +
-             (stream_.msg != nullptr ? stream_.msg : zError(result)));
+      const std::size_t got = some(to.subspan(done));
+      if (got == 0) break;
+      done += got;
     }
+    done_ += done;
+    // Only behind the last byte is the checksum compared.
+    std::uint8_t more = 0;
+    if (done > 0 && done_ == size_ && some({&more, 1}) > 0)
+      fail("is longer than the archive's list says");
     return done;
   }
 
-  Archive archive_;
-  Member member_;
-  std::span<const std::uint8_t> rest_;
-  bool is_deflated_ = false;
-  z_stream stream_{};
-  std::uint64_t done_ = 0;
-  uLong checksum_ = ::crc32_z(0, nullptr, 0);
+ private:
+  std::size_t some(std::span<std::uint8_t> to) {
+    const la_ssize_t got = zip_->read(to);
+    if (got < 0) fail("has corrupt data: " + zip_->error());
+    return static_cast<std::size_t>(got);
+  }
+
+  std::filesystem::path path_;
+  std::unique_ptr<ZipReader> zip_;
+  std::string name_;
+  std::uint64_t size_ = 0, done_ = 0;
 };
 
-std::string names_of(const std::vector<Member>& members) {
+std::string names_of(const std::vector<std::string>& members) {
   std::string names;
-  for (const Member& member : members) {
-    const std::string name = member.name.substr(0, member.name.size() - 4);
-    names += (names.empty() ? "" : ", ") + printable(name);
-  }
+  for (const std::string& member : members)
+    names += (names.empty() ? "" : ", ") + printable(member.substr(0, member.size() - 4));
   return names.empty() ? "none" : names;
 }
 
 }  // namespace
 
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
-                                   std::vector<std::uint8_t> bytes,
                                    const std::optional<std::string>& array) {
-  Archive archive(path, std::move(bytes));
-  std::vector<Member> members = archive.arrays();
-  if (array) {
-    const std::vector<Member> all = members;
-    std::erase_if(members, [&](const Member& member) {
-      return member.name != *array && member.name != *array + ".npy";
-    });
-    if (members.empty())
-      archive.fail("has no array '" + printable(*array) + "'; there are " + names_of(all));
+  std::vector<std::string> all, members;
+  ZipReader list(path);
+  while (list.next()) {
+    const std::string name = list.name();
+    if (!name.ends_with(".npy")) continue;
+    all.push_back(name);
+    if (!array || name == *array || name == *array + ".npy") members.push_back(name);
   }
+  if (array && members.empty())
+    list.fail("has no array '" + printable(*array) + "'; there are " + names_of(all));
   if (members.size() != 1) {
-    archive.fail(array ? "has two members '" + printable(*array) + "'"
-                       : "has " + std::to_string(members.size()) + " arrays (" + names_of(members) +
-                             "), expected one, or the name of one (features_array, targets_array)");
+    list.fail(array ? "has two members '" + printable(*array) + "'"
+                    : "has " + std::to_string(members.size()) + " arrays (" + names_of(members) +
+                          "), expected one, or the name of one (features_array, targets_array)");
   }
-  return std::make_unique<MemberBytes>(std::move(archive), std::move(members.front()));
+  auto zip = std::make_unique<ZipReader>(path);
+  while (zip->next()) {
+    if (zip->name() == members.front())
+      return std::make_unique<MemberBytes>(path, std::move(zip));
+  }
+  list.fail("has changed since its list was read");
 }
