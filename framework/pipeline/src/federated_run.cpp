@@ -487,9 +487,8 @@ class FederatedRun final : ResumableRun {
   }
 
   void report_progress() {
-    Json more{{"round", totals_.rounds},
-              {"step", result_.steps},
-              {"charged_epsilon", charged_json()}};
+    Json more{
+        {"round", totals_.rounds}, {"step", result_.steps}, {"charged_epsilon", charged_json()}};
     if (average_) {
       bench_.load(average_->parameters());
       more["ema"] = to_json(output_.measure(data_, bench_, *executor_));
@@ -523,11 +522,13 @@ class FederatedRun final : ResumableRun {
     write_clients();
     const Json spent = charged_json();
     result_.epsilon = proved();
-    Json facts{
-        {"clients", clients_.size()},           {"rounds", totals_.rounds},
-        {"planned_rounds", wish_.rounds},       {"aggregation", to_text(wish_.aggregation)},
-        {"partition", wish_.partition.name()},  {"most_local_iterations", totals_.most_iterations},
-        {"charged_epsilon", spent}};
+    Json facts{{"clients", clients_.size()},
+               {"rounds", totals_.rounds},
+               {"planned_rounds", wish_.rounds},
+               {"aggregation", to_text(wish_.aggregation)},
+               {"partition", wish_.partition.name()},
+               {"most_local_iterations", totals_.most_iterations},
+               {"charged_epsilon", spent}};
     if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},
