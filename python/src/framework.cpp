@@ -130,12 +130,10 @@ Framework::Framework(const std::vector<std::string>& plugin_dirs, std::string pr
   add_prototypes(catalog_);
 }
 
-core::Manifest Framework::load(const ManifestText& manifest, const Catalog& catalog) const {
-  core::Manifest loaded =
-      manifest.is_file
-          ? core::load_manifest(manifest.text, manifest.overrides, catalog)
-          : core::parse_manifest(manifest.text, manifest.name, manifest.overrides, catalog);
-  if (loaded.mode == core::Mode::research) return loaded;
+namespace {
+
+void refuse_prototypes(const core::Manifest& loaded) {
+  if (loaded.mode == core::Mode::research) return;
   // Release mode asks for a record of tests already; nor may allow.plugins let them in.
   for (const core::ComponentUse* use : core::components_of(loaded)) {
     if (use->component->plugin->name == kPrototypes) {
@@ -143,6 +141,25 @@ core::Manifest Framework::load(const ManifestText& manifest, const Catalog& cata
                                    "is a prototype in Python, which is for research mode alone");
     }
   }
+}
+
+}  // namespace
+
+core::Manifest Framework::load(const ManifestText& manifest, const Catalog& catalog) const {
+  core::Manifest loaded =
+      manifest.is_file
+          ? core::load_manifest(manifest.text, manifest.overrides, catalog)
+          : core::parse_manifest(manifest.text, manifest.name, manifest.overrides, catalog);
+  refuse_prototypes(loaded);
+  return loaded;
+}
+
+core::Manifest Framework::load_without_data(const ManifestText& manifest) const {
+  const fs::path file = manifest.is_file ? manifest.text : manifest.name;
+  const std::string text = manifest.is_file ? core::read_yaml_file(file) : manifest.text;
+  core::Manifest loaded = core::parse_manifest(text, file, manifest.overrides, catalog(),
+                                               core::DataFiles::may_be_missing);
+  refuse_prototypes(loaded);
   return loaded;
 }
 
@@ -228,6 +245,10 @@ std::string Framework::run(const RunCall& call, const Watch& watch) const {
   }
   const calls::DefaultRunDirectory directory(manifest.name);
   options.directory = directory.path();
+  return conclude(plan, train(plan, std::move(options), watch));
+}
+
+std::string Framework::made(const core::Plan& plan, core::RunOptions options, const Watch& watch) {
   return conclude(plan, train(plan, std::move(options), watch));
 }
 

@@ -11,6 +11,8 @@
 
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/pipeline/remote_clients.hpp"
+#include "privgrad/pipeline/run.hpp"
 
 namespace privgrad::python {
 
@@ -75,6 +77,15 @@ struct VerifyCall {
   std::optional<std::string> opening, trusted, sign;
 };
 
+/// A server of clients that are programs of their own.
+struct ServeCall {
+  ManifestText manifest;
+  std::string facts;  ///< What the clients say, as in facts.json.
+  std::optional<std::filesystem::path> directory;
+  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
+  int threads = 0;                             ///< 0: all.
+};
+
 /// The loaded plugins, and the calls of the command as functions: texts in, JSON out.
 /// Threads: calls may overlap; loading may not.
 class Framework {
@@ -106,9 +117,21 @@ class Framework {
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 
+  /// What server and clients must have in common (core::common_ground_of()).
+  std::string common_ground(const ManifestText& manifest) const;
+  /// As run(), of a federated run.
+  std::string serve(const ServeCall& call, core::RemoteClients& clients, const Watch& watch) const;
+
   const Catalog& catalog() const { return catalog_; }
 
+  /// A manifest for a process that need not have its data.
+  core::Manifest load_without_data(const ManifestText& manifest) const;
+  core::Manifest load_with_data(const ManifestText& manifest) const {
+    return load(manifest, catalog());
+  }
+
  private:
+  static std::string made(const core::Plan& plan, core::RunOptions options, const Watch& watch);
   core::Manifest load(const ManifestText& manifest, const Catalog& catalog) const;
 
   std::vector<std::filesystem::path> plugin_dirs_;

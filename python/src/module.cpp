@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "federated.hpp"
 #include "framework.hpp"
 #include "lending.hpp"
 #include "long_call.hpp"
@@ -245,4 +246,5 @@ NB_MODULE(_core, module) {
   add_studies(framework);
   add_predictions(module);
   add_lending(module);
+  add_federated(module, framework);
 }

@@ -119,6 +119,22 @@ void Client::close_ledger(const std::string& status, const nlohmann::json& files
   if (trainer_.ledger() != nullptr) trainer_.ledger()->close(status, steps_done_, files);
 }
 
+void Client::give_up(std::uint64_t steps) {
+  if (pay_for(steps)) trainer_.hand_over(steps);
+  next_step_ += steps;
+  steps_done_ += steps;
+  if (!has_paid_estimates() || estimates_made_ >= plan_.beside.size()) return;
+  pay_for_estimate();
+  hand_over_estimate();
+  ++estimates_made_;
+}
+
+void Client::has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged) {
+  next_step_ = steps_done_ = steps;
+  estimates_made_ = estimates;
+  diverged_ = diverged;
+}
+
 void Client::lead_by(ReleaseWitness* witness) {
   leader_ = witness;
   trainer_.lead_by(witness, number_);

@@ -137,6 +137,17 @@ Json clients_json(const FederatedPlan& federated, std::span<const std::unique_pt
   return {{"clients", std::move(list)}};
 }
 
+std::optional<std::size_t> client_with_fullest_ledger(
+    std::span<const std::unique_ptr<Client>> clients) {
+  std::optional<std::size_t> fullest;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    const Ledger* ledger = clients[i]->ledger();
+    if (ledger == nullptr) continue;
+    if (!fullest || ledger->spent().value > clients[*fullest]->ledger()->spent().value) fullest = i;
+  }
+  return fullest;
+}
+
 std::uint64_t AskedRule::next(const FederatedProgress& progress) {
   told_.push_back(progress);
   answers_.push_back(rule_->next(progress));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +53,10 @@ nlohmann::json participation_json(const RoundTotals& totals);
 nlohmann::json clients_json(const FederatedPlan& federated,
                             std::span<const std::unique_ptr<Client>> clients,
                             bool shows_participation);
+
+/// The client whose ledger has the largest total; nothing: none has a ledger.
+std::optional<std::size_t> client_with_fullest_ledger(
+    std::span<const std::unique_ptr<Client>> clients);
 
 /// Asks a rule for local iterations, which may remember what it was told: a run that goes on tells it
 /// all of that again.

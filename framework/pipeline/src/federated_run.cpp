@@ -18,6 +18,7 @@
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "remote_crew.hpp"
 #include "resumable_run.hpp"
 
 namespace privgrad::core {
@@ -78,18 +79,20 @@ class FederatedRun final : ResumableRun {
 
   /// \throws ConfigError if the rounds cannot be shared, or a process is not like this one.
   void gather_crew() {
+    if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_, options_.lock);
+    if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
+      server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_rounds_are_not_shared(plan_); !why.empty())
       throw ConfigError(why);
     crew_.emplace(*options_.cluster, plan_, options_, data_, *executor_);
-    if (federated_.at_server)
-      server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
   }
 
   void open_records() override {
     rounds_file_.emplace(options_.directory / "rounds.jsonl");
     write_clients();
     if (manifest_.noise_off) return;
+    if (remote_ && !federated_.at_server) return;  // each client has its own
     if (!federated_.at_server) make_directories(options_.directory / "ledgers");
     open_ledgers([&](auto& owner, const std::string& name, const Json& facts) {
       owner.open_ledger(options_.directory / name, facts);
@@ -271,11 +274,7 @@ class FederatedRun final : ResumableRun {
       if (const std::uint64_t steps = client_program_->steps_of(client); steps > 0)
         tasks.push_back({.client = client, .steps = steps});
     }
-    auto sent = crew_->train(clients_,
-                             {.keys = *keys_,
-                              .model = client_program_->model(),
-                              .first_step = client_program_->first_step()},
-                             tasks, pool_);
+    auto sent = train_elsewhere(client_program_->model(), client_program_->first_step(), tasks);
     std::map<std::size_t, ClientRound> known;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       if (sent[i]) known.emplace(tasks[i].client, std::move(*sent[i]));
@@ -283,9 +282,18 @@ class FederatedRun final : ResumableRun {
     client_program_->know(std::move(known));
   }
 
+  /// By other processes, or by the clients themselves.
+  std::vector<std::optional<ClientRound>> train_elsewhere(std::span<const float> model,
+                                                          std::optional<std::uint64_t> first_step,
+                                                          const std::vector<ClientTask>& tasks) {
+    if (remote_) return remote_->train(clients_, totals_.rounds, model, first_step, tasks);
+    return crew_->train(clients_, {.keys = *keys_, .model = model, .first_step = first_step}, tasks,
+                        pool_);
+  }
+
   /// A round of these clients, each by itself.
   std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
-    if (crew_) return crew_->train(clients_, {.keys = *keys_, .model = model_}, tasks, pool_);
+    if (crew_ || remote_) return train_elsewhere(model_, std::nullopt, tasks);
     std::vector<std::optional<ClientRound>> sent(tasks.size());
     executor_->for_each_chunk(tasks.size(), [&](std::size_t i) {
       Client& client = *clients_[tasks[i].client];
@@ -433,33 +441,18 @@ class FederatedRun final : ResumableRun {
   /// The ledger whose total is the largest, or null.
   const Ledger* fullest_ledger() const {
     if (server_) return server_->ledger();
-    const Ledger* fullest = nullptr;
-    for (const auto& client : clients_) {
-      const Ledger* ledger = client->ledger();
-      if (ledger == nullptr) continue;
-      if (fullest == nullptr || ledger->spent().value > fullest->spent().value) fullest = ledger;
-    }
-    return fullest;
-  }
-
-  /// The client whose ledger that is.
-  std::optional<std::size_t> client_of(const Ledger* ledger) const {
-    for (std::size_t i = 0; i < clients_.size(); ++i) {
-      if (clients_[i]->ledger() == ledger) return i;
-    }
-    return std::nullopt;
-  }
-
-  std::uint64_t estimates_of(const Ledger* ledger) const {
-    for (const auto& client : clients_) {
-      if (client->ledger() == ledger) return client->estimates_made();
-    }
-    return 0;
+    const auto client = client_with_fullest_ledger(clients_);
+    return client ? clients_[*client]->ledger() : nullptr;
   }
 
   PrivacyAnswer charged() const {
     const Ledger* ledger = fullest_ledger();
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
+  }
+
+  /// Null where clients are programs of their own: it stands in their ledgers.
+  Json charged_json() const {
+    return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
 
   /// Releases decide when a run ends that chooses its rounds by them, or that diverges.
@@ -478,7 +471,7 @@ class FederatedRun final : ResumableRun {
     Json json{{"round", totals_.rounds},
               {"local_iterations", round.local_iterations},
               {"steps", result_.steps},
-              {"charged_epsilon", json_number(charged().value)}};
+              {"charged_epsilon", charged_json()}};
     if (shows_participation()) json.update(participation_json(round));
     if (federated_.estimates) json["estimates"] = to_json(round.estimates);
     const std::string line = json.dump() + "\n";
@@ -494,9 +487,8 @@ class FederatedRun final : ResumableRun {
   }
 
   void report_progress() {
-    Json more{{"round", totals_.rounds},
-              {"step", result_.steps},
-              {"charged_epsilon", json_number(charged().value)}};
+    Json more{
+        {"round", totals_.rounds}, {"step", result_.steps}, {"charged_epsilon", charged_json()}};
     if (average_) {
       bench_.load(average_->parameters());
       more["ema"] = to_json(output_.measure(data_, bench_, *executor_));
@@ -520,19 +512,23 @@ class FederatedRun final : ResumableRun {
     const Ledger* fullest = fullest_ledger();
     ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {
-      paid.charged = fullest->releases() - estimates_of(fullest);
+      const auto client = client_with_fullest_ledger(clients_);
+      paid.charged = fullest->releases() - (client ? clients_[*client]->estimates_made() : 0);
       paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
+      if (!is_accounted_in_full()) result_.client = client;
+    } else if (remote_) {
+      paid.accounted = plan_.affordable_steps;  // what was made of them, the clients' ledgers say
     }
-    if (!server_ && fullest != nullptr && !is_accounted_in_full())
-      result_.client = client_of(fullest);
     write_clients();
-    const double spent = charged().value;
+    const Json spent = charged_json();
     result_.epsilon = proved();
-    Json facts{
-        {"clients", clients_.size()},           {"rounds", totals_.rounds},
-        {"planned_rounds", wish_.rounds},       {"aggregation", to_text(wish_.aggregation)},
-        {"partition", wish_.partition.name()},  {"most_local_iterations", totals_.most_iterations},
-        {"charged_epsilon", json_number(spent)}};
+    Json facts{{"clients", clients_.size()},
+               {"rounds", totals_.rounds},
+               {"planned_rounds", wish_.rounds},
+               {"aggregation", to_text(wish_.aggregation)},
+               {"partition", wish_.partition.name()},
+               {"most_local_iterations", totals_.most_iterations},
+               {"charged_epsilon", spent}};
     if (shows_participation()) facts.update(participation_json(totals_));
     Json more{{"clip_norm", result_.stated(plan_).clip_norm.front()},
               {"federated", std::move(facts)},
@@ -576,6 +572,7 @@ class FederatedRun final : ResumableRun {
   std::optional<Trainer> server_;
 
   std::optional<FederatedCrew> crew_;  // the other processes, if there are any
+  std::optional<RemoteCrew> remote_;   // clients that are programs of their own
 
   ComponentPtr<Sampler> participation_;  // of fed_avg
   LocalIterationsRule chooser_;

@@ -14,6 +14,14 @@ using Json = nlohmann::json;
 
 namespace {
 
+/// Of a server whose clients are programs of their own: no examples, but what transforms say that need
+/// none.
+DataCommitment without_rows(const Plan& plan, RunData& data) {
+  data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});
+  apply_transforms(*plan.manifest, *plan.setting, data);
+  return {.value = std::nullopt, .why_not = "the clients hold the examples, and commit to them"};
+}
+
 /// A text of a checkpoint that goes into what the run leaves, or names a file.
 std::string plain_text(StateReader& in) {
   constexpr std::size_t kLongest = 64;
@@ -37,7 +45,9 @@ ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
 // ---- where it begins, or goes on
 
 void ResumableRun::begin() {
-  const DataCommitment data = read_committed_data(plan_, options_, data_);
+  const DataCommitment data = options_.clients == nullptr
+                                  ? read_committed_data(plan_, options_, data_)
+                                  : without_rows(plan_, data_);
   is_transformed_ = plan_.statistics.empty();
   const bool leaves_checkpoints = wants_checkpoints();
   start_keys(leaves_checkpoints, data);
@@ -57,7 +67,9 @@ void ResumableRun::begin() {
 /// \throws ManifestError if checkpoints were asked for and cannot be made.
 bool ResumableRun::wants_checkpoints() {
   if (manifest_.checkpoint.is_off) return false;
-  const std::string why = why_no_checkpoints(plan_, options_.state);
+  const std::string why = options_.clients == nullptr
+                              ? why_no_checkpoints(plan_, options_.state)
+                              : "its clients are programs of their own, which keep what is theirs";
   if (why.empty()) return true;
   if (manifest_.checkpoint.is_given)
     throw error_at(manifest_, "checkpoint", "is not possible: " + why);

@@ -119,6 +119,12 @@ class Client {
   void hand_over_estimate() { paid_estimates_.clear(); }
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
+  /// Of a client that was restored: pays for a round's steps, and for its estimate if there may have
+  /// been one, and makes none of them. Nothing is ever drawn with their noise again.
+  void give_up(std::uint64_t steps);
+  /// At the server of a client that is a program of its own: how far it says that it has come.
+  void has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged);
+
  private:
   void use_key_of_round();
   bool has_paid_estimates() const;

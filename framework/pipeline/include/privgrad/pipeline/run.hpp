@@ -15,6 +15,8 @@
 
 namespace privgrad::core {
 
+class RemoteClients;
+
 /// Means over a split; nothing where the split is absent or its metrics may not be shown.
 struct Metrics {
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
@@ -58,6 +60,10 @@ struct RunOptions {
   /// More than one process, of which this is process 0: the others are in work_for_others(). Null: this
   /// process is alone. The run is the same, bit for bit.
   Cluster* cluster = nullptr;
+  /// Of a federated run: clients that are programs of their own, and hold their examples, noise and
+  /// ledgers; this process is the server, and has a plan that was made from facts. It leaves no
+  /// checkpoints. Null: clients are simulated here. The model is the same, bit for bit.
+  RemoteClients* clients = nullptr;
   /// Of comparisons of runs: has every release go through it, but for those of a run without noise.
   ReleaseWitness* witness = nullptr;
 };

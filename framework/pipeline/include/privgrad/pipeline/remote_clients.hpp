@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/plan.hpp"
+
+namespace privgrad::core {
+
+/// An order to a client, as bytes.
+struct OrderToClient {
+  std::uint32_t client = 0;
+  std::string order;
+};
+
+/// Clients of a federated run that are programs of their own, on other machines: each holds its
+/// examples, its noise and its ledger (RemoteClient), and the run's server has none of them. Whoever
+/// implements this carries bytes to and fro.
+class RemoteClients {
+ public:
+  virtual ~RemoteClients() = default;
+
+  /// Hands out orders, and waits for the answers, for as long as it likes.
+  /// \param orders  each client at most once.
+  /// \returns for each order the answer; nothing: none came, and the client counts as lost in this
+  ///   round. Nobody is taken at his word: what is no answer to the order is refused by the caller.
+  virtual std::vector<std::optional<std::string>> ask(std::span<const OrderToClient> orders) = 0;
+
+  /// An answer that came is none: the client counts as lost in this round.
+  /// \param why  one line.
+  virtual void refused(std::uint32_t client, const std::string& why) = 0;
+};
+
+/// What server and clients must have in common before anything is charged: "protocol", "program",
+/// "plugins" and "manifest", the latter without its section data, which each has of its own.
+nlohmann::json common_ground_of(const Manifest& manifest, const std::string& lock);
+
+/// Why the clients of this plan cannot be programs of their own; "" if they can.
+std::string why_clients_are_not_remote(const Plan& plan);
+
+}  // namespace privgrad::core

@@ -1,0 +1,405 @@
+#include "privgrad/pipeline/remote_client.hpp"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/partition.hpp"
+#include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/remote_clients.hpp"
+#include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/trust/sha256.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+#include "remote_crew.hpp"
+#include "run_output.hpp"
+
+namespace privgrad::core {
+
+/// The examples of a client, and the plan of the run that it takes part in.
+struct OwnPart {
+  std::shared_ptr<const FederatedPlan> planned;  // what the clients' plans refer to
+  Plan plan;
+  RunData data;
+};
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// What is public about a run in which each client has data of its own: what it sees of them, and what
+/// the manifest declares.
+PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
+  const Federated& wish = *manifest.federated;
+  if (wish.sizes.empty()) {
+    throw error_at(
+        manifest, "federated.sizes",
+        "is missing: a client knows its own examples alone, so that the manifest declares "
+        "how many each of them has");
+  }
+  const std::uint64_t all = std::accumulate(wish.sizes.begin(), wish.sizes.end(), std::uint64_t{0});
+  return {.shape = info.shape,
+          .dataset_size = manifest.dataset_size.value_or(all),
+          .has_test_rows = false,
+          .unaccounted = info.unaccounted,
+          .first_rows_only = info.first_rows_only,
+          .rows_chosen_by_value = info.rows_chosen_by_value,
+          .class_names = info.class_names,
+          .feature_names = info.feature_names,
+          .reading = {},
+          .shard_sizes = wish.sizes,
+          .order_key = std::nullopt,
+          .account = std::nullopt,
+          .weights = std::nullopt};
+}
+
+/// Of data that hold this client's examples and no others.
+OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number) {
+  OwnPart part;
+  own.with_position([&] {
+    const auto source = own.make<DataSource>();
+    const DataInfo info = source->info();
+    if (!info.has_targets) throw ConfigError("its rows have no targets, and cannot be trained on");
+    const PublicFacts facts = declared_facts(manifest, info);
+    part.plan = make_plan(manifest, facts);
+    part.data.train = source->read(Split::train);
+    const std::uint64_t rows = part.data.train.rows();
+    const std::uint64_t declared = facts.shard_sizes.at(number);
+    const bool is_public = manifest.adjacency != Adjacency::add_or_remove_one;
+    if (rows == 0 || (is_public && rows != declared)) {
+      throw ConfigError("has " + std::to_string(rows) + " examples, but federated.sizes declares " +
+                        std::to_string(declared) + " of client " + std::to_string(number) +
+                        "; under " + std::string(to_text(manifest.adjacency)) +
+                        " the size is public and must be the real one");
+    }
+  });
+  part.planned = part.plan.federated;
+  auto federated = std::make_shared<FederatedPlan>(*part.planned);
+  std::vector<std::uint32_t>& rows = federated->clients[number].rows;
+  rows.resize(part.data.train.rows());
+  std::iota(rows.begin(), rows.end(), std::uint32_t{0});
+  part.plan.federated = federated;
+  return part;
+}
+
+/// Of data that hold the examples of all clients, as in a run on one machine.
+OwnPart part_of_all_data(const Manifest& manifest) {
+  const ComponentUse& use = manifest.federated->partition;
+  const auto made = use.make<Transform>();
+  const auto* partition = dynamic_cast<const Partition*>(made.get());
+  if (partition != nullptr && partition->is_drawn() && !manifest.seed) {
+    throw error_at(
+        manifest, use.where,
+        use.name() +
+            " draws which client an example lies with, and each program would "
+            "draw otherwise; give clients data of their own, use by_column, or give a seed");
+  }
+  OwnPart part;
+  part.plan = make_plan(manifest);
+  part.planned = part.plan.federated;
+  part.data = read_rows(manifest, *part.plan.setting);
+  return part;
+}
+
+}  // namespace
+
+class RemoteClient::Part {
+ public:
+  Part(const Manifest& manifest, const ComponentUse* own, RemoteClientOptions options)
+      : manifest_(manifest), wish_(options), executor_(make_executor(options.threads)) {
+    check_wish();
+    part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number)
+                           : part_of_all_data(manifest);
+    if (const std::string why = why_clients_are_not_remote(part_.plan); !why.empty())
+      throw PrivacyError("a client cannot be a program of its own: " + why);
+    check_trust();
+    options_.directory = wish_.directory;
+    options_.lock = wish_.lock;
+    options_.threads = wish_.threads;
+    options_.state = wish_.state;
+    ground_ = hash_of_ground(part_.plan, wish_.lock);
+    if (CheckpointFolder::is_there(wish_.state, folder_id())) take_up();
+  }
+
+  Json introduction() const {
+    Json said = common_ground_of(manifest_, wish_.lock);
+    said["facts"] = to_json(facts_of(part_.plan));
+    said["client"] = wish_.number;
+    return said;
+  }
+
+  std::string answer(const std::string& text) {
+    if (is_broken_) throw PrivacyError("the client failed in an earlier round; start it anew");
+    const RemoteOrder order = RemoteOrder::of(text);
+    check_addressed(order);
+    const std::string hash = sha256_hex(text);
+    if (folder_ && order.run == run_ && hash == last_order_) return last_answer_;
+    check_new(order);
+    if (!folder_) begin(order.run);
+    is_broken_ = true;  // until all of it is on the disk
+    std::string made = carry_out(order, hash);
+    is_broken_ = false;
+    return made;
+  }
+
+ private:
+  enum class Phase : std::uint64_t { between_rounds = 1, in_round };
+
+  const FederatedPlan& federated() const { return *part_.plan.federated; }
+
+  void check_wish() const {
+    if (!manifest_.federated) throw ConfigError("the manifest has no section federated");
+    if (wish_.number >= manifest_.federated->clients) {
+      throw ConfigError("client is " + std::to_string(wish_.number) + ", allowed is [0, " +
+                        std::to_string(manifest_.federated->clients - 1) + "]");
+    }
+    if (wish_.state.empty()) {
+      throw ConfigError(
+          "no directory is known for the private state of a client (neither state, "
+          "XDG_STATE_HOME nor HOME is given)");
+    }
+  }
+
+  void check_trust() const {
+    if (!federated().at_server || wish_.trusts_server) return;
+    throw PrivacyError(
+        "with federated.aggregation dp_fed_avg the server sees what this client's "
+        "examples do to the model exactly, and adds the noise: it is to be trusted with "
+        "them; if it is, say trust_server");
+  }
+
+  /// One for each directory: no secret.
+  std::string folder_id() const {
+    const std::string place =
+        std::filesystem::absolute(wish_.directory).lexically_normal().string();
+    return sha256_hex("a client's part in a run\n" + place).substr(0, 32);
+  }
+
+  // ---- what it is asked for
+
+  void check_addressed(const RemoteOrder& order) const {
+    if (order.ground != ground_) {
+      throw ConfigError(
+          "the order is of another PrivGrad, another manifest or other plugins than "
+          "this client's");
+    }
+    if (order.client != wish_.number) {
+      throw ConfigError("the order is for client " + std::to_string(order.client) + ", this is " +
+                        std::to_string(wish_.number));
+    }
+    if (!CheckpointFolder::is_id(order.run)) throw ConfigError("the order names no run");
+    if (order.model.size() != part_.plan.parameters) {
+      throw ConfigError("the order has a model of " + std::to_string(order.model.size()) +
+                        " parameters, expected " + std::to_string(part_.plan.parameters));
+    }
+    if (order.first_step.has_value() != federated().at_server)
+      throw ConfigError("the order is of another aggregation");
+  }
+
+  void check_new(const RemoteOrder& order) const {
+    if (folder_ && order.run != run_) {
+      throw PrivacyError(wish_.directory.string() +
+                         ": holds this client's part in another run; a new "
+                         "run costs its epsilon anew, and needs a directory of its own");
+    }
+    if (order.round < next_round_) {
+      throw PrivacyError("round " + std::to_string(order.round) +
+                         " was made by another order, or " + "was cut off, and is not made again");
+    }
+    const std::uint64_t planned = federated().clients[wish_.number].plan->planned_steps;
+    const bool fits = order.steps > 0 &&
+                      (!order.first_step ||
+                       (*order.first_step < planned && order.steps <= planned - *order.first_step));
+    if (!fits) throw ConfigError("the order asks for steps that the plan has not");
+  }
+
+  // ---- where it begins, or goes on
+
+  RandomKey new_key() const { return run_key(manifest_); }
+
+  void make_client(const RandomKey& key) {
+    apply_transforms(manifest_, *part_.plan.setting, part_.data, wish_.threads);
+    keys_.emplace(RunKeys::constant(key));
+    pool_.emplace(part_.plan, *executor_);
+    client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
+                                       part_.data.train, *keys_, *executor_);
+  }
+
+  bool is_charged() const { return !federated().at_server; }
+
+  std::filesystem::path ledger_file() const {
+    return wish_.directory / "ledgers" / ("client-" + std::to_string(wish_.number) + ".jsonl");
+  }
+
+  Json facts_for_ledger() const {
+    Json facts = output_->ledger_facts();
+    facts.update(ledger_facts(part_.plan, wish_.number));
+    facts["run"] = run_;
+    return facts;
+  }
+
+  void begin(const std::string& run) {
+    run_ = run;
+    output_.emplace(part_.plan, options_);
+    data_ = commit(manifest_, part_.data.train, wish_.state);
+    output_->open(data_);
+    key_ = new_key();
+    make_client(*key_);
+    if (is_charged()) {
+      make_directories(wish_.directory / "ledgers");
+      client_->open_ledger(ledger_file(), facts_for_ledger());
+    }
+    folder_.emplace(CheckpointFolder::make(wish_.state, folder_id()));
+    save(Phase::between_rounds);
+  }
+
+  /// The state comes first: what a program finds that says "in a round" was charged, perhaps, and
+  /// perhaps released.
+  void save(Phase phase) {
+    StateWriter out;
+    out.begin("a client's part");
+    out.bytes(run_);
+    out.bytes(ground_);
+    out.bytes(output_->date());
+    out.bytes(data_.value.value_or(""));
+    out.array(std::span<const std::uint8_t>(key_->secret_bytes()));
+    out.word(static_cast<std::uint64_t>(phase));
+    out.word(steps_in_round_);
+    out.word(next_round_);
+    out.bytes(last_order_);
+    out.bytes(last_answer_);
+    if (is_charged()) {
+      // That between rounds is what a round begins with.
+      if (phase == Phase::between_rounds) kept_ = state_of_client();
+      out.bytes(kept_);
+    }
+    folder_->write(out.text());
+  }
+
+  std::string state_of_client() const {
+    StateWriter out;
+    client_->save(out);
+    return out.text();
+  }
+
+  void take_up() {
+    folder_.emplace(CheckpointFolder::open(wish_.state, folder_id()));
+    // Never the one before the last: its steps may have been made.
+    const auto found = folder_->read(/*fall_back=*/false);
+    const std::string place = wish_.directory.string();
+    if (!found) throw IoError(place + ": its private state is empty; give another directory");
+    StateReader in(found->content, place);
+    in.begin("a client's part");
+    run_ = in.bytes();
+    if (in.bytes() != ground_) {
+      throw PrivacyError(place +
+                         ": holds this client's part in a run of another PrivGrad, another "
+                         "manifest or other plugins");
+    }
+    output_.emplace(part_.plan, options_);
+    output_->set_date(in.bytes());
+    const std::string committed = in.bytes();
+    data_ = commit_again(manifest_, part_.data.train, wish_.state,
+                         committed.empty() ? std::nullopt : std::optional(committed));
+    output_->reopen(data_, {.bytes = 0, .hash = sha256_hex("")});
+    const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
+    key_ = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
+    const auto phase = static_cast<Phase>(in.word());
+    steps_in_round_ = in.word();
+    next_round_ = in.word();
+    last_order_ = in.bytes();
+    last_answer_ = in.bytes();
+    make_client(*key_);
+    if (is_charged()) {
+      kept_ = in.bytes();
+      StateReader client(kept_, place);
+      client_->restore(client);
+      client.end();
+      // What was charged behind the state is what the next lines charge, and is used for nothing.
+      client_->reopen_ledger(ledger_file(), facts_for_ledger(), /*may_repeat=*/true);
+    }
+    in.end();
+    if (phase == Phase::in_round) give_up_round();
+  }
+
+  /// A round that was cut off: what was made of it, and who has seen it, nobody knows. It is paid for,
+  /// and not made again: its noise may be on its way to a model that the server has.
+  void give_up_round() {
+    if (is_charged()) client_->give_up(steps_in_round_);
+    steps_in_round_ = 0;
+    last_order_.clear();
+    last_answer_.clear();
+    save(Phase::between_rounds);
+  }
+
+  // ---- a round
+
+  std::string carry_out(const RemoteOrder& order, const std::string& hash) {
+    const std::uint64_t steps =
+        order.first_step ? order.steps : std::min(order.steps, client_->steps_left());
+    next_round_ = order.round + 1;
+    steps_in_round_ = steps;
+    last_order_.clear();
+    last_answer_.clear();
+    save(Phase::in_round);
+    RemoteAnswer answer{.run = run_,
+                        .ground = ground_,
+                        .client = wish_.number,
+                        .round = order.round,
+                        .sent = {},
+                        .steps_done = 0,
+                        .estimates_made = 0,
+                        .diverged = false};
+    if (steps > 0) {
+      if (order.first_step) client_->begin_at(*order.first_step);
+      pool_->with(
+          [&](Workbench& bench) { answer.sent = client_->train(order.model, steps, bench); });
+      answer.diverged = client_->diverged();
+    }
+    answer.steps_done = is_charged() ? client_->steps_done() : 0;
+    answer.estimates_made = client_->estimates_made();
+    steps_in_round_ = 0;
+    last_order_ = hash;
+    last_answer_ = answer.text();
+    save(Phase::between_rounds);
+    return last_answer_;
+  }
+
+  const Manifest& manifest_;
+  RemoteClientOptions wish_;
+  RunOptions options_;
+  std::unique_ptr<Executor> executor_;
+  OwnPart part_;
+  std::string ground_;
+  // Of a part that has begun.
+  std::optional<CheckpointFolder> folder_;
+  std::string run_;
+  std::optional<RunOutput> output_;
+  DataCommitment data_;
+  std::optional<RandomKey> key_;
+  std::optional<RunKeys> keys_;
+  std::optional<WorkbenchPool> pool_;
+  std::unique_ptr<Client> client_;
+  std::string kept_;  // the client as it was before the round
+  std::uint64_t steps_in_round_ = 0, next_round_ = 0;
+  std::string last_order_, last_answer_;
+  bool is_broken_ = false;
+};
+
+RemoteClient::RemoteClient(const Manifest& manifest, const ComponentUse* own,
+                           RemoteClientOptions options)
+    : part_(std::make_unique<Part>(manifest, own, std::move(options))) {}
+
+RemoteClient::~RemoteClient() = default;
+
+nlohmann::json RemoteClient::introduction() const { return part_->introduction(); }
+
+std::string RemoteClient::answer(const std::string& order) { return part_->answer(order); }
+
+}  // namespace privgrad::core

@@ -1,0 +1,147 @@
+#include "remote_crew.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/pipeline/cluster_talk.hpp"
+#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string hash_without_data(const Manifest& manifest) {
+  Value resolved = manifest.resolved;
+  if (auto* members = std::get_if<Value::Object>(&resolved.data()))
+    std::erase_if(*members, [](const Value::Member& member) { return member.key == "data"; });
+  Json agreed = value_to_json(resolved);
+  // What its section says that is about all clients.
+  agreed["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
+  agreed["data.transforms"] = Json::array();
+  for (const ComponentUse& use : manifest.transforms) {
+    agreed["data.transforms"].push_back(
+        {{"kind", use.component->full_name()}, {"params", value_to_json(use.params.value())}});
+  }
+  return sha256_hex(agreed.dump());
+}
+
+}  // namespace
+
+Json common_ground_of(const Manifest& manifest, const std::string& lock) {
+  return {{"protocol", kRoundProtocol},
+          {"program", common_program().hash},
+          {"plugins", sha256_hex(lock)},
+          {"manifest", hash_without_data(manifest)}};
+}
+
+std::string hash_of_ground(const Plan& plan, const std::string& lock) {
+  Json ground = common_ground_of(*plan.manifest, lock);
+  ground["facts"] = to_json(facts_of(plan));
+  return sha256_hex(ground.dump());
+}
+
+std::string why_clients_are_not_remote(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  if (!plan.federated) return "the manifest has no section federated";
+  if (manifest.noise_off)
+    return "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
+           "it";
+  if (plan.federated->estimates && manifest.federated->estimates == EstimateMode::unaccounted)
+    return "federated.estimates: unaccounted are exact values of private examples, which stay with "
+           "their client";
+  if (manifest.weights) return "model.weights are not sent to clients";
+  if (manifest.account) return "privacy.account is a file of one machine";
+  if (manifest.gradient_norm)
+    return "gradient_norm is measured on examples, and the server has none";
+  const std::vector<Statistic>& statistics = plan.setting->statistics;
+  for (std::size_t i = 0; i < statistics.size(); ++i) {
+    if (statistics[i] != Statistic::none && statistics[i] != Statistic::is_public)
+      return "transform " + manifest.transforms[i].name() +
+             " learns from the examples of all clients, and no one has them";
+  }
+  return "";
+}
+
+RemoteCrew::RemoteCrew(RemoteClients& clients, const Plan& plan, const std::string& lock)
+    : remote_(clients),
+      plan_(plan),
+      // A run of its own, also where a seed makes all else the same.
+      run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
+      ground_(hash_of_ground(plan, lock)) {
+  if (const std::string why = why_clients_are_not_remote(plan); !why.empty())
+    throw PrivacyError("clients cannot be programs of their own: " + why);
+}
+
+std::vector<std::optional<ClientRound>> RemoteCrew::train(
+    const std::vector<std::unique_ptr<Client>>& clients, std::uint64_t round,
+    std::span<const float> model, std::optional<std::uint64_t> first_step,
+    std::span<const ClientTask> tasks) {
+  std::vector<OrderToClient> orders;
+  for (const ClientTask& task : tasks) {
+    const RemoteOrder order{.run = run_,
+                            .ground = ground_,
+                            .client = task.client,
+                            .round = round,
+                            .steps = task.steps,
+                            .first_step = first_step,
+                            .model = {model.begin(), model.end()}};
+    orders.push_back({.client = task.client, .order = order.text()});
+  }
+  std::vector<std::optional<ClientRound>> sent(tasks.size());
+  if (orders.empty()) return sent;
+  const std::vector<std::optional<std::string>> answers = remote_.ask(orders);
+  for (std::size_t i = 0; i < tasks.size() && i < answers.size(); ++i) {
+    if (!answers[i]) continue;
+    try {
+      RemoteAnswer answer = checked(*answers[i], round, tasks[i], model.size());
+      Client& client = *clients[tasks[i].client];
+      // Clients of dp_fed_avg keep nothing between rounds.
+      client.has_come_to(first_step ? client.steps_done() + tasks[i].steps : answer.steps_done,
+                         answer.estimates_made, answer.diverged);
+      sent[i] = std::move(answer.sent);
+    } catch (const ConfigError& problem) {
+      remote_.refused(tasks[i].client, problem.what());
+    }
+  }
+  return sent;
+}
+
+/// What is averaged, or clipped and added up, is what was asked for.
+RemoteAnswer RemoteCrew::checked(const std::string& text, std::uint64_t round,
+                                 const ClientTask& task, std::size_t parameters) const {
+  RemoteAnswer answer = RemoteAnswer::of(text);
+  const auto refuse = [](const std::string& what) { throw ConfigError("its answer " + what); };
+  if (answer.run != run_) refuse("is of another run");
+  if (answer.ground != ground_) refuse("is of another program, manifest or set of plugins");
+  if (answer.client != task.client || answer.round != round) refuse("is to another order");
+  const ClientPlan& planned = plan_.federated->clients[task.client];
+  if (answer.steps_done > planned.plan->affordable_steps ||
+      answer.estimates_made > plan_.manifest->federated->rounds)
+    refuse("has more steps or estimates than its budget pays for");
+  if (!answer.sent) return answer;
+  const ClientRound& made = *answer.sent;
+  if (made.model.size() != parameters)
+    refuse("has a model of " + std::to_string(made.model.size()) + " parameters, expected " +
+           std::to_string(parameters));
+  const bool is_finite = all_finite(made.model) && std::isfinite(made.rates) &&
+                         std::isfinite(made.noise_variance) && made.rates >= 0.0 &&
+                         made.noise_variance >= 0.0;
+  if (!is_finite) refuse("has values that are not finite");
+  const bool wants_changes = plan_.federated->estimates &&
+                             plan_.manifest->federated->estimates == EstimateMode::private_sums;
+  if (made.loss_changes) {
+    if (!wants_changes) refuse("has estimates that nobody asked for");
+    for (const double change : *made.loss_changes) {
+      if (!std::isfinite(change)) refuse("has values that are not finite");
+    }
+  }
+  return answer;
+}
+
+}  // namespace privgrad::core

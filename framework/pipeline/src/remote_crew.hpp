@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "federated_crew.hpp"
+#include "privgrad/pipeline/remote_clients.hpp"
+#include "privgrad/pipeline/run.hpp"
+#include "round_messages.hpp"
+
+namespace privgrad::core {
+
+/// At the server of a federated run whose clients are programs of their own: asks them for their
+/// rounds, and looks at what they answer. The run's own clients hold no examples and no ledgers; they
+/// are told how far the others have come.
+class RemoteCrew {
+ public:
+  /// \param clients, plan  outlive this.
+  /// \throws PrivacyError where clients cannot be programs of their own.
+  RemoteCrew(RemoteClients& clients, const Plan& plan, const std::string& lock);
+
+  /// \param round  its number.
+  /// \param model  that the clients receive.
+  /// \param first_step  as Client::begin_at(); nothing: they go on.
+  /// \returns for each task what the client sent; nothing where it is lost, or its ledger did not pay.
+  std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
+                                                std::uint64_t round, std::span<const float> model,
+                                                std::optional<std::uint64_t> first_step,
+                                                std::span<const ClientTask> tasks);
+
+ private:
+  RemoteAnswer checked(const std::string& text, std::uint64_t round, const ClientTask& task,
+                       std::size_t parameters) const;
+
+  RemoteClients& remote_;
+  const Plan& plan_;
+  std::string run_, ground_;
+};
+
+/// The hash of common_ground_of() and of the facts of a plan: what orders and answers name.
+std::string hash_of_ground(const Plan& plan, const std::string& lock);
+
+}  // namespace privgrad::core

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/pipeline/client.hpp"
+
+namespace privgrad::core {
+
+/// The version of orders and answers; it grows when one side would misunderstand the other.
+inline constexpr std::uint64_t kRoundProtocol = 1;
+
+/// What a server asks a client for that is a program of its own. Public, but for the model of
+/// dp_fed_avg's clients.
+struct RemoteOrder {
+  std::string run;     ///< 32 hex digits that this run alone has.
+  std::string ground;  ///< The hash of what both have in common.
+  std::uint64_t client = 0, round = 0, steps = 0;
+  std::optional<std::uint64_t> first_step;  ///< As Client::begin_at(); nothing: it goes on.
+  std::vector<float> model;                 ///< From which it begins.
+
+  std::string text() const;
+  /// \throws ConfigError for a text that is no order of this version.
+  static RemoteOrder of(const std::string& text);
+};
+
+/// What a client sends back.
+struct RemoteAnswer {
+  std::string run, ground;
+  std::uint64_t client = 0, round = 0;
+  /// Nothing: its ledger pays for no step.
+  std::optional<ClientRound> sent;
+  std::uint64_t steps_done = 0, estimates_made = 0;
+  bool diverged = false;
+
+  std::string text() const;
+  /// \throws ConfigError for a text that is no answer of this version.
+  static RemoteAnswer of(const std::string& text);
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,292 @@
+"""Federated runs over Flower: PrivGrad's clients as a ``ClientApp``, its server as a ``ServerApp``.
+
+An app of Flower is three lines::
+
+    from privgrad.flower import client_app, server_app
+    client = client_app()
+    server = server_app()
+
+What each side is to do stands in its own configuration: that of a SuperNode belongs to the owner of the
+examples, and names the manifest that this owner has agreed to, so that no server can ask for another
+guarantee. docs/flower.md goes from nothing to a run on two machines. Needs
+``pip install 'privgrad[flower]'``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from .callbacks import Progress
+from .errors import ConfigError, PrivgradError, PrivgradWarning
+from .federated import Client, common_ground, difference, serve
+from .runs import Run
+
+__all__ = ["client_app", "run_on", "server_app"]
+
+_RECORD = "privgrad"
+
+
+def _content(**values: Any) -> RecordDict:
+    return RecordDict({_RECORD: ConfigRecord(values)})
+
+
+def _said(message: Message, key: str) -> Any:
+    """What a message says under a key; None if it does not."""
+    if message.has_error() or _RECORD not in message.content.config_records:
+        return None
+    return message.content.config_records[_RECORD].get(key)
+
+
+def _setting(config: Mapping[str, Any], key: str, kind: type, default: Any = ...) -> Any:
+    """A value of a configuration of Flower."""
+    if key not in config:
+        if default is ...:
+            raise ConfigError(f"{key} is missing; there are {', '.join(sorted(config)) or 'no settings'}")
+        return default
+    value = config[key]
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ConfigError(f"{key} is {value!r}, expected {kind.__name__}")
+    return value
+
+
+def _client_of(config: Mapping[str, Any]) -> Client:
+    known = {"manifest", "client", "directory", "data", "state", "threads", "trust-server"}
+    if unknown := sorted(set(config) - known - {"partition-id", "num-partitions"}):
+        raise ConfigError(f"{unknown[0]} is unknown; there are {', '.join(sorted(known))}")
+    return Client(
+        _setting(config, "manifest", str),
+        _setting(config, "client", int),
+        _setting(config, "directory", str),
+        data=_setting(config, "data", str, None),
+        state=_setting(config, "state", str, None),
+        threads=_setting(config, "threads", int, None),
+        trust_server=_setting(config, "trust-server", bool, False),
+    )
+
+
+def client_app() -> ClientApp:
+    """Make the ``ClientApp``.
+
+    Its SuperNode is configured by the owner of the examples (``flower-supernode --node-config``):
+    ``manifest``, ``client`` and ``directory``, and if wanted ``data`` (the path of a section with this
+    client's own examples), ``state``, ``threads`` and ``trust-server``; see
+    :class:`privgrad.federated.Client`.
+
+    Returns
+    -------
+    flwr.clientapp.ClientApp
+        It answers ``query`` with what is public about the client, and ``train`` with a round. What it
+        refuses, it answers with the reason, and goes on.
+    """
+    app = ClientApp()
+
+    def answered(message: Message, context: Context, act: Any) -> Message:
+        try:
+            content = act(_client_of(context.node_config))
+        except PrivgradError as problem:
+            content = _content(refused=str(problem))
+        return Message(content, reply_to=message)
+
+    @app.query()
+    def introduce(message: Message, context: Context) -> Message:
+        return answered(message, context, lambda client: _content(
+            introduction=json.dumps(client.introduction())))
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        order = _said(message, "order")
+        return answered(message, context, lambda client: _content(
+            answer=client.answer(order if isinstance(order, bytes) else b"")))
+
+    return app
+
+
+class _Nodes:
+    """The SuperNodes that are there, and which client each of them is."""
+
+    def __init__(self, grid: Grid, ground: Mapping[str, Any], patience: float) -> None:
+        self._grid = grid
+        self._ground = ground
+        self._patience = patience
+        self._met: set[int] = set()
+        self.introductions: dict[int, dict[str, Any]] = {}  # by node
+        self.left_out: dict[int, str] = {}  # by node, why
+
+    def meet(self) -> None:
+        """Ask those who are new."""
+        there = set(self._grid.get_node_ids())
+        for gone in self._met - there:
+            self._met.discard(gone)
+            self.introductions.pop(gone, None)
+        new = sorted(there - self._met)
+        messages = [Message(_content(), dst_node_id=node, message_type="query") for node in new]
+        for reply in self._grid.send_and_receive(messages, timeout=self._patience) if messages else ():
+            node = reply.metadata.src_node_id
+            self._met.add(node)
+            why = self._admit(node, reply)
+            if why is not None:
+                self.left_out[node] = why
+                warnings.warn(f"node {node} is left out: {why}", PrivgradWarning, stacklevel=2)
+
+    def _admit(self, node: int, reply: Message) -> str | None:
+        """Why a node does not take part; None if it does."""
+        if reply.has_error():
+            self._met.discard(node)  # it may answer later
+            return None
+        if (refused := _said(reply, "refused")) is not None:
+            return str(refused)
+        try:
+            said = json.loads(_said(reply, "introduction"))
+            number, facts = said["client"], said["facts"]
+        except (KeyError, TypeError, ValueError):
+            return "it does not introduce itself as a client of PrivGrad"
+        if (what := difference(said, self._ground)) is not None:
+            return f"it has {what} than the server"
+        for other, introduced in self.introductions.items():
+            if introduced["client"] == number:
+                return f"it says that it is client {number}, which is node {other}"
+            if introduced["facts"] != facts:
+                return f"its facts are not those of node {other}"
+        self.introductions[node] = said
+        return None
+
+    def of_clients(self) -> dict[int, int]:
+        """The node of each client."""
+        return {said["client"]: node for node, said in self.introductions.items()}
+
+
+def run_on(
+    grid: Grid,
+    manifest: Any,
+    *,
+    wait: float = 60.0,
+    timeout: float = 600.0,
+    **serving: Any,
+) -> Run:
+    """Make a federated run with the SuperNodes of a grid: what :func:`server_app` does.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        Whose nodes run :func:`client_app`.
+    manifest : dict, path or str
+        Of the run.
+    wait : float
+        For how long clients may be missing before the first round, in seconds.
+    timeout : float
+        For how long a round waits for answers, in seconds. Who does not answer is lost in that round,
+        and may come back in another.
+    **serving
+        As for :func:`privgrad.federated.serve`.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ConfigError
+        If clients are missing, with the reasons of nodes that were left out.
+    ManifestError, PrivacyError
+    """
+    shared = {key: serving[key] for key in ("overrides", "plugin_dirs") if key in serving}
+    nodes = _Nodes(grid, common_ground(manifest, **shared), min(wait, timeout))
+    deadline = time.monotonic() + wait
+    while True:
+        nodes.meet()
+        there = nodes.of_clients()
+        said = next(iter(nodes.introductions.values()), None)
+        missing = [] if said is None else sorted(set(range(len(said["facts"]["shard_sizes"]))) - set(there))
+        if said is not None and not missing:
+            break
+        if time.monotonic() > deadline:
+            who = f"clients {missing} are" if said is not None else "no client is"
+            reasons = "; ".join(f"node {node} is left out: {why}" for node, why in nodes.left_out.items())
+            raise ConfigError(f"{who} there after {wait:g} s" + (f" ({reasons})" if reasons else ""))
+        time.sleep(0.2)
+
+    def ask(orders: list[tuple[int, bytes]]) -> list[bytes | None]:
+        nodes.meet()
+        where = nodes.of_clients()
+        messages = [Message(_content(order=order), dst_node_id=where[client], message_type="train")
+                    for client, order in orders if client in where]
+        replies = {reply.metadata.src_node_id: reply
+                   for reply in (grid.send_and_receive(messages, timeout=timeout) if messages else ())}
+        return [_answer(client, replies.get(where.get(client, -1))) for client, _ in orders]
+
+    introduced = sorted(nodes.introductions.values(), key=lambda one: one["client"])
+    return serve(manifest, introduced, ask,
+                 refused=lambda client, why: _warn_of(client, why), **serving)
+
+
+def _answer(client: int, reply: Message | None) -> bytes | None:
+    if reply is None:
+        _warn_of(client, "it is not there")
+    elif reply.has_error():
+        _warn_of(client, f"it failed: {reply.error.reason}")
+    elif (refused := _said(reply, "refused")) is not None:
+        _warn_of(client, str(refused))
+    elif isinstance(answer := _said(reply, "answer"), bytes):
+        return answer
+    else:
+        _warn_of(client, "its reply has no answer")
+    return None
+
+
+def _warn_of(client: int, why: str) -> None:
+    warnings.warn(f"client {client} is lost in this round: {why}", PrivgradWarning, stacklevel=2)
+
+
+def server_app(callback: Any = None) -> ServerApp:
+    """Make the ``ServerApp``.
+
+    It is configured by the run (``tool.flwr.app.config``, or ``flwr run --run-config``): ``manifest``,
+    and if wanted ``out``, ``state``, ``threads``, ``wait`` and ``timeout``; see :func:`run_on`.
+
+    Parameters
+    ----------
+    callback : callable, or tracker, or several of them
+        As for :func:`privgrad.run`; default one line for each measurement.
+
+    Returns
+    -------
+    flwr.serverapp.ServerApp
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        config = context.run_config
+        with contextlib.ExitStack() as shown:
+            shown.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("always", PrivgradWarning)
+            run = run_on(
+                grid,
+                _setting(config, "manifest", str),
+                wait=_setting(config, "wait", float, 60.0),
+                timeout=_setting(config, "timeout", float, 600.0),
+                out=_setting(config, "out", str, None),
+                state=_setting(config, "state", str, None),
+                threads=_setting(config, "threads", int, None),
+                callback=_lines if callback is None else callback,
+            )
+        print(f"privgrad: {run.status}, epsilon {run.epsilon:g}, model in {run.run_dir}", flush=True)
+
+    return app
+
+
+def _lines(progress: Progress) -> None:
+    print(f"privgrad: round {progress.step} of {progress.steps}, epsilon {progress.epsilon:g}", flush=True)
+
+

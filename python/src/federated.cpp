@@ -1,0 +1,165 @@
+#include "federated.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "long_call.hpp"
+#include "privgrad/calls/lock_text.hpp"
+#include "privgrad/calls/run_directory.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/remote_client.hpp"
+
+namespace privgrad::python {
+namespace {
+
+namespace nb = nanobind;
+namespace fs = std::filesystem;
+using namespace nb::literals;
+
+int threads_of(int wanted) { return wanted > 0 ? wanted : core::available_threads(); }
+
+fs::path state_of(const std::optional<fs::path>& given) {
+  return given ? fs::absolute(*given) : calls::default_state_directory();
+}
+
+std::optional<fs::path> path_of(const std::optional<std::string>& text) {
+  return text ? std::optional<fs::path>(*text) : std::nullopt;
+}
+
+/// A client with all that it refers to.
+class ClientCall {
+ public:
+  ClientCall(const Framework& framework, const ManifestText& manifest,
+             const std::optional<ManifestText>& own, std::uint32_t number,
+             const std::string& directory, const std::optional<std::string>& state, int threads,
+             bool trusts_server)
+      : manifest_(std::make_unique<core::Manifest>(own ? framework.load_without_data(manifest)
+                                                       : framework.load_with_data(manifest))) {
+    if (own) {
+      own_ = std::make_unique<core::Manifest>(framework.load_with_data(*own));
+      if (!own_->transforms.empty() && manifest_->transforms.size() != own_->transforms.size())
+        throw ConfigError(
+            "data: has transforms of its own; those of the run's manifest are applied");
+    }
+    client_.emplace(*manifest_, own ? &own_->data : nullptr,
+                    core::RemoteClientOptions{.number = number,
+                                              .directory = fs::absolute(directory),
+                                              .state = state_of(path_of(state)),
+                                              .lock = calls::lock_text({manifest_.get()}),
+                                              .threads = threads_of(threads),
+                                              .trusts_server = trusts_server});
+  }
+
+  std::string introduction() const { return client_->introduction().dump(); }
+  std::string answer(const std::string& order) { return client_->answer(order); }
+
+ private:
+  std::unique_ptr<core::Manifest> manifest_, own_;
+  std::optional<core::RemoteClient> client_;
+};
+
+/// Hands orders to a function of Python, on the thread that the run is made on.
+class ClientsInPython final : public core::RemoteClients {
+ public:
+  ClientsInPython(nb::callable ask, nb::callable refused)
+      : ask_(std::move(ask)), refused_(std::move(refused)) {}
+
+  std::vector<std::optional<std::string>> ask(
+      std::span<const core::OrderToClient> orders) override {
+    const nb::gil_scoped_acquire hold;
+    nb::list given;
+    for (const core::OrderToClient& order : orders)
+      given.append(nb::make_tuple(order.client, nb::bytes(order.order.data(), order.order.size())));
+    const nb::object answers = ask_(given);
+    std::vector<std::optional<std::string>> taken;
+    for (const nb::handle answer : answers) {
+      if (answer.is_none()) {
+        taken.emplace_back();
+        continue;
+      }
+      const auto bytes = nb::cast<nb::bytes>(answer);
+      taken.emplace_back(std::string(bytes.c_str(), bytes.size()));
+    }
+    return taken;
+  }
+
+  void refused(std::uint32_t client, const std::string& why) override {
+    const nb::gil_scoped_acquire hold;
+    refused_(client, why);
+  }
+
+ private:
+  nb::callable ask_, refused_;
+};
+
+}  // namespace
+
+std::string Framework::common_ground(const ManifestText& manifest) const {
+  const core::Manifest loaded = load_without_data(manifest);
+  return core::common_ground_of(loaded, calls::lock_text({&loaded})).dump();
+}
+
+std::string Framework::serve(const ServeCall& call, core::RemoteClients& clients,
+                             const Watch& watch) const {
+  const core::Manifest manifest = load_without_data(call.manifest);
+  const core::Plan plan = core::make_plan(manifest, core::facts_from_json(call.facts));
+  core::RunOptions options;
+  options.threads = threads_of(call.threads);
+  options.state = state_of(call.state);
+  options.lock = calls::lock_text({&manifest});
+  options.clients = &clients;
+  if (call.directory) {
+    options.directory = *call.directory;
+    return made(plan, std::move(options), watch);
+  }
+  const calls::DefaultRunDirectory directory(manifest.name);
+  options.directory = directory.path();
+  return made(plan, std::move(options), watch);
+}
+
+void add_federated(nb::module_& module, nb::class_<Framework>& framework) {
+  framework.def("common_ground", &Framework::common_ground, "manifest"_a)
+      .def(
+          "serve",
+          [](const Framework& self, const ManifestText& manifest, const std::string& facts,
+             const std::optional<std::string>& directory, const std::optional<std::string>& state,
+             int threads, nb::callable ask, nb::callable refused, nb::object callback) {
+            const ServeCall call{manifest, facts, path_of(directory), path_of(state), threads};
+            ClientsInPython clients(std::move(ask), std::move(refused));
+            return long_call([&](const Watch& watch) { return self.serve(call, clients, watch); },
+                             std::move(callback));
+          },
+          "manifest"_a, "facts"_a, "directory"_a.none(), "state"_a.none(), "threads"_a, "ask"_a,
+          "refused"_a, "callback"_a.none());
+  nb::class_<ClientCall>(module, "FederatedClient")
+      .def(
+          "__init__",
+          [](ClientCall* self, const Framework& loaded, const ManifestText& manifest,
+             const std::optional<ManifestText>& own, std::uint32_t number,
+             const std::string& directory, const std::optional<std::string>& state, int threads,
+             bool trusts_server) {
+            const nb::gil_scoped_release release;
+            new (self)
+                ClientCall(loaded, manifest, own, number, directory, state, threads, trusts_server);
+          },
+          "framework"_a, "manifest"_a, "own"_a.none(), "number"_a, "directory"_a, "state"_a.none(),
+          "threads"_a, "trusts_server"_a)
+      .def("introduction", &ClientCall::introduction)
+      .def("answer", [](ClientCall& self, const nb::bytes& order) {
+        const std::string text(order.c_str(), order.size());
+        std::string answer;
+        {
+          const nb::gil_scoped_release release;
+          answer = self.answer(text);
+        }
+        return nb::bytes(answer.data(), answer.size());
+      });
+}
+
+}  // namespace privgrad::python

@@ -1,0 +1,404 @@
+"""Clients that are programs of their own: the same bits as in one process, and never a step twice.
+
+Bytes are carried by function calls here; test_flower.py carries them by Flower.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privgrad
+from privgrad import federated
+
+Order = tuple[int, bytes]
+
+pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+
+
+def manifest_of(small: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """Four clients with ledgers of their own."""
+    return {
+        **small,
+        "name": "federation",
+        "model": {"kind": "mlp", "hidden": [5], "loss": "cross_entropy"},
+        "sampler": {"kind": "poisson", "batch_size": 10},
+        "privacy": {"target_epsilon": 3, "target_delta": 1e-4, "adjacency": "add_or_remove_one",
+                    "accountant": "rdp"},
+        "steps": 12,
+        **changed,
+        "federated": {"clients": 4, "rounds": 6, "local_iterations": 2, **changed.get("federated", {})},
+    }
+
+
+def weights(run: privgrad.Run) -> bytes:
+    raw = (run.run_dir / "model.safetensors").read_bytes()
+    return raw[8 + int.from_bytes(raw[:8], "little") :]
+
+
+def releases(ledger: Path) -> list[tuple[Any, ...]]:
+    lines = [json.loads(line) for line in ledger.read_text().splitlines()]
+    return [(line["step"], line["event"], line["epsilon"]) for line in lines if line["type"] == "release"]
+
+
+def clients_of(manifest: dict[str, Any], **options: Any) -> list[federated.Client]:
+    return [federated.Client(manifest, i, f"client-{i}", **options)
+            for i in range(manifest["federated"]["clients"])]
+
+
+def serve(manifest: dict[str, Any], clients: list[federated.Client], **options: Any) -> privgrad.Run:
+    return federated.serve(
+        manifest, [client.introduction() for client in clients],
+        options.pop("ask", lambda orders: [clients[who].answer(order) for who, order in orders]), **options)
+
+
+def orders_of(manifest: dict[str, Any], clients: list[federated.Client]) -> list[list[Order]]:
+    """The orders of a run in which all clients are lost: each round's model is the first one."""
+    seen: list[list[Order]] = []
+
+    def ask(orders: list[Order]) -> list[None]:
+        seen.append(orders)
+        return [None for _ in orders]
+
+    serve(manifest, clients, ask=ask, out="orders")
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("federation", "trusted"),
+    [
+        ({}, False),
+        ({"participation": {"kind": "fixed_size", "batch_size": 2}, "client_drop_rate": 0.3,
+          "straggler_rate": 0.5}, False),
+        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4}, False),
+        ({"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4, "estimates": "from_models"}, False),
+        ({"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}, True),
+        ({"aggregation": "dp_fed_avg", "client_clip_norm": 1.0,
+          "participation": {"kind": "poisson", "batch_size": 2}}, True),
+    ],
+    ids=["fed_avg", "who takes part", "ali_dpfl", "ali_dpfl from models", "dp_fed_avg", "sampled clients"],
+)
+def test_the_same_bits_as_in_one_process(
+    small: dict[str, Any], federation: dict[str, Any], trusted: bool
+) -> None:
+    manifest = manifest_of(small, federated=federation)
+    alone = privgrad.run(manifest, out="alone")
+    run = serve(manifest, clients_of(manifest, trust_server=trusted), out="server")
+    assert weights(run) == weights(alone)
+    assert (run.status, run.steps) == (alone.status, alone.steps)
+    # Where no ledger is at hand, all that the budgets pay for is stated.
+    assert run.epsilon == (alone if trusted else privgrad.plan(manifest)).epsilon >= alone.epsilon
+
+    def rounds(one: privgrad.Run) -> list[Any]:
+        lines = (one.run_dir / "rounds.jsonl").read_text().splitlines()
+        return [{**json.loads(line), "charged_epsilon": None} for line in lines]
+
+    assert rounds(run) == rounds(alone)
+    for i in range(4):
+        own, theirs = (Path(place, "ledgers", f"client-{i}.jsonl") for place in (f"client-{i}", "alone"))
+        assert theirs.exists() == (not trusted)
+        if theirs.exists():  # a client that never takes part begins no ledger
+            assert (releases(own) if own.exists() else []) == releases(theirs)
+    assert Path("server/ledger.jsonl").exists() == trusted
+    assert not Path("server/ledgers").exists()
+
+
+def test_each_client_has_its_own_examples_and_no_others(small: dict[str, Any]) -> None:
+    # As in one process, where column 0 says whose an example is.
+    random = np.random.default_rng(4)
+    owners = np.repeat(np.arange(4), [30, 40, 50, 60]).astype(np.float32)
+    targets = random.integers(0, 2, size=180).astype(np.float32)
+    features = np.column_stack([owners, random.normal(size=(180, 3)) + 3 * targets[:, None]])
+    np.save("x.npy", features.astype(np.float32))
+    np.save("y.npy", targets)
+    manifest = manifest_of(
+        small, seed=5, federated={"partition": {"kind": "by_column", "column": 0}, "shards": "given",
+                                  "sizes": [30, 40, 50, 60]})
+    manifest["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"},
+                        "classes": 2, "size": 180}
+    alone = privgrad.run(manifest)
+    clients = []
+    for i in range(4):
+        np.save(f"x{i}.npy", features[owners == i].astype(np.float32))
+        np.save(f"y{i}.npy", targets[owners == i])
+        Path(f"own-{i}.yaml").write_text(
+            f"{{kind: npy, train: {{features: x{i}.npy, targets: y{i}.npy}}, classes: 2}}")
+        clients.append(federated.Client(manifest, i, f"client-{i}", data=f"own-{i}.yaml"))
+    Path("x.npy").unlink()  # neither the server nor a client opens it
+    run = serve(manifest, clients)
+    assert weights(run) == weights(alone)
+
+
+def test_without_a_seed_each_client_has_a_key_of_its_own(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    del manifest["seed"]
+    manifest["data"] = {**manifest["data"], "size": 200}
+    manifest["federated"] |= {"partition": {"kind": "by_column", "column": 0}, "shards": "given",
+                              "sizes": [50] * 4}
+    rows = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
+    own = {"kind": "memory", "train": (rows, (rows[:, 0] > 0).astype(np.float32)), "classes": 2}
+    with pytest.raises(privgrad.PrivgradError):
+        federated.Client(manifest, 0, "a", data=own)  # rows in memory are not lent to it
+    np.save("x.npy", rows)
+    np.save("y.npy", (rows[:, 0] > 0).astype(np.float32))
+    section = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2}
+    # The same examples at all of them, and one model: what differs is the noise.
+    clients = [federated.Client(manifest, i, f"client-{i}", data=section) for i in range(4)]
+    first = orders_of(manifest, clients)[0]
+    answers = {clients[who].answer(order) for who, order in first}
+    assert len(answers) == 4
+    assert not any(b"reproducible\": true" in Path(f"client-{i}/statement.json").read_bytes()
+                   for i in range(4))
+
+
+def test_an_order_is_answered_once(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    rounds = orders_of(manifest, clients)
+    (who, first), (_, second) = rounds[0][1], rounds[1][1]
+    client = clients[who]
+    answer = client.answer(first)
+    charged = releases(Path("client-1/ledgers/client-1.jsonl"))
+    assert client.answer(first) == answer
+    # Also by another process, which finds what this one has left.
+    del client
+    clients[who] = None  # type: ignore[call-overload]
+    client = federated.Client(manifest, who, "client-1")
+    assert client.answer(first) == answer
+    assert releases(Path("client-1/ledgers/client-1.jsonl")) == charged
+    # The same round from another model is another release of the same noise.
+    other = bytearray(first)
+    other[-1] ^= 1
+    with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
+        client.answer(bytes(other))
+    client.answer(second)
+    with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
+        client.answer(first)
+
+
+def test_a_directory_takes_part_in_one_run(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    serve(manifest, clients, out="first")
+    charged = releases(Path("client-0/ledgers/client-0.jsonl"))
+    lost: list[str] = []
+
+    def ask(orders: list[Order]) -> list[None]:
+        for who, order in orders:
+            with pytest.raises(privgrad.PrivacyError, match="a new run costs its epsilon anew") as said:
+                clients[who].answer(order)
+            lost.append(str(said.value))
+        return [None for _ in orders]
+
+    serve(manifest, clients, ask=ask, out="second")
+    assert lost
+    assert releases(Path("client-0/ledgers/client-0.jsonl")) == charged
+
+
+KILLED = """
+import json, sys
+from pathlib import Path
+from privgrad import federated
+client = federated.Client(json.loads(Path("m.json").read_text()), 0, "killed")
+client.answer(Path("order").read_bytes())
+"""
+
+
+def killed_in_a_round() -> None:
+    """The client of m.json and its order, killed once its ledger was charged, long before the end."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.DEVNULL,
+                               env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    ledger = Path("killed/ledgers/client-0.jsonl")
+    deadline = time.monotonic() + 60
+    while not (ledger.exists() and b'"release"' in ledger.read_bytes()):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(
+    small: dict[str, Any],
+) -> None:
+    manifest = manifest_of(small, steps=2000, sampler={"kind": "poisson", "batch_size": 100},
+                           federated={"clients": 1, "rounds": 2, "local_iterations": 1000})
+    Path("m.json").write_text(json.dumps(manifest))
+    whole = federated.Client(manifest, 0, "whole")
+    (first, second) = (orders[0][1] for orders in orders_of(manifest, [whole]))
+    Path("order").write_bytes(first)
+    killed_in_a_round()
+    ledger = Path("killed/ledgers/client-0.jsonl")
+    client = federated.Client(manifest, 0, "killed")
+    with pytest.raises(privgrad.PrivacyError, match="was cut off, and is not made again"):
+        client.answer(first)
+    assert [step for step, *_ in releases(ledger)] == list(range(1000))
+    # What comes then is what a client does that was not killed: the next steps, with their own noise.
+    whole.answer(first)
+    assert client.answer(second) == whole.answer(second)
+    assert releases(ledger) == releases(Path("whole/ledgers/client-0.jsonl"))
+
+
+def test_an_estimate_of_a_round_that_was_cut_off_is_paid_for_too(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small, steps=60, federated={
+        "clients": 1, "rounds": 3, "local_iterations": {"kind": "ali_dpfl"}})
+    manifest["data"] |= {"rows": 4000, "dimensions": 50}
+    manifest["model"] = {"kind": "mlp", "hidden": [200, 200]}
+    manifest["sampler"] = {"kind": "poisson", "batch_size": 2000}
+    Path("m.json").write_text(json.dumps(manifest))
+    assert privgrad.plan(manifest).json["federated"]["estimates"] == "private"
+    whole = federated.Client(manifest, 0, "whole")
+    first, second, _ = (orders[0][1] for orders in orders_of(manifest, [whole]))
+    Path("order").write_bytes(first)
+    killed_in_a_round()
+    client = federated.Client(manifest, 0, "killed")
+    with pytest.raises(privgrad.PrivacyError, match="was cut off, and is not made again"):
+        client.answer(first)
+    whole.answer(first)
+    assert client.answer(second) == whole.answer(second)
+    assert releases(Path("killed/ledgers/client-0.jsonl")) == releases(Path("whole/ledgers/client-0.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (lambda order: b"", "privgrad order"),
+        (lambda order: order[:-4], "privgrad order"),
+        (lambda order: order + b"\0", "privgrad order"),
+        (lambda order: order.replace(b"privgrad order", b"privgrad odder"), "privgrad order"),
+        (lambda order: order[:22] + b"\2" + order[23:], "is of version 2"),
+    ],
+)
+def test_what_is_no_order_charges_nothing(small: dict[str, Any], changed: Any, says: str) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    order = changed(orders_of(manifest, clients)[0][0][1])
+    with pytest.raises(privgrad.ConfigError, match=says):
+        clients[0].answer(order)
+    assert not Path("client-0").exists()
+
+
+def test_an_order_of_another_manifest_is_refused(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    richer = {**manifest, "privacy": {**manifest["privacy"], "target_epsilon": 8}}
+    order = orders_of(richer, clients_of(richer))[0][0][1]
+    client = federated.Client(manifest, 0, "own")
+    with pytest.raises(privgrad.ConfigError, match="another manifest"):
+        client.answer(order)
+    with pytest.raises(privgrad.ConfigError, match="the order is for client 0, this is 1"):
+        federated.Client(richer, 1, "other").answer(order)
+    assert not Path("own").exists()
+
+
+def test_a_server_that_asks_for_too_much_gets_what_the_budget_pays_for(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small, federated={"clients": 1})
+    client = federated.Client(manifest, 0, "client")
+    order = bytearray(orders_of(manifest, [client])[0][0][1])
+    # The steps are the third of three numbers in front of "is there a first step", and the model.
+    parameters = privgrad.plan(manifest).parameters
+    at = len(order) - 4 * parameters - 8 - 16 - 8
+    assert int.from_bytes(order[at : at + 8], "little") == 2
+    order[at : at + 8] = (10**6).to_bytes(8, "little")
+    client.answer(bytes(order))
+    made = releases(Path("client/ledgers/client-0.jsonl"))
+    assert len(made) == privgrad.plan(manifest).json["affordable_steps"]
+    assert max(epsilon for *_, epsilon in made) <= 3
+
+
+def test_who_differs_is_named_before_anything_is_charged(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    said = [client.introduction() for client in clients_of(manifest)]
+
+    def never(orders: list[Order]) -> list[None]:
+        raise AssertionError("nobody was to be asked")
+
+    for changed, says in [
+        (said[:3], "clients that are there are .0, 1, 2., expected each of 0 to 3 once"),
+        ([*said[:3], said[0]], "expected each of 0 to 3 once"),
+        ([*said[:3], {**said[3], "program": "0" * 64}], "client 3 has another PrivGrad than the server"),
+        ([*said[:3], {**said[3], "manifest": "0" * 64}], "client 3 has another manifest than the server"),
+        ([*said[:3], {**said[3], "facts": {**said[3]["facts"], "classes": 7}}],
+         "client 3 says classes of its data is 7, client 0 says 2"),
+        ([], "no client has introduced itself"),
+    ]:
+        with pytest.raises(privgrad.ConfigError, match=says):
+            federated.serve(manifest, changed, never, out="server")
+    assert not Path("server").exists()
+
+
+def test_an_answer_that_is_none_counts_as_lost_and_is_told(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    told: list[tuple[int, str]] = []
+    number = 0
+
+    def ask(orders: list[Order]) -> list[bytes | None]:
+        nonlocal number
+        answers: list[bytes | None] = [clients[who].answer(order) for who, order in orders]
+        honest = answers[2]
+        assert honest is not None
+        nan = np.float32(np.nan).tobytes()
+        body = len(honest) - 32  # behind the model: two reals, whether there are estimates, two of them
+        answers[2] = [
+            b"I am no answer",
+            honest[:-8],
+            answers[1],
+            honest[: body - 12] + nan + honest[body - 8 :],
+            honest.replace(b"privgrad answer", b"privgrad answeR"),
+            None,
+        ][number]
+        number += 1
+        return answers
+
+    run = serve(manifest, clients, ask=ask, refused=lambda who, why: told.append((who, why)), out="server")
+    assert run.status == "completed"
+    assert [who for who, _ in told] == [2] * 5
+    assert "is to another order" in told[2][1]
+    assert "not finite" in told[3][1]
+    lines = [json.loads(line) for line in Path("server/rounds.jsonl").read_text().splitlines()]
+    assert [line["clients"] for line in lines] == [3] * 6
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"privacy": {"noise": "off", "target_delta": 1e-4, "adjacency": "add_or_remove_one",
+                      "accountant": "rdp"},
+          "schedules": {"clip_norm": 1, "learning_rate": 0.5}}, "privacy.noise is off"),
+        ({"federated": {"local_iterations": {"kind": "ali_dpfl"}, "rounds": 4,
+                        "estimates": "unaccounted"}}, "unaccounted are exact values"),
+        ({"federated": {"aggregation": "dp_fed_avg", "client_clip_norm": 1.0}}, "say trust_server"),
+    ],
+)
+def test_what_would_leave_a_client_exactly_is_refused(
+    small: dict[str, Any], changed: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(privgrad.PrivacyError, match=says):
+        federated.Client(manifest_of(small, **changed), 0, "client")
+    assert not Path("client").exists()
+
+
+def test_transforms_that_learn_from_everybody_are_refused(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    manifest["data"] = {**manifest["data"], "transforms": ["standardize"]}
+    with pytest.raises(privgrad.PrivacyError, match="standardize learns from the examples of all"):
+        federated.Client(manifest, 0, "client")
+
+
+def test_a_client_without_a_number_of_the_manifest_is_refused(small: dict[str, Any]) -> None:
+    with pytest.raises(privgrad.ConfigError, match="client is 4, allowed is .0, 3."):
+        federated.Client(manifest_of(small), 4, "client")
+    with pytest.raises(privgrad.ConfigError, match="no section federated"):
+        federated.Client(small, 0, "client")
+    drawn = manifest_of(small)
+    del drawn["seed"]
+    with pytest.raises(privgrad.ManifestError, match="draws which client an example lies with"):
+        federated.Client(drawn, 0, "client")
