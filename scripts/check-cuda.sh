@@ -114,7 +114,7 @@ run() {
   {
     printf '{\n  "device": "%s",\n  "missing_hardware": "%s"' "$device" "$missing"
     if [ -z "$missing" ]; then
-      check conformance started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 \
+      check conformance started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 --memory-limit 0 \
         --params 'cuda={device: 0}' "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
       check programs started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *'
       check noise started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*'
