@@ -28,6 +28,7 @@ xargs -r clang-format-14 --dry-run --Werror <<<"$sources"
 programs="sdk_test trust_test manifest_test pipeline_test studies_test host_test"
 kinds=$(sed -nE 's#^(plugins|tests/plugins)/([a-z_]+)s[_/].*#\2#p' <<<"$changed" | sort -u)
 if [ -n "$kinds" ]; then programs="$programs plugins_test"; fi
+if touches '^(plugins/backends/cuda|tests/cuda)/'; then programs="$programs cuda_test"; fi
 if touches '^(framework|tests)/report/'; then programs="$programs report_test"; fi
 for room in cli conformance pipelines privacy; do
   if touches "^tests/$room/"; then programs="$programs ${room}_test"; fi
@@ -38,7 +39,7 @@ cmake --build "$build" --parallel "$jobs" --target $programs privgrad_runtime
 
 echo "== tests"
 labels=fast
-for room in report cli conformance pipelines privacy; do
+for room in report cli conformance cuda pipelines privacy; do
   case "$programs " in *" ${room}_test "*) labels="$labels|$room" ;; esac
 done
 failed=0

@@ -39,6 +39,18 @@ std::string found(const Json& report, const std::string& kind, const std::string
 
 }  // namespace
 
+TEST_CASE("plugins test: rules may map as much memory as is said, and 0 is any amount") {
+  const Cli cli;
+  const fs::path file = own_copy(cli, kPlugins / "optimizers" / "sgd.privgrad.so");
+  const auto test = [&](const char* mebibytes) {
+    return cli({"plugins", "test", "--json", "--memory-limit", mebibytes, file}).exit_code;
+  };
+  CHECK(test("0") == 0);
+  CHECK(test("1000") == 0);
+  CHECK(test("1") == 1);  // less than the process has already
+  CHECK(test("-1") == 2);
+}
+
 TEST_CASE("plugins test: a rule that takes its process with it has failed, and the others go on") {
   const Cli cli;
   const fs::path file = own_copy(cli, fixture("dies_in_a_rule"));

@@ -14,6 +14,8 @@ int do_plugins_test(const Arguments& arguments) {
   }
   if (arguments.has("time-limit"))
     words.insert(words.end(), {"--time-limit", arguments.text("time-limit")});
+  if (arguments.has("memory-limit"))
+    words.insert(words.end(), {"--memory-limit", arguments.text("memory-limit")});
   if (arguments.has("quiet")) words.push_back("--quiet");
   if (arguments.has("json")) words.push_back("--json");
   words.insert(words.end(), {"--", arguments.operand(0)});

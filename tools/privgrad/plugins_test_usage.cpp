@@ -16,10 +16,14 @@ Usage plugins_test_usage() {
                       {.name = "time-limit",
                        .value = "SECONDS",
                        .doc = "How long a rule may take; default 60."},
+                      {.name = "memory-limit",
+                       .value = "MIB",
+                       .doc = "How much memory a rule may map; default 4096. 0 for any amount, "
+                              "which drivers of GPUs need."},
                       {.name = "quiet", .value = "", .doc = "Print only what is broken."},
                       {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
           .details =
-              "Each rule has a process of its own, with a time limit and 4 GiB of memory: one "
+              "Each rule has a process of its own, with limits of time and memory: one "
               "that crashes, does\nnot end or ends the process is broken, and the others go on. "
               "Rules that were not checked are listed as\nskipped, with the reason.\n\n"
               "A plugin that breaks none is put on record as tested, by the hash of its file: "

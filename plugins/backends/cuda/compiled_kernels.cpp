@@ -8,14 +8,14 @@ static_assert(privgrad::cuda::kThreadsOfBlock == privgrad::cuda::kThreads);
 // The file as it is, between two names.
 asm(".section .rodata\n"
     ".balign 64\n"
-    "privgrad_cuda_kernels:\n"
+    "kPrivgradCudaKernels:\n"
     ".incbin \"" PRIVGRAD_CUDA_KERNELS_FILE
     "\"\n"
     ".balign 8\n"
     ".previous\n");
-extern "C" __attribute__((visibility("hidden"))) const unsigned char privgrad_cuda_kernels[];
+extern "C" __attribute__((visibility("hidden"))) const unsigned char kPrivgradCudaKernels[];
 
-const void* privgrad::cuda::compiled_kernels() noexcept { return privgrad_cuda_kernels; }
+const void* privgrad::cuda::compiled_kernels() noexcept { return kPrivgradCudaKernels; }
 #else
 const void* privgrad::cuda::compiled_kernels() noexcept { return nullptr; }
 #endif

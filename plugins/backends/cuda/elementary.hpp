@@ -3,7 +3,7 @@
 #include "device_code.hpp"
 
 // Elementary functions by additions, multiplications and divisions in a fixed order: those that the
-// backend `cpu` computes with, so that both give the same bits (tests/plugins/backends_cuda_test.cpp
+// backend `cpu` computes with, so that both give the same bits (tests/cuda/programs_test.cpp
 // compares them). What their errors are is said there: plugins/backends/cpu/elementary.hpp and
 // loops.cpp.
 namespace privgrad::cuda {

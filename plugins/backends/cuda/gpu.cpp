@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <string>
@@ -199,7 +200,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
     const Result result = driver().cuMemAlloc_v2(&address, bytes);
     if (result == kOutOfMemory) throw OutOfMemory();
     check(result, "give memory");
-    return reinterpret_cast<void*>(address);
+    return std::bit_cast<void*>(address);
   }
 
   void free(void* memory) noexcept override {

@@ -47,8 +47,8 @@ struct Product {
     const uint64_t left = tile / down() * kTile;
     PerThread<Sums> sums;
     each_thread([&](uint32_t thread) {
-      const uint64_t row = top + thread / kAcross * kEach;
-      const uint64_t column = left + thread % kAcross * kEach;
+      const uint64_t row = top + uint64_t{thread / kAcross} * kEach;
+      const uint64_t column = left + uint64_t{thread % kAcross} * kEach;
       PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) {
         PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) {
           const bool inside = row + i < problem.rows && column + j < problem.columns;
@@ -62,8 +62,8 @@ struct Product {
       each_thread([&](uint32_t thread) { multiply(thread, some, shared, sums[thread]); });
     }
     each_thread([&](uint32_t thread) {
-      const uint64_t row = top + thread / kAcross * kEach;
-      const uint64_t column = left + thread % kAcross * kEach;
+      const uint64_t row = top + uint64_t{thread / kAcross} * kEach;
+      const uint64_t column = left + uint64_t{thread % kAcross} * kEach;
       PRIVGRAD_UNROLL for (uint32_t i = 0; i < kEach; ++i) {
         PRIVGRAD_UNROLL for (uint32_t j = 0; j < kEach; ++j) {
           if (row + i < problem.rows && column + j < problem.columns) {
@@ -236,7 +236,7 @@ struct CellProduct {
   using Sum = uint64_t;
   static constexpr bool kAByInner = false, kBByInner = false;
   PRIVGRAD_HD static uint64_t add(int32_t a, int32_t b, uint64_t sum) {
-    return sum + static_cast<uint64_t>(int64_t{a * b});
+    return sum + static_cast<uint64_t>(int64_t{a} * b);
   }
   uint64_t rows, columns, inner, batches;
   const int16_t *units, *inputs;

@@ -1,4 +1,6 @@
 // privgrad-conformance: what `privgrad plugins test` starts. It is called with the same words.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -111,6 +113,12 @@ int run(const Arguments& arguments) {
     constexpr int kMostSeconds = 86400;
     limits.time = std::chrono::seconds(
         whole_number("time-limit", arguments.text("time-limit"), 1, kMostSeconds));
+  }
+  if (arguments.has("memory-limit")) {
+    constexpr int kMostMebibytes = 1 << 30;
+    const auto mebibytes = static_cast<std::uint64_t>(
+        whole_number("memory-limit", arguments.text("memory-limit"), 0, kMostMebibytes));
+    limits.memory = mebibytes == 0 ? RLIM_INFINITY : mebibytes << 20;
   }
   const LoadedPlugin plugin = load_once(fs::absolute(arguments.operand(0)), limits);
   const std::vector<Examined> all = examine(plugin, given_params(arguments, plugin), limits);
