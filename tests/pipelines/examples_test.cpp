@@ -123,3 +123,36 @@ TEST_CASE("example mnist-scattering: features that cost nothing, on some of MNIS
   CHECK(result.summary.at("unaccounted") == nlohmann::json{"training metrics"});
   CHECK(result.summary.at("floating_point") == "exact");
 }
+
+TEST_CASE("recipes: what is learnt of private rows is paid for, within the target",
+          "[recipes][data]") {
+  for (const std::string name : {"mnist", "fashion-mnist"}) {
+    CAPTURE(name);
+    if (data_folder_with(name + "/train-images-idx3-ubyte.gz").empty())
+      PRIVGRAD_SKIP(name + " is not in PRIVGRAD_DATA_DIR");
+    // A seed is not for release, and is all that keeps these from it.
+    Example example("../recipes/" + name, {"mode=research"});
+    const core::Plan& plan = example.plan();
+    CHECK(plan.setting->network.input.features == Shape{784});  // 4 x 4 x 49
+    CHECK(plan.parameters == 7850);
+    // Gaussian releases add up by 1 / z^2 (Dong et al. 2022, corollary 2), and statistics take a tenth of
+    // it: steps have the noise of a budget smaller by the root of 0.9. 0.7191 is the mu whose delta at
+    // epsilon 3 is 1e-5, by SciPy from the formula of their corollary 1.
+    REQUIRE(plan.noise_multiplier.size() == 60);
+    CHECK_THAT(std::sqrt(60.0) / plan.noise_multiplier.front(),
+               WithinRel(0.7191 * std::sqrt(0.9), 2e-3));
+  }
+}
+
+TEST_CASE("recipe mnist: learns from few images at a large budget", "[recipes][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("../recipes/mnist",
+                  {"mode=research", "data.limit=500", "data.size=500", "data.test_limit=300",
+                   "steps=20", "privacy.target_epsilon=1000"});
+  const auto result = example.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.metrics.test_accuracy.value() > 0.7);
+  // "choice of the first examples" is of data.limit; no statistic is listed.
+  CHECK(result.summary.at("unaccounted") ==
+        nlohmann::json{"choice of the first examples", "training metrics"});
+}

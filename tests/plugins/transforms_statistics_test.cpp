@@ -210,6 +210,34 @@ TEST_CASE("max_norm: longer rows are shortened; exactly: all but zeros are broug
   CHECK(applied(*exactly, {2}, {0.0f, 0.0f}) == std::vector<float>{0.0f, 0.0f});
 }
 
+TEST_CASE("low_frequencies: the orthonormal cosine transform of each channel, cut off") {
+  // Two channels of a 2 x 3 image. Down, (a, b) become (a + b, a - b) / sqrt(2); across, (a, b, c) become
+  // (a + b + c) / sqrt(3), (a - c) / sqrt(2), (a - 2 b + c) / sqrt(6).
+  const std::vector<float> image = {1, 10, 2, 20, 4, 40, 8, -10, 16, -20, 32, -40};
+  const double two = std::sqrt(2.0), three = std::sqrt(3.0), six = std::sqrt(6.0);
+  const double all[] = {63 / (two * three), 0,   -27 / 2.0,           0,
+                        9 / (two * six),    0,   -49 / (two * three), 140 / (two * three),
+                        21 / 2.0,           -30, -7 / (two * six),    20 / (two * six)};
+  const auto whole = made("low_frequencies", {{"height", 2, {}}, {"width", 3, {}}});
+  CHECK(whole->statistic() == Statistic::none);
+  const std::vector<float> kept = applied(*whole, {2, 3, 2}, image);
+  REQUIRE(kept.size() == 12);
+  for (std::size_t i = 0; i < 12; ++i)
+    CHECK_THAT(static_cast<double>(kept[i]), WithinAbs(all[i], 2e-6));
+  CHECK_THAT(length(kept), WithinAbs(length(image), 1e-5));  // so bounds on norms stay true
+
+  const auto corner = made("low_frequencies", {{"height", 1, {}}, {"width", 2, {}}});
+  CHECK(corner->output_shape({{2, 3, 2}, 0}).features == Shape{1, 2, 2});
+  CHECK(applied(*corner, {2, 3, 2}, image) == std::vector<float>(kept.begin(), kept.begin() + 4));
+  // An image without channels is one channel.
+  const auto plain = made("low_frequencies", {{"height", 1, {}}, {"width", 1, {}}});
+  CHECK(applied(*plain, {1, 4}, {1, 2, 3, 4}) == std::vector<float>{5.0f});
+
+  CHECK_THROWS_WITH(whole->output_shape({{1, 3}, 0}),
+                    ContainsSubstring("height is 2, but an image has only 1"));
+  CHECK_THROWS_AS(whole->output_shape({{6}, 0}), ConfigError);
+}
+
 TEST_CASE("group_norm: each group of channels to mean 0 and standard deviation 1") {
   const auto transform = made("group_norm", {{"groups", 2, {}}});
   CHECK(transform->statistic() == Statistic::none);

@@ -111,6 +111,10 @@ class Whiten final : public privgrad::Transform,
       throw ConfigError("whiten: was fitted to " + std::to_string(channels_) +
                         " channels, the examples have " + std::to_string(v.length));
     }
+    if (v.after == 1) {
+      apply_to_neighbours(v, features, out);
+      return;
+    }
     std::vector<double> sums(v.after);
     for (std::size_t b = 0; b < v.before; ++b) {
       const float* in = features.data() + b * v.length * v.after;
@@ -136,8 +140,7 @@ class Whiten final : public privgrad::Transform,
     const FittedTensor& matrix = privgrad::find_fitted(values, "whiten", "matrix", {0, 0});
     if (matrix.shape.front() != matrix.shape.back())
       throw ConfigError("whiten: the fitted tensor matrix is not square");
-    channels_ = matrix.shape.front();
-    matrix_ = matrix.values;
+    keep(matrix.shape.front(), matrix.values);
   }
 
   std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
@@ -151,6 +154,33 @@ class Whiten final : public privgrad::Transform,
   second_moments::Vectors vectors_of(const Shape& shape) const {
     const channels::Layout layout = channels::layout_of(shape, axis_, "whiten");
     return {layout.before, layout.length, layout.after};
+  }
+
+  /// As apply_row(), where channels are next to each other: one channel after the other is added to all
+  /// sums, which fills registers. Each sum is made in the same order.
+  void apply_to_neighbours(const second_moments::Vectors& v, std::span<const float> features,
+                           std::span<float> out) const {
+    std::vector<double> sums(v.length);
+    for (std::size_t b = 0; b < v.before; ++b) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::size_t j = 0; j < v.length; ++j) {
+        const auto x = static_cast<double>(features[b * v.length + j]);
+        const double* column = columns_.data() + j * v.length;
+        for (std::size_t i = 0; i < v.length; ++i) sums[i] += column[i] * x;
+      }
+      float* to = out.data() + b * v.length;
+      for (std::size_t i = 0; i < v.length; ++i) to[i] = static_cast<float>(sums[i]);
+    }
+  }
+
+  void keep(std::size_t channels, std::vector<double> matrix) {
+    channels_ = channels;
+    matrix_ = std::move(matrix);
+    columns_.resize(matrix_.size());
+    for (std::size_t i = 0; i < channels; ++i) {
+      for (std::size_t j = 0; j < channels; ++j)
+        columns_[j * channels + i] = matrix_[i * channels + j];
+    }
   }
 
   /// \param mean  of the examples' triangles.
@@ -174,8 +204,7 @@ class Whiten final : public privgrad::Transform,
         for (std::size_t j = 0; j < size; ++j) matrix[i * size + j] += left * directions(j, k);
       }
     }
-    channels_ = size;
-    matrix_ = std::move(matrix);
+    keep(size, std::move(matrix));
   }
 
   Statistic statistic_;
@@ -184,7 +213,8 @@ class Whiten final : public privgrad::Transform,
   double damping_;
   double max_norm_ = 0.0;
   std::size_t channels_ = 0;
-  std::vector<double> matrix_;  ///< [channels, channels].
+  std::vector<double> matrix_;   ///< [channels, channels].
+  std::vector<double> columns_;  ///< The same, column after column.
 };
 
 void register_components(privgrad::Registrar& registrar) {

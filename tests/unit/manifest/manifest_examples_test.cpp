@@ -31,3 +31,14 @@ TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]
                                        "mnist-mlp", "mnist-scattering", "mnist35-dynamic",
                                        "mnist35-uniform", "quickstart"});
 }
+
+TEST_CASE("the recipes fit the built-in plugins, and are for release", "[manifest_examples]") {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/recipes")) {
+    CAPTURE(entry.path().string());
+    const Manifest manifest = parse_manifest(read_file(entry.path()), entry.path(), {}, house());
+    CHECK(manifest.mode == Mode::release);
+    names.insert(manifest.name);
+  }
+  CHECK(names == std::set<std::string>{"fashion-mnist", "mnist"});
+}

@@ -1,0 +1,146 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/row_operation.hpp"
+#include "privgrad/transform.hpp"
+
+namespace {
+
+using privgrad::ConfigError;
+using privgrad::Dataset;
+using privgrad::ExampleShape;
+using privgrad::Shape;
+namespace param = privgrad::param;
+
+constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // of a matrix, 128 MiB
+
+/// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers, [kept, length].
+std::vector<double> cosines(std::size_t kept, std::size_t length) {
+  std::vector<double> matrix;
+  matrix.reserve(kept * length);
+  const auto n = static_cast<double>(length);
+  for (std::size_t k = 0; k < kept; ++k) {
+    const double factor = std::sqrt((k == 0 ? 1.0 : 2.0) / n);
+    for (std::size_t m = 0; m < length; ++m) {
+      const double place = static_cast<double>(m) + 0.5;
+      matrix.push_back(factor * std::cos(std::numbers::pi * static_cast<double>(k) * place / n));
+    }
+  }
+  return matrix;
+}
+
+/// Keeps the low frequencies of each channel of an image, [height, width] or [height, width, channels]: of
+/// its cosine transform the first `height` rows and `width` columns, which take the image's places.
+///
+/// A function of the example alone: nothing is learnt, and nothing is charged. The transform is orthonormal,
+/// so that the norm of an example grows by no more than the rounding to float32.
+class LowFrequencies final : public privgrad::Transform,
+                             public privgrad::RowTransform,
+                             public privgrad::RowOperations {
+ public:
+  explicit LowFrequencies(const privgrad::Params& params)
+      : rows_(static_cast<std::size_t>(params.integer("height"))),
+        columns_(static_cast<std::size_t>(params.integer("width"))) {}
+
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    const Shape& image = input.features;
+    if (image.size() != 2 && image.size() != 3) {
+      throw ConfigError("low_frequencies: an example is " + privgrad::to_text(image) +
+                        ", expected an image, [height, width] or [height, width, channels]");
+    }
+    check_side("height", rows_, image[0]);
+    check_side("width", columns_, image[1]);
+    Shape output = image;
+    output[0] = rows_;
+    output[1] = columns_;
+    return {output, input.classes};
+  }
+
+  void fit(Dataset&) override {}
+
+  void apply(Dataset& data) const override {
+    privgrad::apply_to_each_row(*this, output_shape(data.shape()).features, data);
+  }
+
+  void apply_row(const Shape& shape, std::span<const float> features,
+                 std::span<float> out) const override {
+    output_shape({shape, 0});
+    const std::size_t height = shape[0], width = shape[1];
+    const std::size_t channels = shape.size() == 3 ? shape[2] : 1;
+    const std::vector<double> down = cosines(rows_, height), across = cosines(columns_, width);
+    std::vector<double> line(width * channels), sums(channels);
+    for (std::size_t r = 0; r < rows_; ++r) {
+      std::fill(line.begin(), line.end(), 0.0);
+      for (std::size_t y = 0; y < height; ++y) {
+        const float* in = features.data() + y * line.size();
+        for (std::size_t i = 0; i < line.size(); ++i)
+          line[i] += down[r * height + y] * static_cast<double>(in[i]);
+      }
+      for (std::size_t c = 0; c < columns_; ++c) {
+        std::fill(sums.begin(), sums.end(), 0.0);
+        for (std::size_t x = 0; x < width; ++x) {
+          for (std::size_t i = 0; i < channels; ++i)
+            sums[i] += across[c * width + x] * line[x * channels + i];
+        }
+        float* to = out.data() + (r * columns_ + c) * channels;
+        for (std::size_t i = 0; i < channels; ++i) to[i] = static_cast<float>(sums[i]);
+      }
+    }
+  }
+
+  std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
+    output_shape({shape, 0});
+    const std::size_t channels = shape.size() == 3 ? shape[2] : 1;
+    namespace row = privgrad::row_operation;
+    return {row::ProjectAxis{shape[0], shape[1] * channels, rows_, cosines(rows_, shape[0])},
+            row::ProjectAxis{shape[1], channels, columns_, cosines(columns_, shape[1])}};
+  }
+
+  privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+
+ private:
+  static void check_side(const std::string& name, std::size_t kept, std::size_t length) {
+    if (kept > length) {
+      throw ConfigError("low_frequencies: " + name + " is " + std::to_string(kept) +
+                        ", but an image has only " + std::to_string(length) + " of them");
+    }
+    if (length > kMostNumbers / kept) {
+      throw ConfigError("low_frequencies: " + name + " is " + std::to_string(kept) + " of " +
+                        std::to_string(length) + ", allowed are products of at most " +
+                        std::to_string(kMostNumbers));
+    }
+  }
+
+  std::size_t rows_, columns_;  ///< Frequencies that are kept.
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  registrar.add<privgrad::Transform, LowFrequencies>({
+      .name = "low_frequencies",
+      .summary =
+          "The low frequencies of each channel of an image, by its cosine transform. Nothing "
+          "is fitted.",
+      .reference = "Ahmed, Natarajan and Rao 1974 (DCT-II, orthonormal)",
+      .params =
+          {
+              param::integer("height", "How many frequencies are kept down the image.")
+                  .at_least(1)
+                  .at_most(4096)
+                  .example(4),
+              param::integer("width", "How many frequencies are kept across the image.")
+                  .at_least(1)
+                  .at_most(4096)
+                  .example(4),
+          },
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.low_frequencies", "0.1.0", register_components)
