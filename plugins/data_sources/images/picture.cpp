@@ -184,8 +184,9 @@ std::vector<Mean> means(std::size_t from, std::size_t to) {
     const double high = std::min(static_cast<double>(from), std::ceil(centre + reach));
     all[i].first = static_cast<std::size_t>(low);
     double sum = 0.0;
-    for (double at = low; at < high; at += 1.0) {
-      all[i].weights.push_back(std::max(0.0, 1.0 - std::abs(at + 0.5 - centre) / reach));
+    for (std::size_t at = all[i].first; at < static_cast<std::size_t>(high); ++at) {
+      const double distance = std::abs(static_cast<double>(at) + 0.5 - centre);
+      all[i].weights.push_back(std::max(0.0, 1.0 - distance / reach));
       sum += all[i].weights.back();
     }
     for (double& weight : all[i].weights) weight /= sum;
