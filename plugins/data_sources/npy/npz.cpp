@@ -148,8 +148,7 @@ std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
   }
   auto zip = std::make_unique<ZipReader>(path);
   while (zip->next()) {
-    if (zip->name() == members.front())
-      return std::make_unique<MemberBytes>(path, std::move(zip));
+    if (zip->name() == members.front()) return std::make_unique<MemberBytes>(path, std::move(zip));
   }
   list.fail("has changed since its list was read");
 }
