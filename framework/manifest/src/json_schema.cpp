@@ -275,7 +275,10 @@ Json param_schema(const ParamSpec& spec) {
   const std::string description = description_of(spec);
   if (!description.empty()) schema["description"] = description;
   if (spec.default_value) schema["default"] = value_to_json(*spec.default_value);
-  if (spec.example_value) schema["examples"] = {value_to_json(*spec.example_value)};
+  if (spec.example_value) {
+    // In braces a list of two texts would be taken for an object.
+    schema["examples"] = Json::array({value_to_json(*spec.example_value)});
+  }
   return schema;
 }
 

@@ -111,7 +111,7 @@ OwnPart part_of_all_data(const Manifest& manifest) {
 
 class RemoteClient::Part {
  public:
-  Part(const Manifest& manifest, const ComponentUse* own, RemoteClientOptions options)
+  Part(const Manifest& manifest, const ComponentUse* own, const RemoteClientOptions& options)
       : manifest_(manifest), wish_(options), executor_(make_executor(options.threads)) {
     check_wish();
     part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number)
@@ -393,8 +393,8 @@ class RemoteClient::Part {
 };
 
 RemoteClient::RemoteClient(const Manifest& manifest, const ComponentUse* own,
-                           RemoteClientOptions options)
-    : part_(std::make_unique<Part>(manifest, own, std::move(options))) {}
+                           const RemoteClientOptions& options)
+    : part_(std::make_unique<Part>(manifest, own, options)) {}
 
 RemoteClient::~RemoteClient() = default;
 

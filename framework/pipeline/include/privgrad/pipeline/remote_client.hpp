@@ -45,7 +45,8 @@ class RemoteClient {
   ///   clients, and this one takes what the partition gives it.
   /// \throws ConfigError, PrivacyError for a run in which clients cannot be programs of their own, or
   ///   that this one does not agree to; IoError for data or state that cannot be read.
-  RemoteClient(const Manifest& manifest, const ComponentUse* own, RemoteClientOptions options);
+  RemoteClient(const Manifest& manifest, const ComponentUse* own,
+               const RemoteClientOptions& options);
   ~RemoteClient();
   RemoteClient(const RemoteClient&) = delete;
   RemoteClient& operator=(const RemoteClient&) = delete;
