@@ -77,7 +77,7 @@ class HouseFiles {
       return Value(Value::Object{{"train", folder, {}},
                                  {"test", folder, {}},
                                  {"classes", Value::List{"0", "1", "2"}, {}},
-                                 {"size", Value::List{2, 3}, {}}});
+                                 {"image_size", Value::List{2, 3}, {}}});
     }
     return {};
   }

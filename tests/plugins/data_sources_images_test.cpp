@@ -132,7 +132,7 @@ struct Folder {
     Value params(Value::Object{{"channels", 1, {}}});
     params.set("train", train.string());
     params.set("classes", Value::List{"cat", "dog"});
-    params.set("size", Value::List{2, 3});
+    params.set("image_size", Value::List{2, 3});
     for (auto& member : extra) params.set(member.key, member.value);
     return house().create<DataSource>("images", params);
   }
@@ -327,7 +327,7 @@ TEST_CASE("images: the folder holds classes, and these hold images") {
     CHECK_THROWS_AS(folder.open({{"classes", Value::List{"cat", "../dog"}, {}}}), ConfigError);
     CHECK_THROWS_AS(folder.open({{"classes", Value::List{"cat", "cat"}, {}}}), ConfigError);
     CHECK_THROWS_AS(folder.open({{"channels", 2, {}}}), ConfigError);
-    CHECK_THROWS_AS(folder.open({{"size", Value::List{2, 3, 3}, {}}}), ConfigError);
+    CHECK_THROWS_AS(folder.open({{"image_size", Value::List{2, 3, 3}, {}}}), ConfigError);
   }
 }
 

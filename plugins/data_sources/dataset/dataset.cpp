@@ -40,6 +40,7 @@ const Known* known(const std::string& name) {
 std::string hint(const std::string& name) {
   if (known(name) != nullptr) return "privgrad data fetch " + name + " downloads it";
   std::vector<std::string> names;
+  names.reserve(kKnown.size());
   for (const Known& k : kKnown) names.emplace_back(k.name);
   const std::string nearest = privgrad::nearest_name(name, names);
   if (!nearest.empty()) return "did you mean '" + nearest + "'?";

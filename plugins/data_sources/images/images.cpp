@@ -226,9 +226,9 @@ class Images final : public privgrad::DataSource,
 
  private:
   static Form form_of(const privgrad::Params& params) {
-    const std::vector<std::int64_t> size = params.integers("size");
+    const std::vector<std::int64_t> size = params.integers("image_size");
     if (size.size() != 2)
-      throw ConfigError("images: size has " + std::to_string(size.size()) +
+      throw ConfigError("images: image_size has " + std::to_string(size.size()) +
                         " numbers, expected two: [height, width]");
     return {.height = static_cast<std::size_t>(size[0]),
             .width = static_cast<std::size_t>(size[1]),
@@ -341,7 +341,7 @@ void register_components(privgrad::Registrar& registrar) {
                               param::text("name", "The name of a folder."))
                       .at_least_items(2)
                       .example(privgrad::Value(privgrad::Value::List{"cat", "dog"})),
-                  param::list("size", "Height and width of every image, in pixels.",
+                  param::list("image_size", "Height and width of every image, in pixels.",
                               param::integer("extent", "A number of pixels.")
                                   .at_least(1)
                                   .at_most(static_cast<double>(kMostExtent)))

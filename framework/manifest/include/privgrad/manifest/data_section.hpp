@@ -9,6 +9,7 @@
 
 #include "privgrad/catalog.hpp"
 #include "privgrad/manifest/component_use.hpp"
+#include "privgrad/manifest/streaming.hpp"
 
 namespace privgrad::core {
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/catalog.hpp"
 #include "privgrad/manifest/component_use.hpp"
+#include "privgrad/manifest/streaming.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/data_account.hpp"
 
@@ -101,17 +101,6 @@ struct Lora {
   std::size_t rank = 0;              ///< > 0.
   double alpha = 0.0;                ///< > 0; what the adapters add is multiplied by alpha / rank.
   std::vector<std::string> targets;  ///< Patterns.
-};
-
-/// How the rows of data.streaming are kept on the disk: of this process, and no part of what a run is.
-struct Streaming {
-  std::filesystem::path folder;  ///< Empty: the user's own.
-  /// Whether files are kept for the next run, which no manifest can ask for; else they are gone with
-  /// the process.
-  bool keeps = false;
-  std::function<void(const std::string&)> note;  ///< Told what the user should know; may be empty.
-  /// Told what takes long, and how much of it is done, 0 to 1; may be empty.
-  std::function<void(const std::string& what, double done)> progress;
 };
 
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.

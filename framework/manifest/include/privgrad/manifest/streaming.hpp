@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+namespace privgrad::core {
+
+/// How the rows of data.streaming are kept on the disk: of this process, and no part of what a run is.
+struct Streaming {
+  std::filesystem::path folder;  ///< Empty: the user's own.
+  /// Whether files are kept for the next run, which no manifest can ask for; else they are gone with
+  /// the process.
+  bool keeps = false;
+  std::function<void(const std::string&)> note;  ///< Told what the user should know; may be empty.
+  /// Told what takes long, and how much of it is done, 0 to 1; may be empty.
+  std::function<void(const std::string& what, double done)> progress;
+};
+
+}  // namespace privgrad::core
