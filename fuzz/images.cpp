@@ -11,7 +11,7 @@ void read_input(std::string_view input) {
   Value params;
   params.set("train", file.parent_path().parent_path().string());
   params.set("classes", Value::List{"cat", "dog"});
-  params.set("size", Value::List{2, 3});
+  params.set("image_size", Value::List{2, 3});
   params.set("channels", choice == '1' ? 1 : 3);
   params.set("resize", choice == 'r');
   fuzz::read_all("images", params);

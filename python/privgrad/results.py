@@ -177,12 +177,15 @@ class Plugin:
         Its plugin.
     tested : bool
         Whether it is on record that this very file passed the conformance suite.
+    missing_hardware : str
+        Why this machine cannot run it; empty if it can.
     """
 
     kind: str
     name: str
     full_name: str
     summary: str
+    missing_hardware: str
     plugin: str
     version: str
     path: str
