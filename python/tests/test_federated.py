@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import shutil
 import subprocess
 import sys
 import time
@@ -183,6 +184,22 @@ def test_an_order_is_answered_once(small: dict[str, Any]) -> None:
     client.answer(second)
     with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
         client.answer(first)
+
+
+def test_an_older_state_that_is_brought_back_is_refused(small: dict[str, Any]) -> None:
+    # Its steps would be made anew, from another model, with noise that was released already.
+    manifest = manifest_of(small)
+    clients = clients_of(manifest, state=Path("state"))
+    rounds = orders_of(manifest, clients)
+    (who, first), (_, second) = rounds[0][1], rounds[1][1]
+    clients[who].answer(first)
+    shutil.copytree("state", "older")
+    clients[who].answer(second)
+    del clients
+    shutil.rmtree("state")
+    shutil.copytree("older", "state")
+    with pytest.raises(privgrad.PrivacyError, match="holds charges from after the checkpoint"):
+        federated.Client(manifest, who, "client-1", state=Path("state"))
 
 
 def test_a_directory_takes_part_in_one_run(small: dict[str, Any]) -> None:

@@ -321,8 +321,10 @@ class RemoteClient::Part {
       StateReader client(kept_, place);
       client_->restore(client);
       client.end();
-      // What was charged behind the state is what the next lines charge, and is used for nothing.
-      client_->reopen_ledger(ledger_file(), facts_for_ledger(), /*may_repeat=*/true);
+      // Behind a state in a round is what the next lines charge, and is used for nothing. Behind one
+      // between rounds there is nothing, unless somebody brought an older state back: steps made from
+      // it would have the noise of steps that were released.
+      client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase == Phase::in_round);
     }
     in.end();
     if (phase == Phase::in_round) give_up_round();
@@ -331,7 +333,15 @@ class RemoteClient::Part {
   /// A round that was cut off: what was made of it, and who has seen it, nobody knows. It is paid for,
   /// and not made again: its noise may be on its way to a model that the server has.
   void give_up_round() {
-    if (is_charged()) client_->give_up(steps_in_round_);
+    if (is_charged()) {
+      client_->give_up(steps_in_round_);
+      // The round was the last one, unless somebody brought an older state back.
+      if (client_->ledger()->is_behind())
+        throw PrivacyError(
+            wish_.directory.string() +
+            ": its ledger holds charges from after its private state; to go on would "
+            "be to release noise again");
+    }
     steps_in_round_ = 0;
     last_order_.clear();
     last_answer_.clear();
