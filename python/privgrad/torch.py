@@ -98,7 +98,10 @@ class _Layers:
         self._shape = tuple(described["input"])
         # The image whose values are flattened in another order than in PyTorch.
         self._flattened: tuple[int, int, int] | None = None
+        # What enters each layer, and whether its values are in another order than in PyTorch.
+        self._entering: list[tuple[tuple[int, ...], tuple[int, int, int] | None]] = []
         for number, layer in enumerate(described["layers"]):
+            self._entering.append((self._shape, self._flattened))
             add = getattr(self, f"_add_{layer['layer']}", None)
             if add is None:
                 raise ConfigError(
@@ -170,11 +173,64 @@ class _Layers:
         kind = ChannelNorm if len(self._shape) == 3 else torch.nn.LayerNorm
         return kind(self._shape[-1], eps=layer["epsilon"])
 
+    def _add_shortcut(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        over, stride = layer["over"], layer["stride"]
+        shape, flattened = self._entering[-1 - over]  # its own is the last
+        if flattened != self._flattened:
+            raise ConfigError(
+                f"{self._name}: shortcut adds values that are in another order in PyTorch, where only one of "
+                "them is a flattened image; it has no counterpart"
+            )
+        if stride == 1 and shape == self._shape:
+            return _Shortcut(over)
+        inputs, channels = shape[2] if len(shape) == 3 else 1, self._shape[-1]
+        described = (channels, 1, 1, inputs)
+        self.blocks[f"{self._name}.weight"] = _Block(
+            described, described, (0, 3, 1, 2), (channels, inputs, 1, 1))
+        self.blocks[f"{self._name}.bias"] = _same(channels)
+        projection = _Projection(inputs, channels, 1, stride=stride)
+        projection.over = over
+        return projection
+
     def _norm_blocks(self) -> None:
         channels = self._shape[-1]
         split, axes = ((channels,), (0,)) if self._flattened is None else self._order()
         for name in ("weight", "bias"):
             self.blocks[f"{self._name}.{name}"] = _Block((channels,), split, axes, (channels,))
+
+
+class _Shortcut(torch.nn.Module):
+    """The end of a residual block: adds what entered it, through `projection`."""
+
+    def __init__(self, over: int) -> None:
+        super().__init__()
+        self.over = over
+
+    def forward(self, input: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:
+        return input + earlier
+
+
+class _Projection(torch.nn.Conv2d):
+    """A shortcut whose two ends have other shapes."""
+
+    over: int
+
+    def forward(self, input: torch.Tensor, earlier: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return input + super().forward(earlier)
+
+
+class _Chain(torch.nn.Sequential):
+    """Layers one after the other, and shortcuts that reach back."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        entering = [input]
+        for module in self:
+            value = entering[-1]
+            if isinstance(module, (_Shortcut, _Projection)):
+                entering.append(module(value, entering[-1 - module.over]))
+            else:
+                entering.append(module(value))
+        return entering[-1]
 
 
 class _FlatLinear(torch.nn.Linear):
@@ -232,7 +288,7 @@ def network(source: Source) -> torch.nn.Sequential:
         If the file cannot be read, or is no model.
     """
     layers = _Layers(_described(source))
-    made = torch.nn.Sequential(OrderedDict(layers=torch.nn.Sequential(*layers.modules)))
+    made = torch.nn.Sequential(OrderedDict(layers=_Chain(*layers.modules)))
     if not isinstance(source, Plan):
         made.load_state_dict(state_dict(source))
     return made

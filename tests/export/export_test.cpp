@@ -219,6 +219,15 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
       {{6, 4}, {LayerNorm{.epsilon = 0.1}, Pool{PoolKind::max, 2, 2}, Dense{3}}},
       {{12}, {Dense{8}, GroupNorm{.groups = 4}, relu, Dense{6}, LayerNorm{}, Dense{3}}},
       {{4, 3}, {Dense{3}}},
+      // Shortcuts whose two ends have their channels in different places, and one without images.
+      {{6, 5, 3},
+       {LayerNorm{}, Conv2d{.channels = 3, .kernel = 3, .padding = 1}, Shortcut{.over = 2}, relu,
+        Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1},
+        Shortcut{.over = 2, .stride = 2}, LayerNorm{}, Shortcut{.over = 1}, Dense{3}}},
+      {{7, 9},
+       {Conv2d{.channels = 2, .kernel = 3, .stride = 2, .padding = 1},
+        Shortcut{.over = 1, .stride = 2}, Dense{3}}},
+      {{12}, {Dense{8}, relu, Dense{8}, Shortcut{.over = 2}, Dense{3}}},
   };
   for (const auto& [shape, layers] : networks) {
     std::string words;

@@ -99,6 +99,19 @@ inline std::vector<Network> networks() {
       make_network({12, 12}, {conv(3, 1), pool(PoolKind::average, 12, 12)}, Loss::squared),
       make_network({6}, {table, LayerNorm{}, Dense{8}, kRelu, Dense{3}}),
       make_network({6}, {table, Flatten{}, kTanh, Dense{3}}),
+      // Shortcuts, as they are and projected: around a block, from one place twice, to a layer whose
+      // output another begins at, from the features, from in front of an activation that would
+      // otherwise be written over it, around dense layers and from images to them.
+      make_network({7, 6, 2},
+                   {conv(6, 3, 1, 1), GroupNorm{.groups = 3}, kRelu, conv(6, 3, 1, 1), kTanh,
+                    conv(6, 3, 1, 1), Shortcut{.over = 5}, kRelu, conv(9, 3, 2, 1),
+                    Shortcut{.over = 2, .stride = 2}, Shortcut{.over = 3, .stride = 2},
+                    Shortcut{.over = 1}, average, Dense{3}}),
+      make_network({5, 5},
+                   {conv(4, 3, 2, 1), Shortcut{.over = 1, .stride = 2}, kSigmoid, Dense{3}}),
+      make_network({9}, {Dense{20}, kRelu, Dense{20}, kTanh, Dense{20}, Shortcut{.over = 4},
+                         Shortcut{.over = 3}, kRelu, Dense{3}}),
+      make_network({4, 4}, {conv(2, 3), kTanh, Flatten{}, Dense{8}, Shortcut{.over = 1}, Dense{3}}),
   };
 }
 

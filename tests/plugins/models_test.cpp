@@ -169,31 +169,55 @@ TEST_CASE("cnn: the presets have the parameters that their layers come to", "[mo
                     ContainsSubstring("needs an image"));
 }
 
+TEST_CASE("cnn: wrn_16_4 has the parameters of its convolutions, norms and projections",
+          "[model]") {
+  const auto convolution = [](std::size_t kernel, std::size_t from, std::size_t to) {
+    return (kernel * kernel * from + 1) * to;
+  };
+  // A block: norm, convolution, norm, convolution; a norm has two numbers for each channel.
+  const auto block = [&](std::size_t from, std::size_t to) {
+    return 2 * from + convolution(3, from, to) + 2 * to + convolution(3, to, to);
+  };
+  std::size_t parameters = convolution(3, 3, 16);
+  std::size_t from = 16;
+  for (const std::size_t to : {64u, 128u, 256u}) {
+    parameters += block(from, to) + convolution(1, from, to) + block(to, to);
+    from = to;
+  }
+  parameters += 2 * 256 + (256 + 1) * 10;
+  const Network network = model("cnn", given("preset", "wrn_16_4"))->network({{32, 32, 3}, 10});
+  CHECK(parameter_count(network) == parameters);
+  // 32 -> 32 -> 16 -> 8 pixels, of which the pool takes the mean.
+  CHECK(layer_shapes(network)[network.layers.size() - 1] == Shape{1, 1, 256});
+  CHECK_THROWS_WITH(model("cnn", given("preset", "wrn_16_4"))->network({{28, 28}, 10}),
+                    ContainsSubstring("window that is larger than the image"));
+}
+
 TEST_CASE("cnn: lenet unless told otherwise", "[model]") {
   CHECK(parameter_count(model("cnn")->network({{28, 28}, 10})) == 61706);
 }
 
 TEST_CASE("cnn: any stack of layers, as listed", "[model]") {
-  const auto cnn =
-      cnn_of({layer({{"kind", "conv2d", {}},
-                     {"channels", 4, {}},
-                     {"kernel", 3, {}},
-                     {"stride", 2, {}},
-                     {"padding", 1, {}}}),
-              layer({{"kind", "group_norm", {}}, {"groups", 2, {}}}),
-              layer({{"kind", "activation", {}}, {"function", "sigmoid", {}}}),
-              layer({{"kind", "max_pool", {}}, {"window", 2, {}}}),
-              layer({{"kind", "conv2d", {}}, {"channels", 6, {}}, {"kernel", 1, {}}}),
-              layer({{"kind", "avg_pool", {}}, {"window", 2, {}}, {"stride", 1, {}}}),
-              layer({{"kind", "flatten", {}}}), layer({{"kind", "dense", {}}, {"units", 5, {}}}),
-              layer({{"kind", "layer_norm", {}}})});
+  const auto cnn = cnn_of(
+      {layer({{"kind", "conv2d", {}},
+              {"channels", 4, {}},
+              {"kernel", 3, {}},
+              {"stride", 2, {}},
+              {"padding", 1, {}}}),
+       layer({{"kind", "group_norm", {}}, {"groups", 2, {}}}),
+       layer({{"kind", "activation", {}}, {"function", "sigmoid", {}}}),
+       layer({{"kind", "max_pool", {}}, {"window", 2, {}}}),
+       layer({{"kind", "conv2d", {}}, {"channels", 6, {}}, {"kernel", 1, {}}}),
+       layer({{"kind", "avg_pool", {}}, {"window", 2, {}}, {"stride", 1, {}}}),
+       layer({{"kind", "flatten", {}}}), layer({{"kind", "dense", {}}, {"units", 5, {}}}),
+       layer({{"kind", "layer_norm", {}}}), layer({{"kind", "shortcut", {}}, {"over", 1, {}}})});
   const Network network = cnn->network({{12, 12, 3}, 7});
   std::string text;
   for (const Layer& one : network.layers) text += to_text(one) + "; ";
   CHECK(text ==
         "conv2d 4 kernel 3 stride 2 padding 1; group_norm 2; sigmoid; max pool 2 stride 2; "
         "conv2d 6 kernel 1 stride 1 padding 0; average pool 2 stride 1; flatten; dense 5; "
-        "layer_norm; dense 7; ");
+        "layer_norm; shortcut over 1 stride 1; dense 7; ");
   // 12 -> 6 -> 3 -> 3 -> 2 pixels.
   CHECK(layer_shapes(network)[7] == Shape{2 * 2 * 6});
   CHECK(parameter_count(network) ==

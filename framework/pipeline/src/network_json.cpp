@@ -53,6 +53,10 @@ Json layer_json(const Opaque& layer) {
   return {{"layer", "opaque"}, {"tensors", std::move(tensors)}, {"outputs", layer.outputs}};
 }
 
+Json layer_json(const Shortcut& layer) {
+  return {{"layer", "shortcut"}, {"over", layer.over}, {"stride", layer.stride}};
+}
+
 /// An object, member by member: nothing is taken for something else, and nothing is left over.
 class Members {
  public:
@@ -153,6 +157,8 @@ Layer layer_from(const Json& json, const std::string& where) {
       return Embedding{.vocabulary = members.number("vocabulary"),
                        .width = members.number("width")};
     }
+    if (kind == "shortcut")
+      return Shortcut{.over = members.number("over"), .stride = members.number("stride")};
     if (kind == "opaque") return opaque_from(members, where);
     throw ConfigError(where + " is of a kind that this version does not know");
   }();

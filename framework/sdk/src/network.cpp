@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -132,6 +133,26 @@ Shape output_of(const Embedding& layer, const Shape& in) {
 
 Shape output_of(const Opaque& layer, const Shape&) { return {layer.outputs}; }
 
+/// \param entering  what enters the layers up to this one.
+Shape output_of(const Shortcut& layer, const std::vector<Shape>& entering) {
+  need(layer.over > 0 && layer.over < entering.size(),
+       "reaches back over no layer, or over more than there are before it");
+  need_size(layer.stride, "has a stride of 0; it needs at least 1 and less than 2^31");
+  const Shape& in = entering.back();
+  const Shape& earlier = entering[entering.size() - 1 - layer.over];
+  if (const auto projection = projection_of(layer, in, earlier)) {
+    need(in.size() == 3, "adds shapes that differ, for which both need to be images");
+    need(output_of(*projection, earlier) == in,
+         "has a stride that does not bring the earlier image to the size of this one");
+  }
+  return in;
+}
+
+template <class Other>
+Shape output_of(const Other& layer, const std::vector<Shape>& entering) {
+  return output_of(layer, entering.back());
+}
+
 std::string words_of(const Dense& layer) { return "dense " + std::to_string(layer.units); }
 std::string words_of(const Activation& layer) { return std::string(to_text(layer.kind)); }
 std::string words_of(const Conv2d& layer) {
@@ -151,9 +172,14 @@ std::string words_of(const Embedding& layer) {
   return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
 }
 std::string words_of(const Opaque&) { return "opaque"; }
+std::string words_of(const Shortcut& layer) {
+  return "shortcut over " + std::to_string(layer.over) + " stride " + std::to_string(layer.stride);
+}
 
 /// Blocks of one layer, offsets not yet set.
-std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
+/// \param entering  what enters the layers up to this one.
+std::vector<ParameterBlock> blocks_of(const Layer& layer, std::span<const Shape> entering) {
+  const Shape& in = entering.back();
   const auto block = [](std::string name, Shape shape, std::size_t fan_in = 0,
                         std::size_t fan_out = 0, float initial = 0.0f) {
     return ParameterBlock{std::move(name), std::move(shape), 0, fan_in, fan_out, initial};
@@ -175,6 +201,11 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, const Shape& in) {
   }
   if (const auto* embedding = std::get_if<Embedding>(&layer)) {
     return {block("weight", {embedding->vocabulary, embedding->width}, 1, embedding->width)};
+  }
+  if (const auto* shortcut = std::get_if<Shortcut>(&layer)) {
+    const auto before = entering.first(entering.size() - shortcut->over);
+    const auto projection = projection_of(*shortcut, in, before.back());
+    return projection ? blocks_of(*projection, before) : std::vector<ParameterBlock>{};
   }
   std::vector<ParameterBlock> blocks;
   if (const auto* opaque = std::get_if<Opaque>(&layer)) {
@@ -209,8 +240,7 @@ std::vector<Shape> layer_shapes(const Network& network) {
     try {
       need(i == 0 || !std::holds_alternative<Embedding>(layer),
            "must be the first layer: tokens have no gradient");
-      shapes.push_back(
-          std::visit([&](const auto& one) { return output_of(one, shapes.back()); }, layer));
+      shapes.push_back(std::visit([&](const auto& one) { return output_of(one, shapes); }, layer));
       element_count(shapes.back());
     } catch (const Misfit& misfit) {
       throw ConfigError("layer " + std::to_string(i) + ", " + to_text(layer) + ", " + misfit.why +
@@ -220,12 +250,18 @@ std::vector<Shape> layer_shapes(const Network& network) {
   return shapes;
 }
 
+std::optional<Conv2d> projection_of(const Shortcut& layer, const Shape& entering,
+                                    const Shape& earlier) {
+  if (layer.stride == 1 && entering == earlier) return std::nullopt;
+  return Conv2d{.channels = entering.back(), .kernel = 1, .stride = layer.stride, .padding = 0};
+}
+
 std::vector<ParameterBlock> parameter_blocks(const Network& network) {
   const std::vector<Shape> shapes = layer_shapes(network);
   std::vector<ParameterBlock> blocks;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    for (ParameterBlock& block : blocks_of(network.layers[i], shapes[i])) {
+    for (ParameterBlock& block : blocks_of(network.layers[i], std::span(shapes).first(i + 1))) {
       block.name = "layers." + std::to_string(i) + "." + block.name;
       block.offset = offset;
       if (__builtin_add_overflow(offset, element_count(block.shape), &offset)) {

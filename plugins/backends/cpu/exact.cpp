@@ -17,9 +17,10 @@ constexpr std::size_t kProductPiece = 32768;
 
 }  // namespace
 
-ExactEngine::ExactEngine(const Network& network, const std::vector<std::unique_ptr<Step>>& steps,
-                         Executor& executor)
+ExactEngine::ExactEngine(const Network& network, const Shortcuts& shortcuts,
+                         const std::vector<std::unique_ptr<Step>>& steps, Executor& executor)
     : network_(network),
+      shortcuts_(shortcuts),
       steps_(steps),
       executor_(executor),
       group_of_(steps.size()),
@@ -46,6 +47,7 @@ const DenseStep& ExactEngine::dense(std::size_t step) const {
 }
 
 const ConvStep& ExactEngine::conv(std::size_t step) const {
+  if (is_shortcut(step)) return *static_cast<const ShortcutStep&>(*steps_[step]).projection();
   return static_cast<const ConvStep&>(*steps_[step]);
 }
 
@@ -56,7 +58,8 @@ void ExactEngine::make_stages() {
   for (std::size_t s = 0; s < steps_.size();) {
     Stage stage{s, s + 1, is_dense(s)};
     if (stage.is_dense) {
-      if (stage.last < steps_.size() &&
+      // What a shortcut adds is kept, so nothing is written over it.
+      if (stage.last < steps_.size() && !shortcuts_.is_source[stage.last] &&
           std::holds_alternative<Activation>(network_.layers[stage.last])) {
         ++stage.last;
       }
@@ -76,6 +79,7 @@ void ExactEngine::choose_cells() {
     CellsBy by = steps_[s]->parameter_count() == 0 ? CellsBy::nothing : CellsBy::rows;
     if (std::holds_alternative<Dense>(layer)) by = CellsBy::product;
     if (std::holds_alternative<Conv2d>(layer)) by = CellsBy::places;
+    if (std::holds_alternative<Shortcut>(layer) && by == CellsBy::rows) by = CellsBy::places;
     if (std::holds_alternative<Embedding>(layer)) by = CellsBy::tokens;
     cells_by_.push_back(by);
   }
@@ -87,6 +91,7 @@ void ExactEngine::choose_rows() {
   std::size_t floats = 1;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (!shares_memory(s)) floats += steps_[s]->outputs();
+    if (shortcuts_.is_source[s]) floats += steps_[s]->inputs();
     if (cells_by_[s] == CellsBy::rows) floats += steps_[s]->parameter_count();
     if (cells_by_[s] == CellsBy::places) floats += steps_[s]->parameter_count() / 2;
     if (cells_by_[s] == CellsBy::tokens) floats += steps_[s]->outputs();
@@ -147,8 +152,7 @@ std::size_t ExactEngine::end_of(const Piece& piece) const {
       return step.offset() + piece.end;
     case CellsBy::places: {
       // The last piece has all biases, which may begin in the one before it.
-      const auto& layer = static_cast<const ConvStep&>(step);
-      if (piece.end > step.parameter_count() - layer.channels()) break;
+      if (piece.end > step.parameter_count() - conv(piece.step).channels()) break;
       return step.offset() + piece.end;
     }
     case CellsBy::nothing:
@@ -178,8 +182,8 @@ void ExactEngine::make_ranges() {
 /// Whether step s writes its output over its input.
 bool ExactEngine::shares_memory(std::size_t s) const {
   if (!steps_[s]->works_in_place()) return false;
-  return std::holds_alternative<Flatten>(network_.layers[s]) ||
-         (s > 0 && steps_[s - 1]->gives_output_away());
+  if (std::holds_alternative<Flatten>(network_.layers[s])) return true;
+  return s > 0 && steps_[s - 1]->gives_output_away() && !shortcuts_.is_source[s];
 }
 
 /// The derivatives by the outputs of dense step s, [rows, outputs].
@@ -216,6 +220,9 @@ std::unique_ptr<ExactPass> ExactEngine::make_pass(std::size_t most_rows) const {
   }
   const std::size_t pairs = (most_rows + 1) / 2;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
+    pass->added_.push_back(shortcuts_.is_source[s] ? std::make_unique_for_overwrite<float[]>(
+                                                         most_rows * steps_[s]->inputs())
+                                                   : nullptr);
     std::size_t floats = 0;
     if (cells_by_[s] == CellsBy::rows) floats = steps_[s]->parameter_count();
     if (cells_by_[s] == CellsBy::tokens) floats = steps_[s]->outputs();

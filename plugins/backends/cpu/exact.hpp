@@ -68,6 +68,7 @@ class ExactPass final : public ExactClipping::Pass {
   std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
   std::vector<float*> leaving_;         // [steps]
   std::vector<Memory> deltas_;          // by the outputs of stage k
+  std::vector<Memory> added_;           // by what enters step s, as shortcuts hand it down
   std::vector<Memory> kept_;            // of step s: its rows, or its deltas
   std::vector<std::unique_ptr<std::int16_t[]>> whole_;  // of convolution s: its rows
   Memory panels_;                                       // of the examples that enter a dense layer
@@ -91,8 +92,8 @@ class ExactPass final : public ExactClipping::Pass {
 /// errors, exact_cells.cpp makes cells and adds them up.
 class ExactEngine {
  public:
-  ExactEngine(const Network& network, const std::vector<std::unique_ptr<Step>>& steps,
-              Executor& executor);
+  ExactEngine(const Network& network, const Shortcuts& shortcuts,
+              const std::vector<std::unique_ptr<Step>>& steps, Executor& executor);
 
   std::size_t groups() const noexcept { return group_steps_.size(); }
   std::size_t pass_rows() const noexcept { return pass_rows_; }
@@ -142,8 +143,9 @@ class ExactEngine {
   void add_pieces(std::size_t step);
   void make_ranges();
   std::size_t end_of(const Piece& piece) const;
+  bool is_shortcut(std::size_t step) const { return shortcuts_.source_of[step] != step; }
   const DenseStep& dense(std::size_t step) const;
-  const ConvStep& conv(std::size_t step) const;
+  const ConvStep& conv(std::size_t step) const;  // or the projection of a shortcut
   bool shares_memory(std::size_t step) const;
   const float* errors(const ExactPass& pass, std::size_t step) const;
 
@@ -159,6 +161,10 @@ class ExactEngine {
   void block_backward(std::size_t stage, ExactPass& pass) const;
   float* step_backward(std::size_t step, ExactPass& pass, std::size_t first, std::size_t count,
                        float* delta, float* below, Scratch& scratch) const;
+  void shortcut_backward(std::size_t step, ExactPass& pass, std::size_t first, std::size_t count,
+                         const float* delta, Scratch& scratch) const;
+  void add_from_shortcuts(std::size_t step, const ExactPass& pass, std::size_t first,
+                          std::size_t count, float* delta) const;
   void conv_backward(std::size_t step, ExactPass& pass, std::size_t first, std::size_t count,
                      const float* delta, float* below, Scratch& scratch) const;
 
@@ -181,6 +187,7 @@ class ExactEngine {
   void sum_tokens(const Piece& piece, ExactPass& pass, const Target& target) const;
 
   const Network& network_;
+  const Shortcuts& shortcuts_;
   const std::vector<std::unique_ptr<Step>>& steps_;
   Executor& executor_;
   std::vector<CellsBy> cells_by_;         // of each step

@@ -75,8 +75,13 @@ void ExactEngine::block_forward(const Stage& stage, ExactPass& pass) const {
     const ExactPass::Lease scratch(pass);
     for (std::size_t s = stage.first; s < stage.last; ++s) {
       if (pass.leaving_[s] == nullptr) continue;
-      steps_[s]->forward(count, pass.entering_[s] + first * steps_[s]->inputs(),
-                         pass.leaving_[s] + first * steps_[s]->outputs(), *scratch);
+      float* out = pass.leaving_[s] + first * steps_[s]->outputs();
+      steps_[s]->forward(count, pass.entering_[s] + first * steps_[s]->inputs(), out, *scratch);
+      if (!is_shortcut(s)) continue;
+      const std::size_t source = shortcuts_.source_of[s];
+      static_cast<const ShortcutStep&>(*steps_[s])
+          .add_earlier(count, pass.entering_[source] + first * steps_[source]->inputs(), out,
+                       *scratch);
     }
   });
 }
@@ -91,6 +96,10 @@ void ExactEngine::backward(const Batch& batch, ExactPass& pass,
     for (std::size_t i = first; i < first + count; ++i) {
       loss_gradient(network_, {outputs + i * width, width}, batch.targets[i],
                     {pass.deltas_.back().get() + i * width, width});
+      for (std::size_t s = 0; s < steps_.size(); ++s) {
+        const std::size_t size = steps_[s]->inputs();
+        if (shortcuts_.is_source[s]) std::fill_n(pass.added_[s].get() + i * size, size, 0.0f);
+      }
     }
   });
   for (std::size_t k = stages_.size(); k-- > 0 && stages_[k].last > first_with_parameters_;) {
@@ -136,6 +145,9 @@ void ExactEngine::dense_backward(std::size_t k, ExactPass& pass) const {
                                   step.weights() + column, inputs, {},
                                   below + row * inputs + column, inputs);
                 });
+  for_each_block(pass.rows(), kExactBlock, [&](std::size_t first, std::size_t count) {
+    add_from_shortcuts(s, pass, first, count, below + first * inputs);
+  });
 }
 
 void ExactEngine::block_backward(std::size_t k, ExactPass& pass) const {
@@ -153,6 +165,7 @@ void ExactEngine::block_backward(std::size_t k, ExactPass& pass) const {
       if (s < first_with_parameters_) return;
       delta = step_backward(s, pass, first, count, delta, delta == one ? other : one, *scratch);
       if (s == first_with_parameters_) return;
+      add_from_shortcuts(s, pass, first, count, delta);
     }
     const std::size_t size = steps_[stage.first]->inputs();
     std::copy_n(delta, count * size, pass.deltas_[k - 1].get() + first * size);
@@ -169,6 +182,10 @@ float* ExactEngine::step_backward(std::size_t s, ExactPass& pass, std::size_t fi
   if (std::holds_alternative<Conv2d>(network_.layers[s])) {
     conv_backward(s, pass, first, count, delta, goes_on ? below : nullptr, scratch);
     return below;
+  }
+  if (is_shortcut(s)) {
+    shortcut_backward(s, pass, first, count, delta, scratch);
+    return delta;
   }
   const std::size_t parameters = step.parameter_count();
   if (cells_by_[s] == CellsBy::tokens) {
@@ -198,14 +215,15 @@ void ExactEngine::conv_backward(std::size_t s, ExactPass& pass, std::size_t firs
                                 std::size_t count, const float* delta, float* below,
                                 Scratch& scratch) const {
   const ConvStep& step = conv(s);
+  const float* in = pass.entering_[shortcuts_.source_of[s]];
   const std::size_t channels = step.channels();
   const std::size_t weights = step.parameter_count() - channels;
   float* patches = at_least(scratch.patches, step.places() * step.patch());
   for (std::size_t i = 0; i < count; ++i) {
     const float* own = delta + i * step.outputs();
     ExactPass::Share& share = pass.share(first + i, group_of_[s]);
-    const WholeRow row = sum_over_places(step, pass.entering_[s] + (first + i) * step.inputs(), own,
-                                         scratch, pass.whole_[s].get() + (first + i) * weights);
+    const WholeRow row = sum_over_places(step, in + (first + i) * step.inputs(), own, scratch,
+                                         pass.whole_[s].get() + (first + i) * weights);
     float* biases = pass.kept_[s].get() + (first + i) * channels;
     step.sum_errors(own, biases);
     share.step = row.step;
@@ -216,6 +234,25 @@ void ExactEngine::conv_backward(std::size_t s, ExactPass& pass, std::size_t firs
     step.patches_backward(own, patches);
     step.add_patches(patches, below + i * step.inputs());
   }
+}
+
+/// The derivatives by what a shortcut adds, and its projection's norms.
+void ExactEngine::shortcut_backward(std::size_t s, ExactPass& pass, std::size_t first,
+                                    std::size_t count, const float* delta, Scratch& scratch) const {
+  const auto& step = static_cast<const ShortcutStep&>(*steps_[s]);
+  const std::size_t source = shortcuts_.source_of[s];
+  if (step.projection() != nullptr) conv_backward(s, pass, first, count, delta, nullptr, scratch);
+  // Nobody asks for them in front of all parameters.
+  if (source <= first_with_parameters_) return;
+  step.add_backward(count, delta, pass.added_[source].get() + first * steps_[source]->inputs(),
+                    scratch);
+}
+
+/// delta += what shortcuts hand down to what enters step s.
+void ExactEngine::add_from_shortcuts(std::size_t s, const ExactPass& pass, std::size_t first,
+                                     std::size_t count, float* delta) const {
+  const std::size_t size = steps_[s]->inputs();
+  if (shortcuts_.is_source[s]) add(pass.added_[s].get() + first * size, count * size, delta);
 }
 
 }  // namespace privgrad::cpu

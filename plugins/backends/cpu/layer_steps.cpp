@@ -509,11 +509,75 @@ void EmbeddingStep::gradient_rows(std::size_t count, const float* in, const floa
   }
 }
 
+// --- shortcut
+
+ShortcutStep::ShortcutStep(const Shortcut& layer, const Shape& earlier, const Shape& in)
+    : Step(in, in) {
+  const auto projection = projection_of(layer, in, earlier);
+  if (!projection) return;
+  projection_ = std::make_unique<ConvStep>(*projection, earlier, in);
+  parameter_count_ = projection_->parameter_count();
+}
+
+void ShortcutStep::load(const float* own) noexcept {
+  Step::load(own);
+  if (projection_ != nullptr) projection_->load(own);
+}
+
+void ShortcutStep::prepare() {
+  if (projection_ != nullptr) projection_->prepare();
+}
+
+void ShortcutStep::forward(std::size_t count, const float* in, float* out, Scratch&) const {
+  if (in != out) std::copy_n(in, count * inputs_, out);
+}
+
+void ShortcutStep::add_earlier(std::size_t count, const float* earlier, float* out,
+                               Scratch& scratch) const {
+  if (projection_ == nullptr) return add(earlier, count * outputs_, out);
+  float* projected = at_least(scratch.projected, count * outputs_);
+  projection_->forward(count, earlier, projected, scratch);
+  add(projected, count * outputs_, out);
+}
+
+float* ShortcutStep::backward(std::size_t, const float*, const float*, float* delta, float*,
+                              Scratch&) const {
+  return delta;
+}
+
+void ShortcutStep::add_backward(std::size_t count, const float* delta, float* earlier,
+                                Scratch& scratch) const {
+  if (projection_ == nullptr) return add(delta, count * outputs_, earlier);
+  const std::size_t size = projection_->inputs();
+  float* patches = at_least(scratch.patches, projection_->places() * projection_->patch());
+  float* image = at_least(scratch.projected, size);
+  for (std::size_t i = 0; i < count; ++i) {
+    projection_->patches_backward(delta + i * outputs_, patches);
+    projection_->add_patches(patches, image);
+    add(image, size, earlier + i * size);
+  }
+}
+
+void ShortcutStep::projection_rows(std::size_t count, const float* earlier, const float* delta,
+                                   float* rows, std::size_t stride, Scratch& scratch) const {
+  if (projection_ != nullptr)
+    projection_->gradient_rows(count, earlier, delta, rows, stride, scratch);
+}
+
+Shortcuts::Shortcuts(const Network& network) : is_source(network.layers.size(), false) {
+  for (std::size_t s = 0; s < network.layers.size(); ++s) {
+    const auto* shortcut = std::get_if<Shortcut>(&network.layers[s]);
+    source_of.push_back(shortcut == nullptr ? s : s - shortcut->over);
+    if (shortcut != nullptr) is_source[source_of[s]] = true;
+  }
+}
+
 // ---
 
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
-                                const Shape& out) {
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
+                                std::span<const Shape> entering, const Shape& out) {
   struct Maker {
+    std::span<const Shape> entering;
     const Shape& in;
     const Shape& out;
     std::unique_ptr<Step> operator()(const Dense& one) {
@@ -540,9 +604,12 @@ std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Sha
     std::unique_ptr<Step> operator()(const Embedding& one) {
       return std::make_unique<EmbeddingStep>(one, in, out);
     }
+    std::unique_ptr<Step> operator()(const Shortcut& one) {
+      return std::make_unique<ShortcutStep>(one, entering[entering.size() - 1 - one.over], in);
+    }
     std::unique_ptr<Step> operator()(const Opaque&) { return nullptr; }
   };
-  auto step = std::visit(Maker{in, out}, layer);
+  auto step = std::visit(Maker{entering, entering.back(), out}, layer);
   if (step == nullptr) {
     throw ConfigError("backend cpu: layer " + std::to_string(index) +
                       " has mathematics of its model's own (opaque), which no backend can execute");

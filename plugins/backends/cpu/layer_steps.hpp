@@ -15,7 +15,7 @@ namespace privgrad::cpu {
 
 /// Memory of a task, used again by the next.
 struct Scratch {
-  std::vector<float> panel, padded, patches, scaled, one, other;
+  std::vector<float> panel, padded, patches, scaled, projected, one, other;
   std::vector<std::uint32_t> shifted, place_inputs, place_units;
   std::vector<std::int32_t> sums;
 };
@@ -44,7 +44,7 @@ class Step {
   void place_at(std::size_t offset) noexcept { offset_ = offset; }
 
   /// \param own  the step's parameters; they stay there until the next load().
-  void load(const float* own) noexcept { own_ = own; }
+  virtual void load(const float* own) noexcept { own_ = own; }
 
   /// Whether out may be in: then backward() does not need what entered.
   virtual bool works_in_place() const { return false; }
@@ -238,8 +238,49 @@ class EmbeddingStep final : public Step {
   Embedding layer_;
 };
 
+/// Adds what entered an earlier step, as it is or projected. What is done with that is asked for by
+/// who keeps it; backward() is for what enters directly.
+class ShortcutStep final : public Step {
+ public:
+  /// \param earlier  the shape that entered the step that the shortcut begins at.
+  ShortcutStep(const Shortcut& layer, const Shape& earlier, const Shape& in);
+
+  /// nullptr: it is added as it is.
+  const ConvStep* projection() const noexcept { return projection_.get(); }
+
+  void load(const float* own) noexcept override;
+  void prepare() override;
+  bool works_in_place() const override { return true; }
+
+  /// What entered directly, to which add_earlier() is still to come.
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  /// \param earlier  [count, elements of the earlier shape].
+  void add_earlier(std::size_t count, const float* earlier, float* out, Scratch& scratch) const;
+
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
+  /// Adds the derivatives by what was added to `earlier`, shaped like it.
+  void add_backward(std::size_t count, const float* delta, float* earlier, Scratch& scratch) const;
+  /// \param earlier  what was added; the rest as gradient_rows().
+  void projection_rows(std::size_t count, const float* earlier, const float* delta, float* rows,
+                       std::size_t stride, Scratch& scratch) const;
+
+ private:
+  std::unique_ptr<ConvStep> projection_;
+};
+
+/// The shortcuts of a network, as who keeps values and derivatives needs them.
+struct Shortcuts {
+  explicit Shortcuts(const Network& network);
+
+  /// The step that what shortcut s adds enters; s itself where s is none.
+  std::vector<std::size_t> source_of;
+  std::vector<bool> is_source;  ///< Of each step.
+};
+
+/// \param entering  what enters the layers up to this one.
 /// \throws ConfigError naming the layer if it is one that only its model can execute.
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
-                                const Shape& out);
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
+                                std::span<const Shape> entering, const Shape& out);
 
 }  // namespace privgrad::cpu

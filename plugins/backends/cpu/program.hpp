@@ -78,6 +78,7 @@ class CpuProgram final : public Program,
 
   Network network_;
   Executor& executor_;
+  Shortcuts shortcuts_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;

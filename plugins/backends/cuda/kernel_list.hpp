@@ -25,6 +25,8 @@
   kernel(norm_gradient, ForEach<NormGradient>)                  \
   kernel(embedding_forward, ForEach<EmbeddingForward>)          \
   kernel(embedding_gradient, ForEach<EmbeddingGradient>)        \
+  kernel(pass_on, ForEach<PassOn>)                              \
+  kernel(add_to, ForEach<AddTo>)                                \
   kernel(judge, ForEach<Judge>)                                 \
   kernel(loss_gradient, ForEach<LossGradient>)                  \
   kernel(row_statistics, RowStatistics)                         \

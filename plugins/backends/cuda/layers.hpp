@@ -54,6 +54,22 @@ struct ActivateBackward {
   }
 };
 
+// --- Shortcuts.
+
+struct PassOn {
+  uint64_t count;
+  const float* from;
+  float* to;
+  PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = from[i]; }
+};
+
+struct AddTo {
+  uint64_t count;
+  const float* from;
+  float* to;
+  PRIVGRAD_HD void operator()(uint64_t i) const { to[i] += from[i]; }
+};
+
 // --- Convolutions, backwards.
 
 /// Of each pixel: what the places that see it hand down, in their order. (A place's is a chain over

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "privgrad/error.hpp"
 
@@ -81,7 +82,7 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
   outputs_ = element_count(shapes.back());
   first_with_parameters_ = network_.layers.size();
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], i, shapes[i], shapes[i + 1]);
+    auto step = make_step(network_.layers[i], i, std::span(shapes).first(i + 1), shapes[i + 1]);
     parameter_count_ += step->parameter_count();
     if (step->parameter_count() > 0) {
       first_with_parameters_ = std::min(first_with_parameters_, i);
@@ -157,6 +158,18 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
     own.below = s == 0 ? nullptr : pass->steps[s - 1].delta;
     step.allocate(device, most_rows, use, own);
     place_sums = std::max(place_sums, step.place_sums());
+  }
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const auto* shortcut = std::get_if<Shortcut>(&network_.layers[s]);
+    if (shortcut == nullptr) continue;
+    const std::size_t source = s - shortcut->over;
+    StepPass& from = pass->steps[source];
+    pass->steps[s].earlier = from.in;
+    // In front of all parameters nobody asks for derivatives.
+    if (use < PassUse::gradients || source <= first_with_parameters_) continue;
+    if (from.added.data() == nullptr)
+      from.added = {device, most_rows * steps_[source - 1]->outputs()};
+    pass->steps[s].earlier_added = from.added.data();
   }
   if (use < PassUse::cells) return pass;
   pass->shares = {device, most_rows * groups()};
@@ -265,6 +278,11 @@ void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
   launch_each(*pass.queue,
               LossGradient{pass.rows, loss(), last.out, pass.targets.data(), last.delta});
+  const auto entering = [&](std::size_t s) { return pass.rows * steps_[s - 1]->outputs(); };
+  for (std::size_t s = 1; s < steps_.size(); ++s) {
+    if (pass.steps[s].added.data() != nullptr)
+      pass.queue->zero(pass.steps[s].added.data(), entering(s) * sizeof(float));
+  }
   std::size_t group = groups();
   for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
     const bool has_parameters = steps_[s]->parameter_count() > 0;
@@ -272,7 +290,11 @@ void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
     if (has_parameters && with_norms) {
       steps_[s]->find_norms(*pass.queue, pass.rows, pass.steps[s], group_pass(pass, group));
     }
-    if (s > first_with_parameters_) steps_[s]->backward(*pass.queue, pass.rows, pass.steps[s]);
+    if (s == first_with_parameters_) return;
+    const StepPass& own = pass.steps[s];
+    steps_[s]->backward(*pass.queue, pass.rows, own);
+    if (own.added.data() != nullptr)
+      launch_each(*pass.queue, AddTo{entering(s), own.added.data(), own.below});
   }
 }
 

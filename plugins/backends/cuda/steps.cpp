@@ -120,7 +120,7 @@ class DenseStep final : public Step {
   }
 };
 
-class ConvStep final : public Step {
+class ConvStep : public Step {
  public:
   ConvStep(const Conv2d& layer, const Shape& in, const Shape& out) : Step(in, out) {
     conv_ = {.height = in[0],
@@ -154,7 +154,7 @@ class ConvStep final : public Step {
     product.inner = conv_.patch();
     product.batches = 1;
     product.conv = conv_;
-    product.in = pass.in;
+    product.in = input(pass);
     product.weights = own_;
     product.biases = own_ + weights_;
     product.out = pass.out;
@@ -162,7 +162,7 @@ class ConvStep final : public Step {
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    launch_each(queue, ConvBackward{rows * inputs_, conv_, pass.delta, own_, pass.below});
+    convolve_backward(queue, rows, pass.delta, pass.below);
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -173,7 +173,7 @@ class ConvStep final : public Step {
     product.inner = conv_.places();
     product.batches = rows;
     product.conv = conv_;
-    product.in = pass.in;
+    product.in = input(pass);
     product.delta = pass.delta;
     product.gradients = gradients;
     product.stride = stride;
@@ -183,14 +183,14 @@ class ConvStep final : public Step {
 
   void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
                   const GroupPass& group) const override {
-    find_statistics(queue, rows, inputs_, pass.in, group.largest_input, group.input_squares);
+    find_statistics(queue, rows, inputs_, input(pass), group.largest_input, group.input_squares);
     find_statistics(queue, rows, outputs_, pass.delta, group.largest_error, group.error_squares);
     launch_each(queue, ChoosePlaceRoundings{rows, group.groups, group.group, largest_factor(),
                                             group.largest_input, group.largest_error, group.shares,
                                             pass.place_roundings.data()});
-    launch_product(queue,
-                   PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, pass.in,
-                             pass.delta, pass.place_roundings.data(), group.place_sums});
+    launch_product(
+        queue, PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, input(pass),
+                         pass.delta, pass.place_roundings.data(), group.place_sums});
     find_bias_gradients(queue, rows, pass, pass.kept.data(), conv_.channels);
     find_statistics(queue, rows, conv_.channels, pass.kept.data(), group.largest_error,
                     group.error_squares);
@@ -213,6 +213,13 @@ class ConvStep final : public Step {
                                pass.kept.data(), group.taken, sum + weights_});
   }
 
+ protected:
+  void convolve_backward(Queue& queue, std::size_t rows, const float* delta, float* below) const {
+    launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
+  }
+  /// What is convolved.
+  virtual const float* input(const StepPass& pass) const { return pass.in; }
+
  private:
   void find_bias_gradients(Queue& queue, std::size_t rows, const StepPass& pass, float* biases,
                            std::size_t stride) const {
@@ -227,6 +234,48 @@ class ConvStep final : public Step {
 
   Convolution conv_{};
   std::size_t weights_ = 0;
+};
+
+/// Adds what entered an earlier layer.
+class ShortcutStep final : public Step {
+ public:
+  explicit ShortcutStep(const Shape& shape) : Step(shape, shape) {}
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, PassOn{rows * outputs_, pass.in, pass.out});
+    launch_each(queue, AddTo{rows * outputs_, pass.earlier, pass.out});
+  }
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, PassOn{rows * outputs_, pass.delta, pass.below});
+    if (pass.earlier_added != nullptr)
+      launch_each(queue, AddTo{rows * outputs_, pass.delta, pass.earlier_added});
+  }
+};
+
+/// Adds what entered an earlier layer behind a convolution.
+class ProjectedShortcutStep final : public ConvStep {
+ public:
+  using ConvStep::ConvStep;
+
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    ConvStep::allocate(device, rows, use, pass);
+    if (use >= PassUse::gradients) pass.projected = {device, rows * inputs_};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    ConvStep::forward(queue, rows, pass);
+    launch_each(queue, AddTo{rows * outputs_, pass.in, pass.out});
+  }
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, PassOn{rows * outputs_, pass.delta, pass.below});
+    if (pass.earlier_added == nullptr) return;
+    convolve_backward(queue, rows, pass.delta, pass.projected.data());
+    launch_each(queue, AddTo{rows * inputs_, pass.projected.data(), pass.earlier_added});
+  }
+
+ private:
+  const float* input(const StepPass& pass) const override { return pass.earlier; }
 };
 
 class ActivationStep final : public Step {
@@ -381,9 +430,10 @@ Step::Step(const Shape& in, const Shape& out)
 
 void Step::allocate(const std::shared_ptr<Device>&, std::size_t, PassUse, StepPass&) const {}
 
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
-                                const Shape& out) {
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
+                                std::span<const Shape> entering, const Shape& out) {
   struct Maker {
+    std::span<const Shape> entering;
     const Shape& in;
     const Shape& out;
     std::unique_ptr<Step> operator()(const Dense& one) {
@@ -410,9 +460,15 @@ std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Sha
     std::unique_ptr<Step> operator()(const Embedding& one) {
       return std::make_unique<EmbeddingStep>(one, in, out);
     }
+    std::unique_ptr<Step> operator()(const Shortcut& one) {
+      const Shape& earlier = entering[entering.size() - 1 - one.over];
+      if (const auto projection = projection_of(one, in, earlier))
+        return std::make_unique<ProjectedShortcutStep>(*projection, earlier, out);
+      return std::make_unique<ShortcutStep>(in);
+    }
     std::unique_ptr<Step> operator()(const Opaque&) { return nullptr; }
   };
-  auto step = std::visit(Maker{in, out}, layer);
+  auto step = std::visit(Maker{entering, entering.back(), out}, layer);
   if (step == nullptr) {
     throw ConfigError("backend cuda: layer " + std::to_string(index) +
                       " has mathematics of its model's own (opaque), which no backend can execute");

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "launch.hpp"
 #include "privgrad/network.hpp"
@@ -14,10 +15,12 @@ enum class PassUse { outputs = 1, gradients, cells };
 
 /// One layer's part of a pass, all of it on the device.
 struct StepPass {
-  const float* in = nullptr;  // [rows, inputs]
-  float* out = nullptr;       // [rows, outputs]
-  float* delta = nullptr;     // the loss's derivatives by out
-  float* below = nullptr;     // by in; null where nobody asks for them
+  const float* in = nullptr;       // [rows, inputs]
+  float* out = nullptr;            // [rows, outputs]
+  float* delta = nullptr;          // the loss's derivatives by out
+  float* below = nullptr;          // by in; null where nobody asks for them
+  const float* earlier = nullptr;  // what a shortcut adds
+  float* earlier_added = nullptr;  // the derivatives by that are added here
 
   Array<float> outputs, deltas;
   Array<float> kept;                              // gradients that are kept as floats
@@ -26,6 +29,8 @@ struct StepPass {
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
   Array<Moments> moments;                         // of norms
+  Array<float> added;      // derivatives by in, as shortcuts hand them down; where one begins here
+  Array<float> projected;  // derivatives by what a shortcut's projection was given
 };
 
 /// What the groups of a pass share.
@@ -93,8 +98,9 @@ class Step {
   std::size_t offset_ = 0;
 };
 
+/// \param entering  what enters the layers up to this one.
 /// \throws ConfigError naming the layer if it is one that only its model can execute.
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Shape& in,
-                                const Shape& out);
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
+                                std::span<const Shape> entering, const Shape& out);
 
 }  // namespace privgrad::cuda

@@ -12,7 +12,8 @@ namespace dense_models = privgrad::dense_models;
 using privgrad::ActivationKind;
 using privgrad::ConfigError;
 
-/// Any stack of convolutions, pools, norms, dense layers and activations, and the output layer.
+/// Any stack of convolutions, pools, norms, dense layers, activations and shortcuts, and the output
+/// layer.
 class Cnn final : public privgrad::Model {
  public:
   explicit Cnn(const privgrad::Params& params) : params_(params), layers_(hidden_layers(params)) {
@@ -69,7 +70,8 @@ void register_components(privgrad::Registrar& registrar) {
       .name = "cnn",
       .summary = "A convolutional network: a preset, or any stack of layers.",
       .reference = "LeCun et al. 1998 (lenet); McMahan et al. 2017 (fedavg_cnn); Papernot, "
-                   "Thakurta, Song, Chien and Erlingsson 2021 (tempered_sigmoid)",
+                   "Thakurta, Song, Chien and Erlingsson 2021 (tempered_sigmoid); Zagoruyko and "
+                   "Komodakis 2016 (wrn_16_4)",
       .params =
           {
               param::text(
@@ -78,7 +80,10 @@ void register_components(privgrad::Registrar& registrar) {
                   "and 84, tanh. fedavg_cnn: 5 x 5 convolutions of 32 and 64 channels with max "
                   "pooling, dense 512, relu. tempered_sigmoid: strided convolutions of 16 and 32 "
                   "channels with overlapping max pooling, dense 32, tanh. For images of 28 x 28 "
-                  "and more. When neither this nor layers is given: lenet.")
+                  "and more. wrn_16_4: a wide residual network, 16 layers deep and 4 times as "
+                  "wide, "
+                  "with norms of 16 groups, relu, for images of 32 x 32. When neither this nor "
+                  "layers is given: lenet.")
                   .one_of(cnn::preset_names())
                   .optional()
                   .example("fedavg_cnn"),

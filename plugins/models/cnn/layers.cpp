@@ -25,7 +25,8 @@ const std::vector<Kind>& kinds() {
                                        {"dense", {"units"}, {}},
                                        {"activation", {"function"}, {}},
                                        {"group_norm", {"groups"}, {}},
-                                       {"layer_norm", {}, {}}};
+                                       {"layer_norm", {}, {}},
+                                       {"shortcut", {"over"}, {"stride"}}};
   return kinds;
 }
 
@@ -65,6 +66,7 @@ class Entry {
     if (kind == "dense") return Dense{size("units")};
     if (kind == "activation") return Activation{activation_from_text(given_.text("function"))};
     if (kind == "group_norm") return GroupNorm{.groups = size("groups")};
+    if (kind == "shortcut") return Shortcut{.over = size("over"), .stride = size("stride", 1)};
     return LayerNorm{};
   }
 
@@ -122,11 +124,15 @@ ParamSpec layers_parameter() {
       number("padding", "conv2d: zeros added on every side, fewer than kernel; 0 if not given.", 0),
       number("window", "max_pool, avg_pool: height and width of the windows, in pixels."),
       number("stride",
-             "conv2d, max_pool, avg_pool: pixels from one window to the next; if not given, 1 for "
-             "conv2d, the window for pools."),
+             "conv2d, max_pool, avg_pool, shortcut: pixels from one window to the next; if not "
+             "given, 1, or for pools the window."),
       number("units", "dense: outputs; it flattens what enters it."),
       text("function", "activation: which one.").one_of({"relu", "tanh", "sigmoid"}).optional(),
-      number("groups", "group_norm: groups of channels that are normalised together.")};
+      number("groups", "group_norm: groups of channels that are normalised together."),
+      number("over",
+             "shortcut: layers that it goes round. It adds what entered the first of them to what "
+             "leaves the last; where their shapes differ, or with a stride, behind a convolution "
+             "of kernel 1 that makes them alike.")};
   const auto entry = [](Value::Object members) { return Value(std::move(members)); };
   return list("layers",
               "The layers, from the input on, instead of a preset. The output layer, dense with "

@@ -116,6 +116,36 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
       ConfigError);
 }
 
+TEST_CASE("network: a shortcut keeps the shape, and has parameters where it must change one",
+          "[network]") {
+  const Network network =
+      network_of({8, 8, 3}, {conv(4, 3, 1, 1), Activation{}, conv(4, 3, 1, 1), Shortcut{.over = 2},
+                             conv(6, 3, 2, 1), Shortcut{.over = 1, .stride = 2}, Dense{10}});
+  const auto shapes = layer_shapes(network);
+  CHECK(shapes[4] == Shape{8, 8, 4});
+  CHECK(shapes[6] == Shape{4, 4, 6});
+  const auto blocks = parameter_blocks(network);
+  REQUIRE(blocks.size() == 10);  // of three convolutions, one projection and the outputs
+  CHECK(blocks[6].name == "layers.5.weight");
+  CHECK(blocks[6].shape == Shape{6, 1, 1, 4});
+  CHECK(blocks[6].fan_in == 4);
+  CHECK(blocks[7].shape == Shape{6});
+
+  const auto refused = [](Shape features, std::vector<Layer> layers, const std::string& why) {
+    CHECK_THROWS_WITH(check_network(network_of(std::move(features), std::move(layers))),
+                      ContainsSubstring(why));
+  };
+  const Shortcut over_two{.over = 2};
+  refused({4, 4}, {conv(2, 3), over_two, Dense{10}},
+          "layer 1, shortcut over 2 stride 1, reaches back over no layer, or over more than there");
+  refused({4, 4}, {conv(2, 3), Shortcut{.over = 0}, Dense{10}}, "reaches back over no layer");
+  refused({4, 4}, {conv(2, 3), Shortcut{.over = 1, .stride = 0}, Dense{10}}, "stride of 0");
+  refused({4, 4}, {conv(2, 3), Shortcut{.over = 1}, Dense{10}},
+          "does not bring the earlier image to the size of this one; what enters it is 2 x 2 x 2");
+  refused({4, 4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "both need to be images");
+  refused({4}, {Dense{5}, Shortcut{.over = 1}, Dense{10}}, "both need to be images");
+}
+
 TEST_CASE("network: sizes that overflow are refused", "[network]") {
   const std::size_t huge = (std::size_t{1} << 31) - 1;
   CHECK_THROWS_AS(parameter_count(network_of({huge}, std::vector<Layer>(5, Dense{huge}))),

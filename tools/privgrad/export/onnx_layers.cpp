@@ -2,6 +2,8 @@
 
 #include <limits>
 #include <span>
+#include <tuple>
+#include <utility>
 
 #include "privgrad/error.hpp"
 
@@ -27,6 +29,7 @@ class LayerGraph {
         refused_(refused) {}
 
   void add(const Layer& layer) {
+    entering_.emplace_back(value_, is_first_);
     std::visit([&](const auto& one) { add_layer(one); }, layer);
     ++layer_;
   }
@@ -51,10 +54,7 @@ class LayerGraph {
   }
   void add_layer(const Conv2d& layer) {
     to_image();
-    value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},
-                        {{"kernel_shape", twice(layer.kernel)},
-                         {"strides", twice(layer.stride)},
-                         {"pads", Extents(4, static_cast<std::int64_t>(layer.padding))}});
+    convolve(layer);
   }
   void add_layer(const Pool& layer) {
     to_image();
@@ -99,10 +99,30 @@ class LayerGraph {
         "ReduceMin", {graph_.cast(is_token, onnx::TensorProto::FLOAT)}, {{"axes", Extents{1}}});
     refused_.push_back(graph_.add("Less", {all, graph_.scalar(0.5f)}));
   }
+  void add_layer(const Shortcut& layer) {
+    channels_first();
+    const std::string direct = value_;
+    const std::size_t here = layer_, source = layer_ - layer.over;
+    const auto projection = projection_of(layer, shapes_[here], shapes_[source]);
+    std::tie(value_, is_first_) = entering_[source];
+    layer_ = source;
+    projection ? to_image() : channels_first();
+    layer_ = here;
+    if (projection) convolve(*projection);
+    value_ = graph_.add("Add", {direct, value_});
+  }
   void add_layer(const Opaque&) {
     throw ConfigError(
         "the network cannot be exported: its model has mathematics of its own, which ONNX has no "
         "operations for");
+  }
+
+  /// With the parameters of the layer that is being added.
+  void convolve(const Conv2d& layer) {
+    value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},
+                        {{"kernel_shape", twice(layer.kernel)},
+                         {"strides", twice(layer.stride)},
+                         {"pads", Extents(4, static_cast<std::int64_t>(layer.padding))}});
   }
 
   /// The shape that enters the layer that is being added.
@@ -188,6 +208,7 @@ class LayerGraph {
   const std::vector<float>& parameters_;
   std::string value_;
   std::vector<std::string>& refused_;
+  std::vector<std::pair<std::string, bool>> entering_;  ///< value_ and is_first_ before each layer.
   std::size_t layer_ = 0;
   bool is_first_ = false;  ///< Whether the channels are in front.
 };

@@ -184,7 +184,7 @@ class PRIVGRAD_API CellsInPieces {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

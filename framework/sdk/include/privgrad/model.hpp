@@ -18,7 +18,7 @@ namespace privgrad {
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Model();

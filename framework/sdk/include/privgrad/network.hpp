@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -86,9 +87,20 @@ struct Opaque {
   std::size_t outputs = 0;
 };
 
+/// y = x + P(e), with e what entered the layer `over` layers before this one: the end of a residual
+/// block of so many layers. He, Zhang, Ren and Sun 2016.
+///
+/// P(e) is e where both have the same shape and stride is 1. Otherwise it is a Conv2d of kernel 1
+/// and this stride with as many channels as x has, with parameters as that has them; both must be
+/// images then, of extents that fit.
+struct Shortcut {
+  std::size_t over = 0;  ///< At least 1, and no more than there are layers before this one.
+  std::size_t stride = 1;
+};
+
 /// No layer mixes examples (as batch normalisation does): per-example gradients would not exist.
-using Layer =
-    std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm, Embedding, Opaque>;
+using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
+                           Embedding, Opaque, Shortcut>;
 
 /// Losses are per example; a batch's loss is their mean, its gradient is never averaged before
 /// clipping.
@@ -129,6 +141,12 @@ struct ParameterBlock {
 /// The shape that enters each layer, and last the shape of the outputs: [layers + 1].
 /// \throws ConfigError naming the first layer that cannot take what enters it.
 PRIVGRAD_API std::vector<Shape> layer_shapes(const Network& network);
+
+/// The projection of a shortcut, P in its comment; none where it is the identity.
+/// \param entering  the shape of x.
+/// \param earlier  the shape of e.
+PRIVGRAD_API std::optional<Conv2d> projection_of(const Shortcut& layer, const Shape& entering,
+                                                 const Shape& earlier);
 
 /// The layout of the flat parameter vector: blocks in order, without gaps.
 /// \throws ConfigError as layer_shapes() does.

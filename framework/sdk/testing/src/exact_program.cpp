@@ -24,13 +24,8 @@ std::string in(const Network& network) { return "in " + text_of(network) + ", ";
 /// The parameters of each layer that has some: offset and size.
 std::vector<std::pair<std::size_t, std::size_t>> groups_of(const Network& network) {
   std::vector<std::pair<std::size_t, std::size_t>> groups;
-  const std::vector<Shape> shapes = layer_shapes(network);
   std::size_t offset = 0;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    Network alone;
-    alone.input.features = shapes[i];
-    alone.layers = {network.layers[i]};
-    const std::size_t size = parameter_count(alone);
+  for (const std::size_t size : layer_parameters(network)) {
     if (size > 0) groups.emplace_back(offset, size);
     offset += size;
   }

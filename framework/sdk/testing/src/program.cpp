@@ -5,6 +5,9 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "inputs.hpp"
 #include "privgrad/row_evaluations.hpp"
@@ -171,21 +174,37 @@ Values defined(const Embedding& layer, const LayerInput& in, const Shape&) {
 
 Values defined(const Opaque&, const LayerInput&, const Shape&) { return {}; }
 
+/// \param in  what enters directly, with the parameters of the projection.
+/// \param earlier  what is added.
+Values defined(const Shortcut& layer, const LayerInput& in, const LayerInput& earlier,
+               const Shape& shape) {
+  Values out = in.values;
+  Values added = earlier.values;
+  if (const auto projection = projection_of(layer, in.shape, earlier.shape))
+    added = defined(*projection, {earlier.values, earlier.shape, in.parameters}, shape);
+  std::transform(out.begin(), out.end(), added.begin(), out.begin(), std::plus<>());
+  return out;
+}
+
 Values outputs(const Network& network, std::span<const float> parameters,
                std::span<const float> features) {
   const std::vector<Shape> shapes = layer_shapes(network);
-  Values values(features.begin(), features.end());
+  const std::vector<std::size_t> sizes = layer_parameters(network);
+  std::vector<LayerInput> entering{{{features.begin(), features.end()}, shapes[0], {}}};
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    Network alone;
-    alone.input.features = shapes[i];
-    alone.layers = {network.layers[i]};
-    const std::size_t count = parameter_count(alone);
-    const LayerInput in{values, shapes[i], parameters.first(count)};
-    parameters = parameters.subspan(count);
-    values = std::visit([&](const auto& layer) { return defined(layer, in, shapes[i + 1]); },
-                        network.layers[i]);
+    LayerInput& in = entering.back();
+    in.parameters = parameters.first(sizes[i]);
+    parameters = parameters.subspan(in.parameters.size());
+    const Shape& shape = shapes[i + 1];
+    const auto output = [&](const auto& layer) {
+      if constexpr (std::is_same_v<decltype(layer), const Shortcut&>)
+        return defined(layer, in, entering[i - layer.over], shape);
+      else
+        return defined(layer, in, shape);
+    };
+    entering.push_back({std::visit(output, network.layers[i]), shape, {}});
   }
-  return values;
+  return entering.back().values;
 }
 
 double loss_of(const Network& network, const std::vector<double>& output, double target) {

@@ -37,6 +37,19 @@ std::vector<float> parameters_for(const Network& network, std::uint64_t seed) {
   return normal_values(seed, parameter_count(network), 0.5);
 }
 
+std::vector<std::size_t> layer_parameters(const Network& network) {
+  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
+  std::vector<std::size_t> counts;
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    std::size_t& count = counts.emplace_back(0);
+    for (const ParameterBlock& block : blocks) {
+      if (block.name.starts_with(prefix)) count += element_count(block.shape);
+    }
+  }
+  return counts;
+}
+
 std::string text_of(const Network& network) {
   std::string text = "the network " + to_text(network.input.features);
   for (const Layer& layer : network.layers) {

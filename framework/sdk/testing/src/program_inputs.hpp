@@ -29,6 +29,9 @@ Examples examples_for(const Network& network, std::size_t rows);
 
 std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 33);
 
+/// How many parameters each layer has: [layers].
+std::vector<std::size_t> layer_parameters(const Network& network);
+
 std::string text_of(const Network& network);
 
 std::vector<float> gradients(const Program& program, const Batch& batch);
