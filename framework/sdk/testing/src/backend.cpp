@@ -46,15 +46,17 @@ std::vector<Network> sample_networks() {
        Dense{2}},
       Loss::cross_entropy);
   add({5}, 3, {Dense{6}, LayerNorm{}, tanh, Dense{3}}, Loss::cross_entropy);
-  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one place, one
-  // around dense layers.
+  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one place, two
+  // around dense layers, to an activation and to a dense layer.
   const Conv2d same{.channels = 2, .kernel = 3, .padding = 1};
   add({4, 4, 2}, 3,
       {same, GroupNorm{.groups = 2}, tanh, same, sigmoid, same, Shortcut{.over = 5},
        Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, tanh,
        Shortcut{.over = 2, .stride = 2}, Shortcut{.over = 3, .stride = 2}, Dense{3}},
       Loss::cross_entropy);
-  add({5}, 0, {Dense{4}, tanh, Dense{4}, sigmoid, Dense{4}, Shortcut{.over = 4}, tanh, Dense{1}},
+  add({5}, 0,
+      {Dense{4}, tanh, Dense{4}, sigmoid, Dense{4}, Shortcut{.over = 4}, Shortcut{.over = 4}, tanh,
+       Dense{1}},
       Loss::squared);
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
   return networks;
