@@ -293,5 +293,5 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"programs_run_concurrently", "differ", findings<ThreadBound>()},
        {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},
        {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}},
-      exact_rules());
+      exact_and_resident_rules());
 }

@@ -13,7 +13,10 @@
 using Findings = std::vector<privgrad::testing::Finding>;
 
 inline privgrad::testing::Setup test_setup(privgrad::Value params = {}) {
-  return {.params = std::move(params), .make_released = privgrad::core::released_for_testing};
+  return {.params = std::move(params),
+          .make_released = privgrad::core::released_for_testing,
+          .make_noise_order = privgrad::core::noise_order_for_testing,
+          .release = privgrad::core::release_for_testing};
 }
 
 /// The findings with one verdict, "rule: detail" each, one a line.

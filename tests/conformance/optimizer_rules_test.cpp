@@ -6,6 +6,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/step_rule.hpp"
 
 using namespace privgrad;
 using privgrad::testing::Verdict;
@@ -40,6 +41,55 @@ class Right : public Optimizer, public Checkpointable, public LinearDescent, pub
     }
   }
   std::vector<float> velocity_;
+};
+
+/// Momentum, by its rule.
+class ByRule : public Right, public StepsByRule {
+ public:
+  using Right::Right;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    check(gradient);
+    apply(ByRule::next_rule(context), parameters, velocity_, {}, gradient.values());
+  }
+  Coefficients coefficients(std::uint64_t step) const override {
+    return {.keep = 0.5, .rate = 1.0 / (1.0 + static_cast<double>(step))};
+  }
+  StepRule::Kind kind() const override { return StepRule::Kind::momentum; }
+  StepRule next_rule(const StepContext& context) override {
+    return {.kind = StepRule::Kind::momentum,
+            .rate = context.learning_rate / (1.0 + static_cast<double>(context.step)),
+            .keep = 0.5,
+            .take = 1.0};
+  }
+};
+/// Its rule is that of the first step.
+struct SaysOneRate final : ByRule {
+  using ByRule::ByRule;
+  StepRule next_rule(const StepContext& context) override {
+    return ByRule::next_rule({.step = 0, .learning_rate = context.learning_rate});
+  }
+};
+struct AnotherKindOfRule final : ByRule {
+  using ByRule::ByRule;
+  StepRule next_rule(const StepContext& context) override {
+    StepRule rule = ByRule::next_rule(context);
+    rule.kind = StepRule::Kind::descent;
+    return rule;
+  }
+};
+struct TooFewVectors final : ByRule {
+  using ByRule::ByRule;
+  StepRule::Kind kind() const override { return StepRule::Kind::adam; }
+};
+/// step() rounds the state once more than the rule says.
+struct StepsOtherwise final : ByRule {
+  using ByRule::ByRule;
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
+    ByRule::step(parameters, gradient, context);
+    velocity_.back() = std::nextafter(velocity_.back(), 1e30f);
+  }
 };
 
 struct Idle final : Right {
@@ -296,6 +346,17 @@ TEST_CASE("each rule of optimizers can fail") {
         findings<RestoresAnything>()},
        {"refuses_a_state_of_the_wrong_length", "changed the optimizer",
         findings<RestoresThenRefuses>()}});
+}
+
+TEST_CASE("the rule of optimizers that step by a rule can fail") {
+  const std::string rule = "steps_are_the_rule";
+  const Findings right = findings<ByRule>();
+  CHECK(findings_text(right, Verdict::failed) == "");
+  REQUIRE(find_rule(right, rule) != nullptr);
+  CHECK(not_caught(findings<SaysOneRate>(), rule, "moves parameters otherwise") == "");
+  CHECK(not_caught(findings<AnotherKindOfRule>(), rule, "of another kind than kind()") == "");
+  CHECK(not_caught(findings<TooFewVectors>(), rule, "other vectors than a rule of its kind") == "");
+  CHECK(not_caught(findings<StepsOtherwise>(), rule, "the state is another by its rule") == "");
 }
 
 TEST_CASE("each rule of anchored optimizers can fail") {

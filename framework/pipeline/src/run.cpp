@@ -51,6 +51,7 @@ class Training final : ResumableRun {
     bench_.load(initial_parameters(plan_, keys_->lasting()));
     gather_crew("");
     make_trainer();
+    let_steps_stay();
     if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
     chosen_ = step_of_output();
   }
@@ -58,6 +59,17 @@ class Training final : ResumableRun {
   void make_trainer() {
     trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
                      crew_ ? &*crew_ : nullptr);
+  }
+
+  /// Where nobody is shown each release.
+  void let_steps_stay() {
+    if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
+  }
+
+  /// The model, from wherever it is.
+  const std::vector<float>& parameters() {
+    trainer_->bring_home(bench_);
+    return bench_.parameters;
   }
 
   /// \param state  of the trainers, to go on from; "": the run begins.
@@ -97,7 +109,7 @@ class Training final : ResumableRun {
   void save_parts(StateWriter& out) override {
     out.word(chosen_);
     out.array(kept_);
-    out.array(bench_.parameters);
+    out.array(parameters());
     if (average_) average_->save(out);
     trainer_->save(out, Trainer::Between::steps);
   }
@@ -116,6 +128,7 @@ class Training final : ResumableRun {
     gather_crew(in.rest());
     make_trainer();
     trainer_->restore(in, Trainer::Between::steps);
+    let_steps_stay();
   }
 
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
@@ -177,13 +190,13 @@ class Training final : ResumableRun {
       if (!make_step(step)) break;
     }
     if (!kept_.empty()) {
-      bench_.load(std::exchange(kept_, {}));
+      trainer_->load(bench_, std::exchange(kept_, {}));
       has_random_iterate_ = true;
       measured_at_.reset();
     }
     if (manifest_.keeps_average) {
       if (measured_at_ != result_.steps) report_progress();  // the last parameters, beside it
-      bench_.load(average_->parameters());
+      trainer_->load(bench_, average_->parameters());
       measured_at_.reset();
     }
     if (measured_at_ != result_.steps) report_progress();
@@ -192,7 +205,7 @@ class Training final : ResumableRun {
 
   /// \returns false if it was the last one, or could not be made.
   bool make_step(std::uint64_t step) {
-    if (manifest_.random_iterate && step == chosen_) kept_ = bench_.parameters;
+    if (manifest_.random_iterate && step == chosen_) kept_ = parameters();
     if (keys_->ratchets()) trainer_->use_key_of_step(keys_->of_step());
     // What is left behind the planned steps is the report's.
     if ((plan_.report && step >= plan_.affordable_steps) || !pay_for(step)) {
@@ -203,7 +216,7 @@ class Training final : ResumableRun {
       result_.status = RunStatus::diverged;
       return false;
     }
-    if (average_) average_->add(bench_.parameters);
+    if (average_) average_->add(parameters());
     result_.steps = step + 1;
     last_shown_.clear();
     if (result_.steps % plan_.evaluate_every() == 0 || result_.steps == plan_.steps())
@@ -230,7 +243,7 @@ class Training final : ResumableRun {
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
       more["noise_multiplier"] = noise->noise_multiplier();
     if (average_) more["ema"] = to_json(metrics_of_average());
-    show("step " + std::to_string(result_.steps), bench_.parameters, more.dump());
+    show("step " + std::to_string(result_.steps), parameters(), more.dump());
     output_.report({.step = result_.steps,
                     .steps = plan_.steps(),
                     .epsilon = result_.epsilon.value,
@@ -240,10 +253,10 @@ class Training final : ResumableRun {
   }
 
   Metrics metrics_of_average() {
-    std::vector<float> last = bench_.parameters;
-    bench_.load(average_->parameters());
+    std::vector<float> last = parameters();
+    trainer_->load(bench_, average_->parameters());
     const Metrics metrics = output_.measure(data_, bench_, *executor_);
-    bench_.load(std::move(last));
+    trainer_->load(bench_, std::move(last));
     return metrics;
   }
 
@@ -260,11 +273,11 @@ class Training final : ResumableRun {
                          ledger(), manifest_.noise_off ? nullptr : options_.witness, *executor_);
     has_reported_ = accuracy_.has_value() && ledger() != nullptr;
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
-    if (accuracy_) show("train accuracy", bench_.parameters, std::to_string(accuracy_->value));
+    if (accuracy_) show("train accuracy", parameters(), std::to_string(accuracy_->value));
   }
 
   void close() override {
-    show("model", bench_.parameters, "");
+    show("model", parameters(), "");
     report_accuracy();
     Json more{{"clip_norm", trainer_->clip_norm()},
               {"output", kind_of_output()},
@@ -285,7 +298,7 @@ class Training final : ResumableRun {
       result_.epsilon = of_all_steps(plan_);
     }
     output_.close(
-        result_, bench_.parameters, data_.preprocessing, more,
+        result_, parameters(), data_.preprocessing, more,
         [&](const Json& files) {
           if (ledger() == nullptr) return;
           ledger()->close(std::string(to_text(result_.status)), result_.steps, files);
@@ -307,8 +320,8 @@ class Training final : ResumableRun {
   Ledger* ledger() { return trainer_ ? trainer_->ledger() : nullptr; }
 
   std::optional<Crew> crew_;  // the other processes, if there are any
-  std::optional<Trainer> trainer_;
   Workbench bench_;
+  std::optional<Trainer> trainer_;  // goes before the bench, which its steps may stay with
   std::optional<MovingAverage> average_;      // if the manifest asks for one
   std::uint64_t chosen_ = 0;                  // the step whose model is kept, if one is
   std::vector<float> kept_;                   // that model

@@ -37,6 +37,7 @@ std::string facts_text(const Plan& plan) { return to_json(facts_of(plan)).dump()
 Json checks_json(const RunChecks& checks, Mode mode) {
   Json json{{"contributions", checks.contributions}, {"batches", checks.batches}};
   if (mode == Mode::research) json["reported_differences"] = checks.reported_differences;
+  if (!checks.noise_by.empty()) json["noise_by"] = checks.noise_by;
   return json;
 }
 

@@ -31,13 +31,6 @@ std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
-/// Whose code computes the gradients.
-std::string program_name(const Plan& plan) {
-  const bool own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr;
-  const ComponentUse& use = own ? plan.manifest->model : plan.manifest->backend;
-  return use.component->full_name();
-}
-
 }  // namespace
 
 bool rest_on_secret_draws(std::span<const Charge> charges) {
@@ -50,6 +43,7 @@ bool rest_on_secret_draws(std::span<const Charge> charges) {
 RunChecks& RunChecks::operator+=(const RunChecks& other) {
   contributions += other.contributions;
   batches += other.batches;
+  if (noise_by.empty()) noise_by = other.noise_by;
   reported_differences += other.reported_differences;
   return *this;
 }
@@ -101,7 +95,9 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
       noise_key_(key.derive("noise")),
       augmentation_key_(key.derive("augmentation")),
-      contribution_checks_(key, program_name(plan), manifest_.clipping.component->full_name()),
+      resident_checks_key_(key.derive("resident checks")),
+      contribution_checks_(key, program_owner(manifest_, *plan.setting),
+                           manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()),
       secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
       crew_(crew) {
@@ -174,6 +170,11 @@ void restore_component(StateReader& in, Checkpointable* component) {
 
 void Trainer::save_optimizer(StateWriter& out) const {
   const auto* component = dynamic_cast<const Checkpointable*>(made_.optimizer.get());
+  if (resident_ != nullptr) {
+    out.word(1);
+    out.array(resident_state());
+    return;
+  }
   if (component == nullptr || !takes_slices()) return save_component(out, component);
   out.word(1);
   out.array(whole_state(component->state()));
@@ -298,6 +299,7 @@ void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client
 
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
   if (crew_ != nullptr) return take_step_together(step, bench);
+  if (resident_ != nullptr) return take_resident_step(step, bench);
   draw_batch(step);
   if (listener_) listener_(batch_);
   const Clip clip = clip_of_step(step);
@@ -463,10 +465,11 @@ std::vector<Released> Trainer::release_differences(std::uint64_t step, const Cli
                                                : release_parts(differences_->sums(now));
 }
 
-RunChecks Trainer::checks() const noexcept {
+RunChecks Trainer::checks() const {
   return {.contributions = contribution_checks_.made(),
           .batches = sampling_watch_ ? sampling_watch_->batches() : 0,
-          .reported_differences = contribution_checks_.differences()};
+          .reported_differences = contribution_checks_.differences(),
+          .noise_by = resident_ != nullptr ? program_owner(manifest_, *plan_.setting) : ""};
 }
 
 Receipt Trainer::take_receipt() {

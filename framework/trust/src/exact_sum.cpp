@@ -1,85 +1,26 @@
 #include "privgrad/trust/exact_sum.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 
+#include "certified_cells.hpp"
 #include "checked_pass.hpp"
 #include "gradient_rows.hpp"
 #include "grid_sum.hpp"
 #include "pass.hpp"
 #include "pass_to_come.hpp"
-#include "privgrad/trust/joint_release.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// How the gradients of a batch become cells.
-struct Grid {
-  const Clip& clip;
-  std::uint64_t count;  // cells of an example's count
-  std::uint64_t most;   // of the length of its gradient's part
-
-  explicit Grid(const Clip& the_clip)
-      : clip(the_clip),
-        count(count_cells(the_clip.count_share)),
-        most(whole_root(kExactLevels * kExactLevels - count * count)) {}
-
-  /// \returns whether the example is within the clip norm.
-  bool scale(std::span<const double> squared_norms, std::span<double> scales) const {
-    const double share = count == 0 ? 1.0 : gradient_share(clip.count_share);
-    const bool unclipped = clip_factors(clip, squared_norms, scales);
-    for (double& cells : scales) {
-      cells *= share / clip.clip_norm * static_cast<double>(kExactLevels);
-      if (!std::isfinite(cells)) cells = 0.0;
-    }
-    return unclipped;
-  }
-
-  bool takes(const SquaredLength& length) const {
-    return length.high == 0 && length.low <= most * most;
-  }
-};
-
-/// What a pass has to add.
-struct Made {
-  std::span<const std::uint8_t> taken;
-  std::int64_t count = 0;  // of all its examples, in cells
-};
-
-/// Makes and certifies the cells of the examples of a pass.
-Made make_cells(const ExactClipping& program, const Batch& batch, const Grid& grid,
-                SumMemory& memory) {
-  const std::size_t groups = program.groups();
-  const std::size_t rows = batch.rows();
-  const auto norms = resized(memory.squared_norms, rows * groups);
-  const auto scales = resized(memory.scales, rows * groups);
-  const auto lengths = resized(memory.lengths, rows);
-  const auto taken = resized(memory.taken, rows);
-  // What a program forgets to write counts as not finite, and as too long.
-  std::fill(norms.begin(), norms.end(), std::numeric_limits<double>::quiet_NaN());
-  std::fill(lengths.begin(), lengths.end(), SquaredLength{~std::uint64_t{0}, 0});
-  program.backward(batch, *memory.pass, norms);
-  std::int64_t balance = 0;
-  for (std::size_t i = 0; i < rows; ++i) {
-    const bool unclipped =
-        grid.scale(norms.subspan(i * groups, groups), scales.subspan(i * groups, groups));
-    balance += unclipped ? 1 : -1;
-  }
-  program.make_cells(*memory.pass, scales, grid.most, lengths);
-  for (std::size_t i = 0; i < rows; ++i) taken[i] = grid.takes(lengths[i]) ? 1 : 0;
-  return {taken, balance * static_cast<std::int64_t>(grid.count)};
-}
-
 /// Adds up the cells of a batch, a pass after the other.
 class PassSum {
  public:
   /// \param pieces  null: the last pass is added like the others.
-  PassSum(const Program& program, const CellsInPieces* pieces, const Grid& grid,
+  PassSum(const Program& program, const CellsInPieces* pieces, const CellGrid& grid,
           std::size_t batch_rows, ContributionCheck* check, Executor& executor)
       : program_(program),
         exact_(dynamic_cast<const ExactClipping&>(program)),
@@ -94,7 +35,7 @@ class PassSum {
     const bool is_checked = check_ != nullptr && place < examples.rows();
     first_ += examples.rows();
     const bool in_pieces = pieces_ != nullptr && first_ == batch_rows_;
-    const Made made = make_cells(exact_, examples, grid_, memory);
+    const CertifiedCells made = make_cells(exact_, examples, grid_, memory);
     if (in_pieces && !is_checked) {
       to_come_ =
           std::make_unique<PassToCome>(*pieces_, memory, made.taken,
@@ -134,7 +75,7 @@ class PassSum {
   }
 
   /// As a release of the pass would add it.
-  void add_pieces(const Made& made, SumMemory& memory) {
+  void add_pieces(const CertifiedCells& made, SumMemory& memory) {
     const PassToCome pass(*pieces_, memory, made.taken, std::nullopt);
     const auto ends = pass.ends();
     executor_.for_each_chunk(ends.size(), [&](std::size_t i) {
@@ -164,7 +105,7 @@ class PassSum {
   const Program& program_;
   const ExactClipping& exact_;
   const CellsInPieces* pieces_;
-  const Grid& grid_;
+  const CellGrid& grid_;
   std::size_t batch_rows_;
   ContributionCheck* check_;
   Executor& executor_;
@@ -180,7 +121,7 @@ BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const 
   check_clip_norm(clip.clip_norm);
   check_batch(batch, data.rows());
   check_groups(clip, program);
-  const Grid grid(clip);
+  const CellGrid grid(clip);
   if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
     PassSum sum(program, pieces, grid, batch.size(), check, executor);
     for_each_pass(*exact, data, batch, executor, most_rows, memory,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "native_words.hpp"
 #include "privgrad/error.hpp"
@@ -15,8 +16,6 @@ namespace {
 constexpr std::uint64_t kWords = 0;  // domain of the cipher
 constexpr std::uint64_t kBlocksPerChunk = sizeof(NormalWords) / CounterCipher::kBlockBytes;
 constexpr std::size_t kPairs = NormalWords::kPairs;
-
-std::string purpose_of(std::uint64_t stream) { return "rounded normals " + std::to_string(stream); }
 
 void require_sigma(double sigma) {
   if (sigma >= kSmallestRoundedSigma && sigma <= kLargestRoundedSigma) return;  // false for NaN
@@ -165,7 +164,18 @@ RoundedGaussianStream::RoundedGaussianStream(const RandomKey& key, std::uint64_t
 
 RoundedGaussianStream::RoundedGaussianStream(const RandomKey& key, std::uint64_t stream,
                                              const RoundingWay& way)
-    : state_(std::make_unique<State>(key.derive(purpose_of(stream)), way)) {}
+    : state_(std::make_unique<State>(own_key(key, stream), way)) {}
+
+RoundedGaussianStream::RoundedGaussianStream(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
+
+RoundedGaussianStream RoundedGaussianStream::of_own_key(const RandomKey& own_key) {
+  return RoundedGaussianStream(std::make_unique<State>(own_key, RoundingWay{}));
+}
+
+RandomKey RoundedGaussianStream::own_key(const RandomKey& key, std::uint64_t stream) {
+  return key.derive("rounded normals " + std::to_string(stream));
+}
 
 RoundedGaussianStream::RoundedGaussianStream(RoundedGaussianStream&&) noexcept = default;
 RoundedGaussianStream& RoundedGaussianStream::operator=(RoundedGaussianStream&&) noexcept = default;

@@ -9,14 +9,16 @@
 
 #include "cells_to_come.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/resident_steps.hpp"
 #include "privgrad/trust/grid.hpp"
+#include "privgrad/trust/random_key.hpp"
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid and Released. Included by the sums (clipped_sum.cpp,
-/// grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp, plain_sums.cpp) and the mechanisms (mechanism.cpp,
-/// correlated_mechanism.cpp) alone, and by the library that makes released values for the conformance
-/// suite. It is not installed, and other targets do not have this folder on their path.
+/// The only maker of Bounded, BoundedOnGrid, Released and NoiseOrder. Included by the sums
+/// (clipped_sum.cpp, grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp, plain_sums.cpp) and the
+/// mechanisms (mechanism.cpp, correlated_mechanism.cpp, resident_run.cpp) alone, and by the library
+/// that makes released values for the conformance suite. It is not installed, and other targets do not have this folder on their path.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
@@ -79,6 +81,11 @@ class TrustBase {
     std::vector<std::int64_t> cells = sum.cells_;
     if (sum.to_come_ != nullptr) add_all(*sum.to_come_, cells);
     return cells;
+  }
+
+  /// \param stream_key  of a stream of noise that is paid for (RoundedGaussianStream::own_key()).
+  static NoiseOrder noise_order(const core::RandomKey& stream_key, double sigma, unsigned shift) {
+    return {stream_key.secret_bytes().first<16>(), sigma, shift};
   }
 
   /// \param values  paid for and noised (or declared to be without privacy).

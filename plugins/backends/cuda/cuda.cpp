@@ -3,6 +3,7 @@
 #include "privgrad/needs_hardware.hpp"
 #include "privgrad/plugin.hpp"
 #include "program.hpp"
+#include "resident_program.hpp"
 
 namespace {
 
@@ -10,12 +11,15 @@ class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
  public:
   explicit Cuda(const privgrad::Params& params)
       : number_(static_cast<std::size_t>(params.integer("device"))),
-        on_host_twin_(params.boolean("host_twin")) {}
+        on_host_twin_(params.boolean("host_twin")),
+        keeps_steps_(params.text("steps") == "device") {}
 
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
                                              privgrad::Executor& executor) override {
     auto device = on_host_twin_ ? privgrad::cuda::make_host_twin(executor)
                                 : privgrad::cuda::open_gpu(number_);
+    if (keeps_steps_)
+      return std::make_unique<privgrad::cuda::ResidentProgram>(network, std::move(device));
     return std::make_unique<privgrad::cuda::CudaProgram>(network, std::move(device));
   }
 
@@ -25,7 +29,7 @@ class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
 
  private:
   std::size_t number_;
-  bool on_host_twin_;
+  bool on_host_twin_, keeps_steps_;
 };
 
 void register_components(privgrad::Registrar& registrar) {
@@ -45,6 +49,14 @@ void register_components(privgrad::Registrar& registrar) {
                           "multiply-adds, the same bits as on the processor.")
                   .one_of({"float32"})
                   .defaults_to("float32"),
+              param::text(
+                  "steps",
+                  "Where noise and optimizer are. device: beside the sums, so that a step "
+                  "brings nothing of the parameters' length to the processor; the plugin is "
+                  "told the key of each release's noise, and looked at in each step. host: "
+                  "the processor's, as with `cpu`; the key stays with the trust base.")
+                  .one_of({"device", "host"})
+                  .defaults_to("device"),
               param::boolean("host_twin",
                              "For tests alone: the processor runs the GPU's kernels, one thread "
                              "after the other. Hundreds of times slower than `cpu`, and no GPU "

@@ -40,6 +40,8 @@ class Queue {
   /// Waits until all that was asked for before is done.
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
+  /// Until all that was asked for is done: before another queue uses it.
+  virtual void wait() = 0;
 
  protected:
   Queue() = default;

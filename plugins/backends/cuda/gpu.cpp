@@ -293,9 +293,12 @@ class GpuQueue final : public Queue {
                 "set memory to 0");
   }
 
- private:
-  void wait() { gpu_->check(driver().cuStreamSynchronize(stream_), "finish what it was asked"); }
+  void wait() override {
+    gpu_->use();
+    gpu_->check(driver().cuStreamSynchronize(stream_), "finish what it was asked");
+  }
 
+ private:
   std::shared_ptr<Gpu> gpu_;
   Stream stream_ = nullptr;
 };

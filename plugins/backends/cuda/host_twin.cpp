@@ -20,6 +20,7 @@ class TwinQueue final : public Queue {
   void zero(void* memory, std::size_t bytes) override {
     if (bytes > 0) std::memset(memory, 0, bytes);
   }
+  void wait() override {}
 
  private:
   static void copy(void* to, const void* from, std::size_t bytes) {

@@ -4,6 +4,7 @@
 #include "layers.hpp"
 #include "noise.hpp"
 #include "products.hpp"
+#include "resident.hpp"
 
 // Every kernel, with the name that it has in the compiled modules.
 // clang-format off
@@ -47,5 +48,13 @@
   kernel(row_sums, ForEach<RowSums>)                            \
   kernel(whole_sums, ForEach<WholeSums>)                        \
   kernel(token_sums, ForEach<TokenSums>)                        \
-  kernel(rounded_noise, RoundedNoise)
+  kernel(rounded_noise, RoundedNoise)                           \
+  kernel(dense_factors, ForEach<DenseFactors>)                  \
+  kernel(row_factors, ForEach<RowFactors>)                      \
+  kernel(whole_factors, ForEach<WholeFactors>)                  \
+  kernel(token_factors, ForEach<TokenFactors>)                  \
+  kernel(gather_cells, ForEach<Gather<int64_t>>)                \
+  kernel(gather_floats, ForEach<Gather<float>>)                 \
+  kernel(copy_floats, ForEach<CopyFloats>)                      \
+  kernel(move_parameters, MoveParameters)
 // clang-format on

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "pass.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::cuda {
@@ -17,16 +18,6 @@ constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
 constexpr std::size_t kOwnRows = 1024;
 /// Of a pass as it is best.
 constexpr std::size_t kPassRows = 4096;
-
-[[noreturn]] void refuse(const std::string& what) { throw ConfigError("backend cuda: " + what); }
-
-void check_size(const char* what, std::size_t size, std::size_t expected) {
-  if (size == expected) return;
-  refuse(std::string(what) + " has " + std::to_string(size) + " elements, expected " +
-         std::to_string(expected));
-}
-
-std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
 /// Has no memory, and counts what it is asked for.
 class CountingDevice final : public Device {
@@ -53,27 +44,15 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
 
 }  // namespace
 
-/// Memory on the device for the examples of a batch.
-class CudaPass final : public ExactClipping::Pass {
- public:
-  std::size_t most_rows = 0, rows = 0;
-  std::unique_ptr<Queue> queue;
-  std::vector<StepPass> steps;
-  Array<float> features, targets;
-  Array<double> losses;
-  Array<std::uint8_t> correct;
-  // For cells:
-  Array<Share> shares;               // [rows, groups]
-  Array<SquareParts> squares;        // [groups, most_rows]
-  Array<float> largest[2];           // [rows]
-  Array<double> sums_of_squares[2];  // [rows]
-  Array<std::int32_t> place_sums;
-  Array<double> scales;  // [rows, groups]
-  Array<Wide> lengths;
-  Array<std::uint8_t> truncates, taken;
-  Array<std::uint64_t> sum;  // [parameters]
-  bool has_cells = false;
-};
+void refuse(const std::string& what) { throw ConfigError("backend cuda: " + what); }
+
+void check_size(const char* what, std::size_t size, std::size_t expected) {
+  if (size == expected) return;
+  refuse(std::string(what) + " has " + std::to_string(size) + " elements, expected " +
+         std::to_string(expected));
+}
+
+std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
 CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
     : network_(std::move(network)), device_(std::move(device)) {
@@ -432,6 +411,17 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   pass.has_cells = true;
 }
 
+/// sum[parameters] += on the device.
+void CudaProgram::add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken,
+                               std::uint64_t* sum) const {
+  pass.queue->copy_in(pass.taken.data(), taken.data(), taken.size());
+  for (std::size_t group = 0; group < groups(); ++group) {
+    const Step& step = *steps_[group_steps_[group]];
+    step.add_cells(*pass.queue, pass.rows, pass.steps[group_steps_[group]], group_pass(pass, group),
+                   sum + step.offset());
+  }
+}
+
 void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
                             std::span<std::int64_t> sum) const {
   auto& pass = dynamic_cast<CudaPass&>(given);
@@ -440,13 +430,8 @@ void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
   if (pass.rows == 0) return;
   if (!pass.has_cells) refuse("cells are to be added that were not made");
   Queue& queue = *pass.queue;
-  queue.copy_in(pass.taken.data(), taken.data(), taken.size());
   queue.zero(pass.sum.data(), parameter_count_ * sizeof(std::uint64_t));
-  for (std::size_t group = 0; group < groups(); ++group) {
-    const std::size_t s = group_steps_[group];
-    steps_[s]->add_cells(queue, pass.rows, pass.steps[s], group_pass(pass, group),
-                         pass.sum.data() + steps_[s]->offset());
-  }
+  add_cells_to(pass, taken, pass.sum.data());
   std::vector<std::uint64_t> added(parameter_count_);
   queue.copy_out(added.data(), pass.sum.data(), added.size() * sizeof(std::uint64_t));
   std::transform(sum.begin(), sum.end(), added.begin(), sum.begin(),

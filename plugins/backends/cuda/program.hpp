@@ -20,10 +20,7 @@ class CudaPass;
 ///
 /// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
 /// give non-finite rows, norms and losses, and touch no other example.
-class CudaProgram final : public Program,
-                          public ExactClipping,
-                          public ReproducibleRows,
-                          public Outputs {
+class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
  public:
   /// \throws ConfigError naming what cannot be executed here, or saying what does not fit.
   CudaProgram(Network network, std::shared_ptr<Device> device);
@@ -45,6 +42,15 @@ class CudaProgram final : public Program,
   void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
                  std::span<std::int64_t> sum) const override;
 
+ protected:
+  void add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken, std::uint64_t* sum) const;
+  GroupPass group_pass(CudaPass& pass, std::size_t group) const;
+  const std::shared_ptr<Device>& device() const { return device_; }
+  /// Of a group, the layer's number and itself.
+  std::size_t step_of(std::size_t group) const { return group_steps_[group]; }
+  const Step& step(std::size_t number) const { return *steps_[number]; }
+  float* parameters() const { return parameters_.data(); }
+
  private:
   class Lease;
 
@@ -57,7 +63,6 @@ class CudaProgram final : public Program,
   void check(const Batch& batch) const;
   void forward(const Batch& batch, CudaPass& pass) const;
   void backward_to(CudaPass& pass, bool with_norms) const;
-  GroupPass group_pass(CudaPass& pass, std::size_t group) const;
   LossOf loss() const;
 
   Network network_;

@@ -43,6 +43,11 @@ class KeptRows : public Step {
     launch_each(queue, RowSums{parameter_count_, rows, group.groups, group.group, group.shares,
                                pass.kept.data(), group.taken, sum});
   }
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                    const FactorPlaces& at) const override {
+    launch_each(queue, RowFactors{rows * at.count, at.of(offset(), parameter_count_), group.groups,
+                                  group.group, group.shares, pass.kept.data()});
+  }
 };
 
 class DenseStep final : public Step {
@@ -108,6 +113,13 @@ class DenseStep final : public Step {
                                       pass.whole_inputs.data(), group.taken, sum});
     launch_each(queue, BiasSums{outputs_, rows, pass.delta, pass.dense_roundings.data(),
                                 group.taken, sum + inputs_ * outputs_});
+  }
+
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass&,
+                    const FactorPlaces& at) const override {
+    launch_each(queue, DenseFactors{rows * at.count, at.of(offset(), parameter_count_), inputs_,
+                                    outputs_, pass.whole_units.data(), pass.whole_inputs.data(),
+                                    pass.delta, pass.dense_roundings.data()});
   }
 
  private:
@@ -211,6 +223,14 @@ class ConvStep : public Step {
                                  pass.whole.data(), group.taken, sum});
     launch_each(queue, RowSums{conv_.channels, rows, group.groups, group.group, group.shares,
                                pass.kept.data(), group.taken, sum + weights_});
+  }
+
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                    const FactorPlaces& at) const override {
+    launch_each(queue, WholeFactors{rows * at.count, at.of(offset(), weights_), group.groups,
+                                    group.group, group.shares, pass.whole.data()});
+    launch_each(queue, RowFactors{rows * at.count, at.of(offset() + weights_, conv_.channels),
+                                  group.groups, group.group, group.shares, pass.kept.data()});
   }
 
  protected:
@@ -417,6 +437,12 @@ class EmbeddingStep final : public Step {
                  std::uint64_t* sum) const override {
     launch_each(queue, TokenSums{table_.width, rows, group.groups, group.group, table_,
                                  group.shares, pass.in, pass.delta, group.taken, sum});
+  }
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                    const FactorPlaces& at) const override {
+    launch_each(queue,
+                TokenFactors{rows * at.count, at.of(offset(), parameter_count_), group.groups,
+                             group.group, table_, group.shares, pass.in, pass.delta});
   }
 
  private:

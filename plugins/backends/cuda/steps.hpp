@@ -45,6 +45,17 @@ struct GroupPass {
   std::int32_t* place_sums = nullptr;  // [rows, weights of the widest convolution]
 };
 
+/// Places among all parameters, and what has room for their factors, on the device.
+struct FactorPlaces {
+  std::size_t count = 0;
+  const std::uint64_t* places = nullptr;
+  Factors* factors = nullptr;  // [rows, count]
+
+  FactorsAt of(std::size_t offset, std::size_t size) const {
+    return {count, offset, size, places, factors};
+  }
+};
+
 /// One layer: which kernels it is. Everything is asked of a queue and done later, for `rows`
 /// examples.
 /// Threads: functions may run concurrently, with passes and queues of their own.
@@ -85,6 +96,9 @@ class Step {
   virtual void find_norms(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
   /// Chooses the cells by the shares' scales, and writes their squares.
   virtual void make_cells(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
+  /// The factors of the cells of all examples, at those places that are the layer's.
+  virtual void find_factors(Queue&, std::size_t, const StepPass&, const GroupPass&,
+                            const FactorPlaces&) const {}
   /// sum[parameter_count()] += the cells of the examples that are taken.
   virtual void add_cells(Queue&, std::size_t, const StepPass&, const GroupPass&,
                          std::uint64_t*) const {}

@@ -7,7 +7,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/powers.hpp"
-#include "privgrad/wide_registers.hpp"
+#include "privgrad/step_rule.hpp"
 
 namespace {
 
@@ -21,7 +21,8 @@ namespace {
 /// State: m, r, and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
 class Adam final : public privgrad::Optimizer,
                    public privgrad::Checkpointable,
-                   public privgrad::Coordinatewise {
+                   public privgrad::Coordinatewise,
+                   public privgrad::StepsByRule {
  public:
   explicit Adam(const privgrad::Params& params)
       : beta1_(params.real("beta1")), beta2_(params.real("beta2")), eps_(params.real("eps")) {}
@@ -33,27 +34,30 @@ class Adam final : public privgrad::Optimizer,
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient, context.learning_rate);
+    check(parameters, gradient);
+    const privgrad::StepRule rule = next_rule(context);
+    const auto state = std::span(state_);
+    privgrad::apply(rule, parameters, state.first(size_), state.subspan(size_, size_),
+                    gradient.values());
+  }
+
+  privgrad::StepRule::Kind kind() const override { return privgrad::StepRule::Kind::adam; }
+
+  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
+      throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
+    }
     const double weights1 = privgrad::one_minus_power(beta1_, count() + 1);
     const double weights2 = privgrad::one_minus_power(beta2_, count() + 1);
-    const double rate = context.learning_rate / weights1;
-    const double root_scale = 1.0 / std::sqrt(weights2);
-
-    float* w = parameters.data();
-    float* m = state_.data();
-    float* r = state_.data() + size_;
-    const float* g = gradient.values().data();
-    privgrad::in_wide_registers([=, beta1 = beta1_, beta2 = beta2_, eps = eps_, size = size_] {
-      for (std::size_t i = 0; i < size; ++i) {
-        const double gradient_i = g[i];
-        const double root = r[i];
-        m[i] = static_cast<float>(beta1 * m[i] + (1.0 - beta1) * gradient_i);
-        r[i] = static_cast<float>(
-            std::sqrt(beta2 * (root * root) + (1.0 - beta2) * (gradient_i * gradient_i)));
-        w[i] = static_cast<float>(w[i] - rate * m[i] / (root_scale * r[i] + eps));
-      }
-    });
     set_count(count() + 1);
+    return {.kind = kind(),
+            .rate = context.learning_rate / weights1,
+            .keep = beta1_,
+            .take = 1.0 - beta1_,
+            .keep_squares = beta2_,
+            .take_squares = 1.0 - beta2_,
+            .root_scale = 1.0 / std::sqrt(weights2),
+            .epsilon = eps_};
   }
 
   std::span<const float> state() const override { return state_; }
@@ -91,15 +95,11 @@ class Adam final : public privgrad::Optimizer,
     state_[2 * size_ + 1] = static_cast<float>(upper);
   }
 
-  void check(std::span<const float> parameters, const privgrad::Released& gradient,
-             double learning_rate) const {
+  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
     if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("adam: got " + std::to_string(parameters.size()) +
                                   " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
     }
     if (!gradient.is_finite()) {
       throw privgrad::NumericError("adam: the gradient is not finite");

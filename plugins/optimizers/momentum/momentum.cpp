@@ -7,7 +7,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/powers.hpp"
-#include "privgrad/wide_registers.hpp"
+#include "privgrad/step_rule.hpp"
 
 namespace {
 
@@ -19,7 +19,8 @@ namespace {
 class Momentum final : public privgrad::Optimizer,
                        public privgrad::Checkpointable,
                        public privgrad::Coordinatewise,
-                       public privgrad::LinearDescent {
+                       public privgrad::LinearDescent,
+                       public privgrad::StepsByRule {
  public:
   explicit Momentum(const privgrad::Params& params)
       : beta_(params.real("beta")), bias_corrected_(params.text("variant") == "hong") {}
@@ -31,20 +32,21 @@ class Momentum final : public privgrad::Optimizer,
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient, context.learning_rate);
-    const double take = bias_corrected_ ? 1.0 - beta_ : 1.0;
-    const double rate = context.learning_rate / weight_sum(count());
+    check(parameters, gradient);
+    const privgrad::StepRule rule = next_rule(context);
+    privgrad::apply(rule, parameters, std::span(state_).first(size_), {}, gradient.values());
+  }
 
-    float* w = parameters.data();
-    float* v = state_.data();
-    const float* g = gradient.values().data();
-    privgrad::in_wide_registers([=, beta = beta_, size = size_] {
-      for (std::size_t i = 0; i < size; ++i) {
-        v[i] = static_cast<float>(beta * v[i] + take * g[i]);
-        w[i] = static_cast<float>(w[i] - rate * v[i]);
-      }
-    });
+  privgrad::StepRule::Kind kind() const override { return privgrad::StepRule::Kind::momentum; }
+
+  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
+      throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
+    }
+    const double rate = context.learning_rate / weight_sum(count());
     set_count(count() + 1);
+    return {
+        .kind = kind(), .rate = rate, .keep = beta_, .take = bias_corrected_ ? 1.0 - beta_ : 1.0};
   }
 
   Coefficients coefficients(std::uint64_t step) const override {
@@ -92,15 +94,11 @@ class Momentum final : public privgrad::Optimizer,
     state_[size_ + 1] = static_cast<float>(upper);
   }
 
-  void check(std::span<const float> parameters, const privgrad::Released& gradient,
-             double learning_rate) const {
+  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
     if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("momentum: got " + std::to_string(parameters.size()) +
                                   " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
     }
     if (!gradient.is_finite()) {
       throw privgrad::NumericError("momentum: the gradient is not finite");

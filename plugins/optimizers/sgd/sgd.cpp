@@ -4,7 +4,7 @@
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/wide_registers.hpp"
+#include "privgrad/step_rule.hpp"
 
 namespace {
 
@@ -12,7 +12,8 @@ namespace {
 class Sgd final : public privgrad::Optimizer,
                   public privgrad::Checkpointable,
                   public privgrad::Coordinatewise,
-                  public privgrad::LinearDescent {
+                  public privgrad::LinearDescent,
+                  public privgrad::StepsByRule {
  public:
   explicit Sgd(const privgrad::Params&) {}
 
@@ -29,27 +30,27 @@ class Sgd final : public privgrad::Optimizer,
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
-    check(parameters, gradient, context.learning_rate);
-    const auto rate = static_cast<float>(context.learning_rate);
-    float* w = parameters.data();
-    const float* g = gradient.values().data();
-    privgrad::in_wide_registers([=, size = size_] {
-      for (std::size_t i = 0; i < size; ++i) w[i] -= rate * g[i];
-    });
+    check(parameters, gradient);
+    privgrad::apply(next_rule(context), parameters, {}, {}, gradient.values());
+  }
+
+  privgrad::StepRule::Kind kind() const override { return privgrad::StepRule::Kind::descent; }
+
+  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+    if (!std::isfinite(static_cast<float>(context.learning_rate))) {
+      throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
+    }
+    return {.kind = kind(), .rate = context.learning_rate};
   }
 
   Coefficients coefficients(std::uint64_t) const override { return {}; }
 
  private:
-  void check(std::span<const float> parameters, const privgrad::Released& gradient,
-             double learning_rate) const {
+  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
     if (parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("sgd: got " + std::to_string(parameters.size()) +
                                   " parameters and " + std::to_string(gradient.values().size()) +
                                   " gradient values, started for " + std::to_string(size_));
-    }
-    if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
     }
     if (!gradient.is_finite()) {
       throw privgrad::NumericError("sgd: the gradient is not finite");

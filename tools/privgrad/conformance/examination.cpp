@@ -62,7 +62,9 @@ void check_here(const LoadedPlugin& plugin, std::size_t index, const Value& para
     return;
   }
   const privgrad::testing::Setup setup{.params = params,
-                                       .make_released = core::released_for_testing};
+                                       .make_released = core::released_for_testing,
+                                       .make_noise_order = core::noise_order_for_testing,
+                                       .release = core::release_for_testing};
   privgrad::testing::check_next_rule(
       components[index], setup, done,
       [&](const std::string& rule) {

@@ -7,6 +7,7 @@
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/step_rule.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -215,6 +216,43 @@ void check_coordinatewise(Checker& checker) {
   });
 }
 
+/// The rule of StepsByRule.
+void check_steps_by_rule(Checker& checker) {
+  checker.rule("steps_are_the_rule", [&] {
+    const auto stepped = checker.make<Optimizer>(), told = checker.make<Optimizer>();
+    stepped->start(kSize);
+    told->start(kSize);
+    auto& rules = dynamic_cast<StepsByRule&>(*told);
+    const auto* parts = dynamic_cast<const Coordinatewise*>(told.get());
+    require(parts != nullptr && dynamic_cast<const Checkpointable*>(told.get()) != nullptr,
+            "it is a StepsByRule and not Coordinatewise, or not Checkpointable");
+    const auto [before, after] = parts->shared_state();
+    const std::size_t vectors = state_vectors(rules.kind());
+    std::vector<float> state = saved_state(*told);
+    require(state.size() == before + vectors * kSize + after,
+            "its state has other vectors than a rule of its kind");
+    Training training(checker, *stepped);
+    std::vector<float> parameters = training.parameters();
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const std::vector<float> gradient = normal_values(70 + step, kSize);
+      training.give(gradient, step);
+      const StepRule rule = rules.next_rule({.step = step, .learning_rate = 0.1});
+      require(rule.kind == rules.kind(), "next_rule() gives a rule of another kind than kind()");
+      const auto vector = [&, at = before](std::size_t i) {
+        return i < vectors ? std::span(state).subspan(at + i * kSize, kSize) : std::span<float>();
+      };
+      apply(rule, parameters, vector(0), vector(1), gradient);
+      require(same_bits(parameters, training.parameters()),
+              "step " + std::to_string(step) + " moves parameters otherwise than its rule");
+      std::vector<float> expected = saved_state(*stepped), own = saved_state(*told);
+      std::copy_n(state.begin() + static_cast<std::ptrdiff_t>(before), vectors * kSize,
+                  own.begin() + static_cast<std::ptrdiff_t>(before));
+      require(same_bits(expected, own), "after step " + std::to_string(step) +
+                                            " the state is another by its rule than by step()");
+    }
+  });
+}
+
 /// An optimizer that cannot be saved is fine as long as it has nothing to save.
 void check_memoryless(Checker& checker) {
   checker.rule("resumes_as_if_uninterrupted", [&] {
@@ -342,6 +380,8 @@ void check_optimizer(Checker& checker) {
   }
   if (dynamic_cast<const Coordinatewise*>(checker.make<Optimizer>().get()) != nullptr)
     check_coordinatewise(checker);
+  if (dynamic_cast<const StepsByRule*>(checker.make<Optimizer>().get()) != nullptr)
+    check_steps_by_rule(checker);
   if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
     check_linear_descent(checker);
   if (dynamic_cast<const Anchored*>(checker.make<Optimizer>().get()) != nullptr)

@@ -586,6 +586,7 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
     for (const Network& network : networks) require_own_parameters(network, make);
   });
   check_exact_program(checker, networks, make);
+  check_resident_steps(checker, networks, make);
 }
 
 }  // namespace privgrad::testing

@@ -61,4 +61,8 @@ void check_streamed_rows(Checker& checker, StreamedRows& streams);
 void check_exact_program(Checker& checker, const std::vector<Network>& networks,
                          const ProgramMaker& make);
 
+/// The rules of ResidentSteps, of programs that have it.
+void check_resident_steps(Checker& checker, const std::vector<Network>& networks,
+                          const ProgramMaker& make);
+
 }  // namespace privgrad::testing

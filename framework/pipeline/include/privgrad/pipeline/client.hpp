@@ -82,7 +82,7 @@ class Client {
   std::uint64_t estimates_made() const { return estimates_made_; }
   /// Null without noise.
   const Ledger* ledger() const { return trainer_.ledger(); }
-  RunChecks checks() const noexcept { return trainer_.checks(); }
+  RunChecks checks() const { return trainer_.checks(); }
   /// Whether a step of the last round ended in values that are not finite.
   bool diverged() const { return diverged_; }
 

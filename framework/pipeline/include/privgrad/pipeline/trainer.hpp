@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/resident_run.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
@@ -61,6 +63,8 @@ struct RunChecks {
   std::uint64_t batches = 0;        ///< Batches that were held against the sampler's law.
   /// Contributions that differed from the gradient by more than rounding does: private.
   std::uint64_t reported_differences = 0;
+  /// Whose program made the noise, and was looked at in each step (ResidentRun); "": the trust base.
+  std::string noise_by{};
 
   RunChecks& operator+=(const RunChecks& other);
 };
@@ -185,6 +189,21 @@ class Trainer {
     listener_ = std::move(listener);
   }
 
+  /// Lets all steps stay where the program lives, if it and the optimizer can do that, and the steps
+  /// are of the kind that can: independent Gaussian noise on exact sums, in one process, with a clip
+  /// norm and noise that were planned. To be called before the first step, behind restore(), and not
+  /// where somebody is shown releases. The workbench's parameters are then those of the program only
+  /// after bring_home().
+  /// \param bench  of all steps to come; outlives the trainer.
+  /// \throws PluginError for an optimizer whose state is not what it said.
+  void let_steps_stay(Workbench& bench);
+
+  /// Brings the parameters to the workbench, if they moved elsewhere: before anybody reads them there.
+  /// \throws PluginError as ResidentRun::bring_parameters().
+  void bring_home(Workbench& bench);
+  /// Workbench::load(), behind steps that may have stayed with the program.
+  void load(Workbench& bench, std::vector<float> values);
+
   /// Has every release from now on go through `witness`. For comparisons of runs.
   /// \param client  ReleaseSeen::client.
   /// \param witness  outlives the trainer; null: none.
@@ -201,7 +220,7 @@ class Trainer {
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
   /// Of the last step; with adaptive clipping, of the next one.
   double clip_norm() const noexcept { return clip_norm_; }
-  RunChecks checks() const noexcept;
+  RunChecks checks() const;
   /// The share of the last batch that was clipped, as released; adaptive clipping only.
   std::optional<double> clipped_fraction() const noexcept { return clipped_fraction_; }
 
@@ -210,6 +229,10 @@ class Trainer {
   Clip clip_of_step(std::uint64_t step);
   std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);
   void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
+  // Of steps that stay with their program: resident_steps.cpp.
+  bool can_stay(Workbench& bench) const;
+  bool take_resident_step(std::uint64_t step, Workbench& bench);
+  std::vector<float> resident_state() const;
   void save_optimizer(StateWriter& out) const;
   void restore_optimizer(StateReader& in);
 
@@ -248,7 +271,7 @@ class Trainer {
   Components made_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
-  RandomKey noise_key_, augmentation_key_;
+  RandomKey noise_key_, augmentation_key_, resident_checks_key_;
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
   std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
@@ -266,7 +289,8 @@ class Trainer {
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
   std::function<void(std::span<const std::uint32_t>)> listener_;
-  Crew* crew_;  // null: this process is alone
+  std::unique_ptr<ResidentRun> resident_;  // null: steps are made here
+  Crew* crew_;                             // null: this process is alone
   ReleaseWitness* leader_ = nullptr;
   std::optional<std::size_t> client_;
 };

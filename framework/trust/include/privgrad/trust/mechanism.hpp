@@ -38,8 +38,9 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
 Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
 
 /// The noise of a step's exact sum that is paid for, for processes that noise a slice of the sum each
-/// (Slices). Made against a receipt, by the process that holds the ledger, and told to the others:
-/// whoever has it and sees the release knows the sum, so it goes where the sums go (Cluster).
+/// (Slices), and for a program that noises it where it is (ResidentRun). Made against a receipt, by
+/// the process that holds the ledger, and told to the others: whoever has it and sees the release
+/// knows the sum, so it goes where the sums go (Cluster).
 class PaidNoise {
  public:
   /// What the others are told, and the way back.
@@ -53,8 +54,12 @@ class PaidNoise {
   /// \throws PrivacyError for a sum on another grid or with another bound.
   Released release(BoundedOnGrid part, std::size_t first, Executor& executor) const;
 
+  /// Standard deviation of the noise in each coordinate of what is released.
+  double stddev() const noexcept { return stddev_; }
+
  private:
   friend class Mechanism;
+  friend class ResidentRun;
   explicit PaidNoise(const RandomKey& key) : key_(key) {}
 
   RandomKey key_;

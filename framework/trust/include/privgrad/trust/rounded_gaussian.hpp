@@ -55,6 +55,12 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 class RoundedGaussianStream {
  public:
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream);
+  /// The key that a stream's bits come from, and nothing else does: whoever has it can draw this
+  /// stream alone. Its first half is that of the cipher.
+  static RandomKey own_key(const RandomKey& key, std::uint64_t stream);
+  /// The stream with this key.
+  static RoundedGaussianStream of_own_key(const RandomKey& own_key);
+
   /// For tests and measurements: the same numbers, made in another way.
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream, const RoundingWay& way);
   RoundedGaussianStream(RoundedGaussianStream&&) noexcept;
@@ -85,6 +91,7 @@ class RoundedGaussianStream {
 
  private:
   class State;
+  explicit RoundedGaussianStream(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "privgrad/catalog.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/resident_steps.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::testing {
@@ -35,6 +38,14 @@ struct Setup {
   /// Makes what optimizers receive, from values and a noise standard deviation. Only the core can,
   /// so whoever links the core brings it; empty: what needs it is skipped.
   std::function<Released(std::vector<float>, double)> make_released;
+
+  /// Makes orders of noise as ResidentSteps gets them, each number's by a key of its own; and the
+  /// release that such an order asks for, of the elements from `first` on. Empty: the noise of
+  /// programs is not looked at.
+  std::function<NoiseOrder(std::uint64_t number, double sigma, unsigned shift)> make_noise_order;
+  std::function<void(const NoiseOrder& order, std::uint64_t first,
+                     std::span<const std::int64_t> sums, std::span<std::int64_t> out)>
+      release;
 };
 
 /// Checks every promise that the interface of this component makes in its header.

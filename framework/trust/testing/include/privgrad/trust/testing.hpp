@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "privgrad/privacy.hpp"
+#include "privgrad/resident_steps.hpp"
 
 namespace privgrad::core {
 
@@ -15,6 +17,13 @@ class BoundedOnGrid;
 /// Privacy: pays for nothing and noises nothing. Link privgrad::core_testing where values are made
 /// up, never where rows are read; the core itself does not.
 Released released_for_testing(std::vector<float> values, double noise_stddev);
+
+/// An order of noise that nobody paid for, by a key of this number's own, which is no secret.
+NoiseOrder noise_order_for_testing(std::uint64_t number, double sigma, unsigned shift);
+
+/// What a release by an order is: of elements from `first` on. (RoundedGaussianStream.)
+void release_for_testing(const NoiseOrder& order, std::uint64_t first,
+                         std::span<const std::int64_t> sums, std::span<std::int64_t> out);
 
 /// The cells of a sum that nothing was paid for, to be compared with what they should be.
 std::vector<std::int64_t> cells_for_testing(const BoundedOnGrid& sum);

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/export.hpp"
+#include "privgrad/step_rule.hpp"
+
+namespace privgrad {
+
+/// The noise that one release is to have, for a program that makes it (ResidentSteps). Only the core
+/// makes one, against the receipt of what was paid for it, and its key opens no other noise.
+///
+/// Secret: whoever has it and sees the release knows the sum. It is used for the release that it was
+/// made for, and forgotten.
+class PRIVGRAD_API NoiseOrder {
+ public:
+  NoiseOrder(NoiseOrder&&) noexcept = default;
+  NoiseOrder& operator=(NoiseOrder&&) noexcept = default;
+  NoiseOrder(const NoiseOrder&) = delete;
+  NoiseOrder& operator=(const NoiseOrder&) = delete;
+  ~NoiseOrder() = default;
+
+  /// Of AES-128, in counter mode.
+  std::span<const std::uint8_t, 16> key() const noexcept { return key_; }
+  /// Standard deviation in cells of the sum, in [2^-64, 2^60]: exactly this double.
+  double sigma() const noexcept { return sigma_; }
+  /// In [0, 62]: released cells are 2^shift times as wide as those of the sum.
+  unsigned shift() const noexcept { return shift_; }
+
+ private:
+  friend class TrustBase;
+  NoiseOrder(std::span<const std::uint8_t, 16> key, double sigma, unsigned shift);
+
+  std::array<std::uint8_t, 16> key_;
+  double sigma_;
+  unsigned shift_;
+};
+
+/// A cell of an example as its program keeps it, left * right: an input times an error of a dense
+/// layer, or a number that is kept as it is, times 1.
+struct CellFactors {
+  std::int32_t left = 0, right = 0;
+};
+
+/// Optional ability of a program that is an ExactClipping, found with dynamic_cast: sums, noise and
+/// optimizer live where the program lives, so that a step needs no vector of the parameters' length
+/// brought to the core and back.
+///
+/// The core stays the one who charges, who gives out keys, and who decides which examples count. It
+/// checks each step: at places that follow from a key which the program never sees it computes the
+/// sum from the factors of the cells, the noise, and what the optimizer's rule makes of it, and ends
+/// the run where a bit differs.
+///
+/// What a release is: cell i becomes round((sum_i + sigma zeta_i) / 2^shift), modulo 2^64, zeta_i
+/// standard normal, a fixed number under the order's key. Elements come in chunks of kChunk, and pair
+/// p < 512 of chunk c makes its elements p and 512 + p, of two strings of bits, which come from blocks
+/// AES-128(key, domain, counter): domain and counter are big-endian numbers of 8 bytes each, and what
+/// comes out little-endian words of 4 bytes, or of 8.
+///   - Words 1024 c + p and 1024 c + 512 + p of domain 0 begin the pair's first and second string.
+///   - Block 512 c + p of the domains 1, 2, .. has the next 64 bits of the first, then of the second,
+///     for as long as it takes to know how to round.
+/// The first string is U in [0, 1); the second three bits, and V in [0, 1). With r = sqrt(-2 ln U),
+/// zeta is r cos(pi V / 4) for element p and r sin(pi V / 4) for the other, exchanged where the third
+/// bit is set; the first bit is the sign of element p, the second that of the other. (Box and Muller
+/// 1958; docs/exactness.md says why that is the Gaussian mechanism.) A program that cannot tell how
+/// to round an element says so, and the core makes its chunk.
+///
+/// Privacy: as Program, and more: sees the key of each release's noise.
+/// Threads: calls with one memory never overlap; update() and put_numbers() of the parameters do not
+///   run beside anything.
+class PRIVGRAD_API ResidentSteps {
+ public:
+  static constexpr std::size_t kChunk = 1024;
+
+  /// A sum, the released cells, and the vectors of the optimizer's state; a number for each parameter
+  /// in each.
+  class PRIVGRAD_API Memory {
+   public:
+    virtual ~Memory();
+    Memory(const Memory&) = delete;
+    Memory& operator=(const Memory&) = delete;
+
+   protected:
+    Memory() = default;
+  };
+
+  enum class Cells : std::uint32_t { sum = 1, released };
+  /// The parameters are those that the program computes with, of whatever memory.
+  enum class Numbers : std::uint32_t { parameters = 0, first_state, second_state };
+  enum class Moved : std::uint32_t { yes = 1, gradient_not_finite, parameters_not_finite };
+
+  virtual ~ResidentSteps();
+
+  /// \param state_vectors  0 to 2, as privgrad::state_vectors() says; they begin as zeros.
+  virtual std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const = 0;
+
+  virtual void clear_sum(Memory& memory) const = 0;
+
+  /// As ExactClipping::add_cells(), to the memory's sum.
+  virtual void add_to_sum(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
+                          Memory& memory) const = 0;
+
+  /// Of the cells of the last make_cells(), whether an example is taken or not.
+  /// \param places   parameters, each below parameter_count().
+  /// \param factors  out: [rows, places.size()].
+  virtual void factors_at(ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
+                          std::span<CellFactors> factors) const = 0;
+
+  /// Makes the released cells of the sum, which stays as it is.
+  /// \returns the chunks of which some element was not decided, ascending: their cells are anything
+  ///   until put_released().
+  virtual std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const = 0;
+
+  /// \param cells  [kChunk], or as many as the last chunk has.
+  virtual void put_released(Memory& memory, std::uint64_t chunk,
+                            std::span<const std::int64_t> cells) const = 0;
+
+  /// Moves the parameters, and the state, by gradients float(double(cell) * width) of the released
+  /// cells, each rounded once. Where a gradient or a parameter is not finite, all parameters stay as
+  /// they were (the former is said if both are), and the state is of no further use.
+  /// \param rule  of the kind that the memory was made for.
+  virtual Moved update(Memory& memory, const StepRule& rule, double width) = 0;
+
+  /// Of places below parameter_count(), in any order.
+  /// \param out  [places.size()].
+  virtual void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
+                        std::span<std::int64_t> out) const = 0;
+  virtual void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
+                          std::span<float> out) const = 0;
+
+  /// All of them: [parameter_count()].
+  virtual void numbers(const Memory& memory, Numbers what, std::span<float> out) const = 0;
+  virtual void put_numbers(Memory& memory, Numbers what, std::span<const float> values) = 0;
+};
+
+}  // namespace privgrad

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "privgrad/export.hpp"
+#include "privgrad/optimizer.hpp"
+
+namespace privgrad {
+
+/// How one step moves each parameter w by its own coordinate g of the released gradient, and up to
+/// two numbers of the optimizer's state. Public constants alone; every operation is rounded once, in
+/// the order that is written here, so that whoever follows the rule gets the same bits:
+///
+///     descent:   w <- w - float(rate) * g                                              (in float32)
+///     momentum:  v <- float(keep * v + take * g),   w <- float(w - rate * v)           (in double)
+///     adam:      m <- float(keep * m + take * g),                                      (in double)
+///                r <- float(sqrt(keep_squares * (r * r) + take_squares * (g * g))),
+///                w <- float(w - rate * m / (root_scale * r + epsilon))
+///
+/// with the new v, m and r in what follows them, and (rate * m) divided.
+struct StepRule {
+  enum class Kind : std::uint32_t { descent = 1, momentum, adam };
+
+  Kind kind = Kind::descent;
+  double rate = 0.0;  ///< Finite, as a float32 too.
+  double keep = 0.0, take = 0.0;
+  double keep_squares = 0.0, take_squares = 0.0, root_scale = 0.0, epsilon = 0.0;
+};
+
+/// Vectors of state, a number for each parameter in each: 0, 1 (v) or 2 (m, then r).
+PRIVGRAD_API std::size_t state_vectors(StepRule::Kind kind);
+
+/// Makes a step: the definition that all others are compared with.
+/// \param parameters, gradient  of the same length.
+/// \param first, second  the vectors of state, of that length; what the kind has not may be empty.
+PRIVGRAD_API void apply(const StepRule& rule, std::span<float> parameters, std::span<float> first,
+                        std::span<float> second, std::span<const float> gradient);
+
+/// Optional ability of an optimizer that is Coordinatewise and Checkpointable, found with
+/// dynamic_cast: each step() is a StepRule, so that somebody else can make it where the parameters
+/// are (ResidentSteps). Its state holds state_vectors() vectors, in their order.
+///
+/// The conformance suite compares what step() does with the rule.
+class PRIVGRAD_API StepsByRule {
+ public:
+  virtual ~StepsByRule();
+
+  /// \returns the same on every call.
+  virtual StepRule::Kind kind() const = 0;
+
+  /// The rule of the next step, which counts as made: the caller makes it. What state() holds of the
+  /// vectors is no longer theirs; all other numbers are.
+  /// \throws NumericError if the learning rate is not finite as a float32.
+  virtual StepRule next_rule(const StepContext& context) = 0;
+};
+
+}  // namespace privgrad

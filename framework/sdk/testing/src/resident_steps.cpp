@@ -1,0 +1,379 @@
+#include "privgrad/resident_steps.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "inputs.hpp"
+#include "program_inputs.hpp"
+#include "rules.hpp"
+
+namespace privgrad::testing {
+namespace {
+
+using CellList = std::vector<std::int64_t>;
+using Places = std::vector<std::uint64_t>;
+using Numbers = ResidentSteps::Numbers;
+
+constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
+constexpr std::size_t kRows = 20;
+
+constexpr std::array<Numbers, 3> kNumbers = {Numbers::parameters, Numbers::first_state,
+                                             Numbers::second_state};
+constexpr std::array<StepRule::Kind, 3> kKinds = {StepRule::Kind::descent, StepRule::Kind::momentum,
+                                                  StepRule::Kind::adam};
+
+std::string words(const Network& network) { return "in " + text_of(network) + ", "; }
+
+/// A program, and a pass with the cells of some examples.
+class Bench {
+ public:
+  Bench(Program& program, const Network& network)
+      : program_(program),
+        exact_(dynamic_cast<const ExactClipping&>(program)),
+        resident_(dynamic_cast<ResidentSteps&>(program)),
+        size_(program.parameter_count()),
+        examples_(examples_for(network, kRows)) {
+    program_.load_parameters(parameters_for(network));
+    pass_ = exact_.make_pass(kRows);
+    std::vector<double> scales(kRows * exact_.groups());
+    exact_.backward(examples_.all(), *pass_, scales);
+    for (double& scale : scales) {
+      const double squares = scale * static_cast<double>(exact_.groups());
+      scale = std::isfinite(squares) && squares > 0.0
+                  ? static_cast<double>(kMost) / std::sqrt(squares)
+                  : 0.0;
+    }
+    std::vector<SquaredLength> lengths(kRows);
+    exact_.make_cells(*pass_, scales, kMost, lengths);
+  }
+
+  std::size_t size() const { return size_; }
+  ResidentSteps& resident() { return resident_; }
+  const Examples& examples() const { return examples_; }
+
+  /// All but every third, from the first or the second on.
+  static std::vector<std::uint8_t> some(std::size_t first) {
+    std::vector<std::uint8_t> taken(kRows, 1);
+    for (std::size_t i = first; i < kRows; i += 3) taken[i] = 0;
+    return taken;
+  }
+
+  CellList sum_of(const std::vector<std::uint8_t>& taken) const {
+    CellList sum(size_, 0);
+    exact_.add_cells(*pass_, taken, sum);
+    return sum;
+  }
+  CellList cells_of(std::size_t row) const {
+    std::vector<std::uint8_t> taken(kRows, 0);
+    taken[row] = 1;
+    return sum_of(taken);
+  }
+  void add(const std::vector<std::uint8_t>& taken, ResidentSteps::Memory& memory) const {
+    resident_.add_to_sum(*pass_, taken, memory);
+  }
+
+  std::unique_ptr<ResidentSteps::Memory> memory(std::size_t vectors) const {
+    auto made = resident_.make_memory(vectors);
+    require(made != nullptr, "make_memory() returns nothing");
+    return made;
+  }
+
+  Places all() const {
+    Places places(size_);
+    std::iota(places.begin(), places.end(), std::uint64_t{0});
+    return places;
+  }
+  CellList cells(const ResidentSteps::Memory& memory, ResidentSteps::Cells what) const {
+    CellList found(size_, 77);
+    resident_.cells_at(memory, what, all(), found);
+    return found;
+  }
+  std::vector<float> numbers(const ResidentSteps::Memory& memory, Numbers what) const {
+    std::vector<float> found(size_, 77.0f);
+    resident_.numbers(memory, what, found);
+    return found;
+  }
+
+  std::vector<CellFactors> factors(const Places& places) const {
+    std::vector<CellFactors> found(kRows * places.size(), {.left = 77, .right = 77});
+    resident_.factors_at(*pass_, places, found);
+    return found;
+  }
+
+  std::vector<CellList> chunks_of(const CellList& cells) const {
+    std::vector<CellList> chunks;
+    for (std::size_t begin = 0; begin < size_; begin += ResidentSteps::kChunk) {
+      const auto first = cells.begin() + static_cast<std::ptrdiff_t>(begin);
+      const std::size_t count = std::min(ResidentSteps::kChunk, size_ - begin);
+      chunks.emplace_back(first, first + static_cast<std::ptrdiff_t>(count));
+    }
+    return chunks;
+  }
+
+ private:
+  Program& program_;
+  const ExactClipping& exact_;
+  ResidentSteps& resident_;
+  std::size_t size_;
+  Examples examples_;
+  std::unique_ptr<ExactClipping::Pass> pass_;
+};
+
+/// Some places in no order, one of them twice.
+Places mixed(const Places& all) {
+  Places places;
+  for (std::size_t i = all.size(); i-- > 0;)
+    if (i % 2 == 0 || i + 5 > all.size()) places.push_back(all[i]);
+  places.push_back(all.front());
+  return places;
+}
+
+void require_sums(Program& program, const Network& network) {
+  Bench bench(program, network);
+  const auto memory = bench.memory(0), other = bench.memory(0);
+  const auto first = Bench::some(0), second = Bench::some(1);
+  const CellList one = bench.sum_of(first), two = bench.sum_of(second);
+  bench.resident().clear_sum(*memory);
+  bench.add(first, *memory);
+  bench.add(second, *memory);
+  bench.resident().clear_sum(*other);
+  CellList both(one);
+  for (std::size_t i = 0; i < both.size(); ++i) both[i] += two[i];
+  const auto sum = [&](const ResidentSteps::Memory& of) {
+    return bench.cells(of, ResidentSteps::Cells::sum);
+  };
+  require(sum(*memory) == both, words(network) + "add_to_sum() does not add what add_cells() adds");
+  require(sum(*other) == CellList(bench.size(), 0),
+          words(network) + "a sum that was cleared is not 0, or is that of another memory");
+  const Places places = mixed(bench.all());
+  CellList found(places.size(), 77);
+  bench.resident().cells_at(*memory, ResidentSteps::Cells::sum, places, found);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    require(found[i] == both[places[i]], words(network) + "cells_at() gives cells of other places");
+  bench.resident().clear_sum(*memory);
+  bench.add(second, *memory);
+  require(sum(*memory) == two, words(network) + "clear_sum() leaves something of the sum before");
+}
+
+void require_factors(Program& program, const Network& network) {
+  const Bench bench(program, network);
+  const Places places = mixed(bench.all());
+  const std::vector<CellFactors> factors = bench.factors(places);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    const CellList cells = bench.cells_of(row);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const CellFactors& own = factors[row * places.size() + i];
+      require(std::int64_t{own.left} * own.right == cells[places[i]],
+              words(network) + "the factors of example " + std::to_string(row) + " at parameter " +
+                  std::to_string(places[i]) + " are not those of its cell");
+    }
+  }
+}
+
+/// Of the scales that a release has, and of those at the ends of the range.
+struct Noise {
+  double sigma;
+  unsigned shift;
+};
+constexpr std::array<Noise, 6> kNoises = {
+    {{0x1.3p26, 17}, {0x1.9p28, 19}, {3.75, 0}, {0x1p-64, 0}, {0x1.8p59, 50}, {0x1p60, 0}}};
+
+void require_noise(Checker& checker, Program& program, const Network& network) {
+  const auto& setup = checker.setup();
+  Bench bench(program, network);
+  const auto memory = bench.memory(0);
+  bench.resident().clear_sum(*memory);
+  bench.add(Bench::some(0), *memory);
+  const CellList sum = bench.sum_of(Bench::some(0));
+  const auto sums = bench.chunks_of(sum);
+  std::uint64_t number = 0;
+  for (const Noise& noise : kNoises) {
+    const NoiseOrder order = setup.make_noise_order(++number, noise.sigma, noise.shift);
+    const std::vector<std::uint64_t> open = bench.resident().release(*memory, order);
+    require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
+            words(network) + "release() leaves chunks open that there are not");
+    for (const std::uint64_t chunk : open) {
+      CellList cells(sums[chunk].size());
+      setup.release(order, chunk * ResidentSteps::kChunk, sums[chunk], cells);
+      bench.resident().put_released(*memory, chunk, cells);
+    }
+    CellList expected(bench.size());
+    setup.release(order, 0, sum, expected);
+    require(bench.cells(*memory, ResidentSteps::Cells::released) == expected,
+            words(network) + "a release has not the noise that was ordered, of sigma " +
+                format_number(noise.sigma) + " and shift " + std::to_string(noise.shift));
+    require(bench.cells(*memory, ResidentSteps::Cells::sum) == sum,
+            words(network) + "release() changes the sum");
+  }
+}
+
+StepRule rule_of(StepRule::Kind kind) {
+  return {.kind = kind,
+          .rate = 0.1 / 3.0,
+          .keep = 0.9,
+          .take = 0.1,
+          .keep_squares = 0.999,
+          .take_squares = 1.0 - 0.999,
+          .root_scale = 1.0 / 0.7,
+          .epsilon = 1e-8};
+}
+
+std::vector<float> gradients_of(const CellList& cells, double width) {
+  std::vector<float> gradient;
+  for (const std::int64_t cell : cells)
+    gradient.push_back(static_cast<float>(static_cast<double>(cell) * width));
+  return gradient;
+}
+
+/// A memory with released cells near `size`.
+std::unique_ptr<ResidentSteps::Memory> with_release(Checker& checker, Bench& bench,
+                                                    StepRule::Kind kind, std::uint64_t number) {
+  auto memory = bench.memory(state_vectors(kind));
+  bench.resident().clear_sum(*memory);
+  const CellList zeros(bench.size(), 0);
+  const NoiseOrder order = checker.setup().make_noise_order(number, 900.0, 0);
+  for (const std::uint64_t chunk : bench.resident().release(*memory, order)) {
+    const std::size_t count = bench.chunks_of(zeros)[chunk].size();
+    CellList cells(count);
+    checker.setup().release(order, chunk * ResidentSteps::kChunk, std::span(zeros).first(count),
+                            cells);
+    bench.resident().put_released(*memory, chunk, cells);
+  }
+  return memory;
+}
+
+void require_updates(Checker& checker, Program& program, const Network& network) {
+  constexpr double kWidth = 1.0 / 700.0;
+  for (const StepRule::Kind kind : kKinds) {
+    Bench bench(program, network);
+    const auto memory = with_release(checker, bench, kind, 5);
+    const std::size_t vectors = 1 + state_vectors(kind);
+    std::vector<std::vector<float>> expected(3);
+    for (std::size_t i = 0; i < vectors; ++i) expected[i] = bench.numbers(*memory, kNumbers[i]);
+    require(same_bits(expected[0], parameters_for(network)),
+            words(network) + "its parameters are not those that it was given");
+    for (std::size_t i = 1; i < vectors; ++i)
+      require(same_bits(expected[i], std::vector<float>(bench.size(), 0.0f)),
+              words(network) + "the optimizer's state does not begin as zeros");
+    for (int step = 0; step < 3; ++step) {
+      StepRule rule = rule_of(kind);
+      rule.rate *= 1.0 + step;
+      const auto released = bench.cells(*memory, ResidentSteps::Cells::released);
+      apply(rule, expected[0], expected[1], expected[2], gradients_of(released, kWidth));
+      require(bench.resident().update(*memory, rule, kWidth) == ResidentSteps::Moved::yes,
+              words(network) + "update() refuses an ordinary step");
+      for (std::size_t i = 0; i < vectors; ++i) {
+        require(same_bits(bench.numbers(*memory, kNumbers[i]), expected[i]),
+                words(network) + "update() moves " +
+                    (i == 0 ? "parameters" : "the optimizer's state") +
+                    " otherwise than by its rule");
+        const Places places = mixed(bench.all());
+        std::vector<float> found(places.size()), wanted;
+        bench.resident().numbers_at(*memory, kNumbers[i], places, found);
+        for (const std::uint64_t place : places) wanted.push_back(expected[i][place]);
+        require(same_bits(found, wanted), words(network) + "numbers_at() gives other numbers");
+      }
+    }
+    // They are those that it computes with.
+    const Evaluation moved = program.evaluate(bench.examples().all());
+    program.load_parameters(expected[0]);
+    require(same_bits(moved.loss, program.evaluate(bench.examples().all()).loss),
+            words(network) + "update() leaves the parameters that it computes with");
+  }
+}
+
+void require_refused_updates(Checker& checker, Program& program, const Network& network) {
+  for (const StepRule::Kind kind : kKinds) {
+    const std::vector<float> before = parameters_for(network);
+    const auto refused = [&](double rate, double width, ResidentSteps::Moved expected,
+                             const std::string& what) {
+      Bench bench(program, network);
+      const auto memory = with_release(checker, bench, kind, 6);
+      StepRule rule = rule_of(kind);
+      rule.rate = rate;
+      require(bench.resident().update(*memory, rule, width) == expected,
+              words(network) + "update() does not say that " + what + " is not finite");
+      require(same_bits(bench.numbers(*memory, Numbers::parameters), before),
+              words(network) + "update() moves parameters where " + what + " is not finite");
+    };
+    refused(0.1, 1e300, ResidentSteps::Moved::gradient_not_finite, "a gradient");
+    refused(3e38, 1e30, ResidentSteps::Moved::parameters_not_finite, "a parameter");
+  }
+}
+
+void require_given_numbers(Program& program, const Network& network) {
+  Bench bench(program, network);
+  const auto memory = bench.memory(2), other = bench.memory(2);
+  for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+    const std::vector<float> given = normal_values(40 + i, bench.size());
+    bench.resident().put_numbers(*memory, kNumbers[i], given);
+    require(same_bits(bench.numbers(*memory, kNumbers[i]), given),
+            words(network) + "numbers() gives other numbers than put_numbers() took");
+    if (i == 0) continue;
+    require(same_bits(bench.numbers(*other, kNumbers[i]), std::vector<float>(bench.size(), 0.0f)),
+            words(network) + "two memories have one state");
+  }
+  const std::vector<float> loaded = parameters_for(network, 34);
+  program.load_parameters(loaded);
+  require(same_bits(bench.numbers(*memory, Numbers::parameters), loaded),
+          words(network) + "its parameters are not those that it was given");
+}
+
+/// With more than two chunks of noise, the last of them not whole; none where the program takes no
+/// such network.
+std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
+                                      const ProgramMaker& make) {
+  std::vector<Network> all = networks;
+  Network large;
+  large.input = {.features = {76}, .classes = 3};
+  large.layers = {Dense{30}, Activation{ActivationKind::tanh}, Dense{3}};
+  Network single = large;
+  single.input.features = {999};
+  single.layers = {Dense{3}};
+  SerialExecutor executor;
+  for (const Network& network : {large, single}) {
+    try {
+      static_cast<void>(make(network, executor));
+      all.push_back(network);
+    } catch (const ConfigError&) {  // NOLINT(bugprone-empty-catch): not one of its networks
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void check_resident_steps(Checker& checker, const std::vector<Network>& networks,
+                          const ProgramMaker& make) {
+  SerialExecutor executor;
+  const auto first = make(networks.front(), executor);
+  const bool able = dynamic_cast<const ResidentSteps*>(first.get()) != nullptr;
+  const bool exact = dynamic_cast<const ExactClipping*>(first.get()) != nullptr;
+  const bool has_noise = static_cast<bool>(checker.setup().make_noise_order);
+  const auto each = [&](std::string_view name, bool needs_noise, const auto& check) {
+    if (!able) return checker.skip(name, "programs do not offer it");
+    if (needs_noise && !has_noise) return checker.skip(name, "nobody makes orders of noise here");
+    checker.rule(name, [&] {
+      require(exact, "its programs offer ResidentSteps, and no ExactClipping");
+      SerialExecutor serial;
+      for (const Network& network : with_a_large_one(networks, make))
+        check(*make(network, serial), network);
+    });
+  };
+  const auto with_checker = [&](void (*check)(Checker&, Program&, const Network&)) {
+    return [&checker, check](Program& program, const Network& network) {
+      check(checker, program, network);
+    };
+  };
+  each("resident_sums_are_the_cells", false, require_sums);
+  each("resident_factors_are_the_cells", false, require_factors);
+  each("resident_releases_have_the_ordered_noise", true, with_checker(require_noise));
+  each("resident_updates_follow_the_rule", true, with_checker(require_updates));
+  each("resident_updates_refuse_what_is_not_finite", true, with_checker(require_refused_updates));
+  each("resident_numbers_are_as_given", false, require_given_numbers);
+}
+
+}  // namespace privgrad::testing

@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/privacy.hpp"
+#include "privgrad/random.hpp"
+#include "privgrad/resident_steps.hpp"
+#include "privgrad/step_rule.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/contribution_check.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// A sum over examples that lies where its program lives, in cells of the grid of exact_sum(), and
+/// has no more than the sensitivity that exact_sum() states and proves: the cells are certified in
+/// the same way, and added up by the program as add_cells() would. To be released once, by the
+/// ResidentRun that made it, and before that makes another.
+class ResidentSum {
+ public:
+  ResidentSum(ResidentSum&&) noexcept = default;
+  ResidentSum& operator=(ResidentSum&&) noexcept = default;
+  ResidentSum(const ResidentSum&) = delete;
+  ResidentSum& operator=(const ResidentSum&) = delete;
+  ~ResidentSum() = default;
+
+  double l2_bound() const noexcept { return l2_bound_; }
+  std::size_t rows() const noexcept { return rows_; }
+
+ private:
+  friend class ResidentRun;
+  ResidentSum(double l2_bound, std::size_t rows, std::uint64_t number)
+      : l2_bound_(l2_bound), rows_(rows), number_(number) {}
+
+  double l2_bound_;
+  std::size_t rows_;
+  std::uint64_t number_;
+};
+
+/// The steps of a run whose sums, noise and optimizer are the program's (ResidentSteps), and what the
+/// trust base looks at in each of them:
+///   - the sum at kSumPlaces places, against the factors of every example's cells there, multiplied
+///     and added up here;
+///   - the released cells of kNoiseChunks chunks of kChunk elements, against the noise that
+///     RoundedGaussianStream makes for the sum there;
+///   - the parameters and the state in these chunks, against apply() of the rule to what they were;
+///   - that the parameters are those which the last step left, when they are used or brought here.
+/// Of a model with no more parameters than that, all are looked at. What differs in a bit ends the
+/// run, by a PluginError: all of it is exact, so that no example can make an honest program differ. A
+/// step that one example of is looked at (ContributionCheck) has its whole sum compared besides.
+///
+/// Why the noise is that of Mechanism::release(), if nothing differs: the order has the key of the
+/// same stream, and the same sigma and shift, and each element is a fixed number under them. What the
+/// checks cannot see: a program that is wrong in a share p of its chunks in every step stays unseen
+/// for s steps with a probability of at most (1 - p)^(64 s); one that means harm has the key, and
+/// could publish the sums: it is trusted as the trust base is (SECURITY.md).
+///
+/// Places and chunks follow from a key that the program never sees, and those of the noise are drawn
+/// once the release is made.
+///
+/// Threads: calls never overlap.
+class ResidentRun {
+ public:
+  static constexpr std::size_t kSumPlaces = 64;
+  static constexpr std::size_t kNoiseChunks = 64;
+
+  /// \returns the program's ability; null where it has none, or no exact sums.
+  static ResidentSteps* ability(Program& program);
+
+  /// \param program  with the ability; outlives this, as does the executor.
+  /// \param key  for what is looked at, alone.
+  /// \param who  whom errors name.
+  ResidentRun(Program& program, StepRule::Kind kind, const RandomKey& key, std::string who,
+              Executor& executor);
+
+  /// What a step sums up: as for exact_sum().
+  struct Examples {
+    const Dataset& data;
+    std::span<const std::uint32_t> batch;
+    const Clip& clip;  ///< Without a count.
+    std::size_t most_rows = 0;
+  };
+
+  /// \param memory  of the program.
+  /// \param check  null: no example is looked at.
+  /// \throws as exact_sum(); PluginError for what differs.
+  ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,
+                  ContributionCheck* check);
+
+  /// Has the program release it.
+  /// \param noise  that was paid for.
+  /// \throws PrivacyError for the noise of another bound, or another sum; PluginError for what
+  ///   differs.
+  void release(ResidentSum sum, const PaidNoise& noise);
+
+  /// Moves the parameters by what was released last.
+  /// \throws PluginError for what differs.
+  ResidentSteps::Moved update(const StepRule& rule);
+
+  /// Whether the program's parameters have moved since they were brought here.
+  bool is_ahead() const noexcept { return is_ahead_; }
+  /// \param out  [parameters].
+  /// \throws PluginError for other parameters than the last step left.
+  void bring_parameters(std::span<float> out);
+  /// To be called when the program was given other parameters.
+  void forget_parameters();
+
+  /// \param vector  below state_vectors(kind).
+  /// \throws PluginError for another state than the last step left.
+  void bring_state(std::size_t vector, std::span<float> out) const;
+  void put_state(std::size_t vector, std::span<const float> values);
+
+ private:
+  struct Seen;
+
+  void draw_sum_places(std::uint64_t step);
+  void draw_chunks();
+  std::vector<std::int64_t> cells_at(ResidentSteps::Cells what,
+                                     std::span<const std::uint64_t> places) const;
+  std::vector<float> numbers_at(ResidentSteps::Numbers what,
+                                std::span<const std::uint64_t> places) const;
+  void add_expected(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken);
+  void check_sum() const;
+  void check_what_is_left() const;
+  std::vector<std::uint64_t> elements_of(std::uint64_t chunk) const;
+  std::vector<std::int64_t> released_here(std::uint64_t chunk, const PaidNoise& noise,
+                                          std::span<const std::int64_t> sums) const;
+  void make_undecided(std::span<const std::uint64_t> chunks, const PaidNoise& noise);
+  void check_noise(const PaidNoise& noise);
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  Program& program_;
+  const ExactClipping& exact_;
+  ResidentSteps& resident_;
+  StepRule::Kind kind_;
+  RandomKey key_;
+  std::string who_;
+  Executor& executor_;
+  std::unique_ptr<ResidentSteps::Memory> memory_;
+  std::unique_ptr<RandomStream> random_;  // of this step's places
+  std::vector<std::uint64_t> sum_places_;
+  std::vector<std::uint64_t> expected_;  // of the sum, there
+  std::vector<std::uint64_t> chunks_, elements_;
+  std::vector<std::int64_t> released_;  // of these elements
+  std::vector<std::uint64_t> all_;      // places, once they were asked for
+  std::vector<CellFactors> factors_;
+  std::uint64_t sums_ = 0;
+  bool has_sum_ = false, has_release_ = false;
+  double width_ = 0.0;
+  // What the last step left, at places of its own: the parameters, then each vector of state.
+  std::vector<std::uint64_t> left_places_;
+  std::vector<std::vector<float>> left_;
+  bool is_ahead_ = false;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "pass.hpp"
+#include "privgrad/backend.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/joint_release.hpp"
+
+// From the gradients of a pass to cells whose length is certified: what all sums of an ExactClipping
+// begin with.
+namespace privgrad::core {
+
+/// How the gradients of a batch become cells.
+struct CellGrid {
+  const Clip& clip;
+  std::uint64_t count;  // cells of an example's count
+  std::uint64_t most;   // of the length of its gradient's part
+
+  explicit CellGrid(const Clip& the_clip)
+      : clip(the_clip),
+        count(count_cells(the_clip.count_share)),
+        most(whole_root(kExactLevels * kExactLevels - count * count)) {}
+
+  /// \returns whether the example is within the clip norm.
+  bool scale(std::span<const double> squared_norms, std::span<double> scales) const {
+    const double share = count == 0 ? 1.0 : gradient_share(clip.count_share);
+    const bool unclipped = clip_factors(clip, squared_norms, scales);
+    for (double& cells : scales) {
+      cells *= share / clip.clip_norm * static_cast<double>(kExactLevels);
+      if (!std::isfinite(cells)) cells = 0.0;
+    }
+    return unclipped;
+  }
+
+  bool takes(const SquaredLength& length) const {
+    return length.high == 0 && length.low <= most * most;
+  }
+};
+
+/// What a pass has to add.
+struct CertifiedCells {
+  std::span<const std::uint8_t> taken;
+  std::int64_t count = 0;  // of all its examples, in cells
+};
+
+/// Makes and certifies the cells of the examples of a pass.
+inline CertifiedCells make_cells(const ExactClipping& program, const Batch& batch,
+                                 const CellGrid& grid, SumMemory& memory) {
+  const std::size_t groups = program.groups();
+  const std::size_t rows = batch.rows();
+  const auto norms = resized(memory.squared_norms, rows * groups);
+  const auto scales = resized(memory.scales, rows * groups);
+  const auto lengths = resized(memory.lengths, rows);
+  const auto taken = resized(memory.taken, rows);
+  // What a program forgets to write counts as not finite, and as too long.
+  std::fill(norms.begin(), norms.end(), std::numeric_limits<double>::quiet_NaN());
+  std::fill(lengths.begin(), lengths.end(), SquaredLength{~std::uint64_t{0}, 0});
+  program.backward(batch, *memory.pass, norms);
+  std::int64_t balance = 0;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const bool unclipped =
+        grid.scale(norms.subspan(i * groups, groups), scales.subspan(i * groups, groups));
+    balance += unclipped ? 1 : -1;
+  }
+  program.make_cells(*memory.pass, scales, grid.most, lengths);
+  for (std::size_t i = 0; i < rows; ++i) taken[i] = grid.takes(lengths[i]) ? 1 : 0;
+  return {taken, balance * static_cast<std::int64_t>(grid.count)};
+}
+
+}  // namespace privgrad::core

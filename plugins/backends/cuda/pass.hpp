@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device.hpp"
+#include "privgrad/backend.hpp"
+#include "steps.hpp"
+
+namespace privgrad::cuda {
+
+/// \throws ConfigError
+[[noreturn]] void refuse(const std::string& what);
+void check_size(const char* what, std::size_t size, std::size_t expected);
+std::string mebibytes(std::size_t bytes);
+
+/// Memory on the device for the examples of a batch.
+class CudaPass final : public ExactClipping::Pass {
+ public:
+  std::size_t most_rows = 0, rows = 0;
+  std::unique_ptr<Queue> queue;
+  std::vector<StepPass> steps;
+  Array<float> features, targets;
+  Array<double> losses;
+  Array<std::uint8_t> correct;
+  // For cells:
+  Array<Share> shares;               // [rows, groups]
+  Array<SquareParts> squares;        // [groups, most_rows]
+  Array<float> largest[2];           // [rows]
+  Array<double> sums_of_squares[2];  // [rows]
+  Array<std::int32_t> place_sums;
+  Array<double> scales;  // [rows, groups]
+  Array<Wide> lengths;
+  Array<std::uint8_t> truncates, taken;
+  Array<std::uint64_t> sum;  // [parameters]
+  bool has_cells = false;
+  // Of the factors that were asked for last, as many as were ever:
+  Array<std::uint64_t> places;
+  Array<Factors> factors;
+};
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "privgrad/resident_steps.hpp"
+#include "program.hpp"
+
+namespace privgrad::cuda {
+
+class StepMemory;
+
+/// A CudaProgram whose steps stay on the device: sum, noise (noise.hpp) and optimizer.
+class ResidentProgram final : public CudaProgram, public ResidentSteps {
+ public:
+  using CudaProgram::CudaProgram;
+
+  /// \throws IoError saying what it takes, if there is no room.
+  std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override;
+  void clear_sum(Memory& memory) const override;
+  void add_to_sum(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
+                  Memory& memory) const override;
+  void factors_at(ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
+                  std::span<CellFactors> factors) const override;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override;
+  void put_released(Memory& memory, std::uint64_t chunk,
+                    std::span<const std::int64_t> cells) const override;
+  Moved update(Memory& memory, const StepRule& rule, double width) override;
+  void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
+                std::span<std::int64_t> out) const override;
+  void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
+                  std::span<float> out) const override;
+  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override;
+  void put_numbers(Memory& memory, Numbers what, std::span<const float> values) override;
+
+ private:
+  float* vector_of(const StepMemory& memory, Numbers what) const;
+  void check_places(std::span<const std::uint64_t> places) const;
+};
+
+}  // namespace privgrad::cuda

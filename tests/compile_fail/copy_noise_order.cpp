@@ -1,0 +1,10 @@
+#include "privgrad/resident_steps.hpp"
+
+// An order is of one release: a program must not be able to keep a copy of it for another.
+privgrad::NoiseOrder kept(const privgrad::NoiseOrder& order) {
+#ifdef FORBIDDEN
+  return order;
+#else
+  throw order.sigma();
+#endif
+}

@@ -1,0 +1,270 @@
+// Programs whose steps stay with them, each with one promise of ResidentSteps broken.
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "broken.hpp"
+#include "exact_linear.hpp"
+#include "host_resident.hpp"
+#include "privgrad/error.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+using Right = HostResident<ExactLinear>;
+
+struct NoMemory final : Right {
+  using Right::Right;
+  std::unique_ptr<Memory> make_memory(std::size_t) const override { return nullptr; }
+};
+struct KeepsTheSum final : Right {
+  using Right::Right;
+  void clear_sum(Memory&) const override {}
+};
+struct AddsAll final : Right {
+  using Right::Right;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Right::add_to_sum(pass, std::vector<std::uint8_t>(taken.size(), 1), memory);
+  }
+};
+/// As kernels do that add the last parameter in a block of its own.
+struct ForgetsTheLastCell final : Right {
+  using Right::Right;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    const std::int64_t last = of(memory).sum.back();
+    Right::add_to_sum(pass, taken, memory);
+    of(memory).sum.back() = last;
+  }
+};
+/// One memory for all.
+struct OneSum final : Right {
+  using Right::Right;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Right::add_to_sum(pass, taken, memory);
+    last_ = of(memory).sum;
+  }
+  void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
+                std::span<std::int64_t> out) const override {
+    Right::cells_at(memory, what, places, out);
+    if (what != Cells::sum || last_.empty()) return;
+    for (std::size_t i = 0; i < places.size(); ++i) out[i] = last_[places[i]];
+  }
+  mutable std::vector<std::int64_t> last_;
+};
+struct SortsPlaces final : Right {
+  using Right::Right;
+  void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
+                std::span<std::int64_t> out) const override {
+    std::vector<std::uint64_t> sorted(places.begin(), places.end());
+    std::sort(sorted.begin(), sorted.end());
+    Right::cells_at(memory, what, sorted, out);
+  }
+};
+struct FactorsOfAnotherExample final : Right {
+  using Right::Right;
+  void factors_at(Pass& pass, std::span<const std::uint64_t> places,
+                  std::span<CellFactors> factors) const override {
+    Right::factors_at(pass, places, factors);
+    if (factors.size() >= 2 * places.size())
+      std::swap_ranges(factors.begin(),
+                       factors.begin() + static_cast<std::ptrdiff_t>(places.size()),
+                       factors.begin() + static_cast<std::ptrdiff_t>(places.size()));
+  }
+};
+struct NoiseOfAnotherKey final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    return Right::release(memory, core::noise_order_for_testing(99, order.sigma(), order.shift()));
+  }
+};
+struct LessNoise final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    auto& own = of(memory);
+    core::release_for_testing(order, 0, own.sum, own.released);
+    // Towards zero instead of to the nearest, in one element.
+    own.released.front() -= 1;
+    return {};
+  }
+};
+/// A chunk further than it is: fewer bits of the counter.
+struct RepeatsItsNoise final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    auto& own = of(memory);
+    for (std::size_t begin = 0; begin < own.sum.size(); begin += kChunk) {
+      const std::size_t size = std::min(kChunk, own.sum.size() - begin);
+      core::release_for_testing(order, 0, std::span(own.sum).subspan(begin, size),
+                                std::span(own.released).subspan(begin, size));
+    }
+    return {};
+  }
+};
+struct NoisesInPlace final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Right::release(memory, order);
+    of(memory).sum = of(memory).released;
+    return {};
+  }
+};
+struct LeavesOpenWhatIsNot final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Right::release(memory, order);
+    return {of(memory).sum.size()};
+  }
+};
+/// Undecided chunks are made by the core, and are not taken.
+struct IgnoresPutChunks final : Right {
+  using Right::Right;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Right::release(memory, order);
+    of(memory).released.front() += 1;
+    return {0};
+  }
+  void put_released(Memory&, std::uint64_t, std::span<const std::int64_t>) const override {}
+};
+struct TwiceTheRate final : Right {
+  using Right::Right;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    StepRule other = rule;
+    other.rate *= 2.0;
+    return Right::update(memory, other, width);
+  }
+};
+/// As a compiler does that contracts products and sums.
+struct FusesTheState final : Right {
+  using Right::Right;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    const Moved moved = Right::update(memory, rule, width);
+    for (auto& vector : of(memory).state) vector.front() = std::nextafter(vector.front(), 1e30f);
+    return moved;
+  }
+};
+struct LeavesItsOwnParameters final : Right {
+  using Right::Right;
+  void load_parameters(std::span<const float> values) override {
+    own_.assign(values.begin(), values.end());
+    if (!is_moving_) Right::load_parameters(values);
+  }
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    is_moving_ = true;
+    const Moved moved = Right::update(memory, rule, width);
+    is_moving_ = false;
+    return moved;
+  }
+  bool is_moving_ = false;
+};
+struct NumbersOfOtherPlaces final : Right {
+  using Right::Right;
+  void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
+                  std::span<float> out) const override {
+    Right::numbers_at(memory, what, places, out);
+    if (out.size() > 1) std::swap(out.front(), out[1]);
+  }
+};
+struct StateOfOnes final : Right {
+  using Right::Right;
+  std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override {
+    auto memory = Right::make_memory(state_vectors);
+    for (auto& vector : of(*memory).state) std::fill(vector.begin(), vector.end(), 1.0f);
+    return memory;
+  }
+};
+struct MovesAnyway final : Right {
+  using Right::Right;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    const Moved moved = Right::update(memory, rule, width);
+    if (moved != Moved::yes) own_.front() += 1.0f;
+    return moved;
+  }
+};
+struct CallsItAParameter final : Right {
+  using Right::Right;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    const Moved moved = Right::update(memory, rule, width);
+    return moved == Moved::gradient_not_finite ? Moved::parameters_not_finite : moved;
+  }
+};
+struct DropsNumbers final : Right {
+  using Right::Right;
+  void put_numbers(Memory& memory, Numbers what, std::span<const float> values) override {
+    if (what != Numbers::second_state) Right::put_numbers(memory, what, values);
+  }
+};
+/// What was loaded beside a memory is not seen in it.
+struct ParametersOfItsOwn final : Right {
+  using Right::Right;
+  void load_parameters(std::span<const float> values) override {
+    const std::vector<float> before = own_;
+    Right::load_parameters(values);
+    if (++loads_ == 3) own_ = before;
+  }
+  int loads_ = 0;
+};
+
+template <class Impl>
+class Compiler : public Backend {
+ public:
+  explicit Compiler(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
+    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0]))
+      throw ConfigError("only one dense layer");
+    return std::make_unique<Impl>(network);
+  }
+};
+
+template <class Impl>
+Findings findings() {
+  return findings_on<Backend, Compiler<Impl>>();
+}
+
+}  // namespace
+
+TEST_CASE("each rule of programs whose steps stay with them can fail", "[privacy]") {
+  Findings right = findings<Right>();
+  std::erase_if(right, [](const auto& one) { return resident_rules().count(one.rule) == 0; });
+  CHECK(right.size() == resident_rules().size());
+  const std::string sums = "resident_sums_are_the_cells";
+  const std::string noise = "resident_releases_have_the_ordered_noise";
+  const std::string updates = "resident_updates_follow_the_rule";
+  const std::string refusals = "resident_updates_refuse_what_is_not_finite";
+  check_rules_can_fail(
+      right,
+      {{sums, "make_memory() returns nothing", findings<NoMemory>()},
+       {sums, "clear_sum() leaves something", findings<KeepsTheSum>()},
+       {sums, "does not add what add_cells() adds", findings<AddsAll>()},
+       {sums, "does not add what add_cells() adds", findings<ForgetsTheLastCell>()},
+       {sums, "is that of another memory", findings<OneSum>()},
+       {sums, "cells of other places", findings<SortsPlaces>()},
+       {"resident_factors_are_the_cells", "the factors of example",
+        findings<FactorsOfAnotherExample>()},
+       {noise, "has not the noise that was ordered", findings<NoiseOfAnotherKey>()},
+       {noise, "has not the noise that was ordered", findings<LessNoise>()},
+       {noise, "has not the noise that was ordered", findings<RepeatsItsNoise>()},
+       {noise, "changes the sum", findings<NoisesInPlace>()},
+       {noise, "leaves chunks open that there are not", findings<LeavesOpenWhatIsNot>()},
+       {noise, "has not the noise that was ordered", findings<IgnoresPutChunks>()},
+       {updates, "moves parameters otherwise", findings<TwiceTheRate>()},
+       {updates, "moves the optimizer's state otherwise", findings<FusesTheState>()},
+       {updates, "leaves the parameters that it computes with", findings<LeavesItsOwnParameters>()},
+       {updates, "numbers_at() gives other numbers", findings<NumbersOfOtherPlaces>()},
+       {updates, "does not begin as zeros", findings<StateOfOnes>()},
+       {refusals, "moves parameters where", findings<MovesAnyway>()},
+       {refusals, "does not say that a gradient", findings<CallsItAParameter>()},
+       {"resident_numbers_are_as_given", "than put_numbers() took", findings<DropsNumbers>()},
+       {"resident_numbers_are_as_given", "not those that it was given",
+        findings<ParametersOfItsOwn>()}});
+}
+
+TEST_CASE("programs whose steps do not stay with them are told so", "[privacy]") {
+  const Findings plain = findings_on<Backend, Compiler<ExactLinear>>();
+  for (const std::string& rule : resident_rules()) {
+    const auto* finding = find_rule(plain, rule);
+    REQUIRE(finding != nullptr);
+    CHECK(finding->verdict == testing::Verdict::skipped);
+    CHECK(finding->detail == "programs do not offer it");
+  }
+}

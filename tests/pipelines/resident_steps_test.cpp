@@ -1,0 +1,439 @@
+// Steps that stay where the program lives: the same run, bit by bit, as with steps that are made by
+// the core, and an end to runs whose program gets one thing wrong.
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "host_resident.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+#include "test_components.hpp"
+#include "train.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+// 2082 parameters: three chunks of noise, the last of 34 elements. 300 steps: one or two of them
+// have an example looked at.
+constexpr const char* kBase = R"(privgrad: 1
+name: base
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 40, test_is_public: true}
+model: {kind: mlp, hidden: [48]}
+sampler: {kind: poisson, sample_rate: 0.2}
+optimizer: sgd
+schedules: {noise_multiplier: 4, clip_norm: 1, learning_rate: 0.1}
+privacy: {target_epsilon: 100, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+evaluate_every: 4
+steps: 12
+)";
+
+/// Executes as `cpu` does.
+class Wrapped : public Program, public ExactClipping, public ReproducibleRows {
+ public:
+  explicit Wrapped(std::unique_ptr<Program> program)
+      : program_(std::move(program)), exact_(dynamic_cast<const ExactClipping&>(*program_)) {}
+  std::size_t parameter_count() const override { return program_->parameter_count(); }
+  void load_parameters(std::span<const float> values) override {
+    program_->load_parameters(values);
+  }
+  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
+    program_->gradient_rows(batch, rows);
+  }
+  Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
+  std::size_t groups() const override { return exact_.groups(); }
+  std::size_t pass_rows() const override { return exact_.pass_rows(); }
+  std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
+    return exact_.make_pass(most_rows);
+  }
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    exact_.backward(batch, pass, squared_norms);
+  }
+  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
+                  std::span<SquaredLength> lengths) const override {
+    exact_.make_cells(pass, scales, most_cells, lengths);
+  }
+  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
+                 std::span<std::int64_t> sum) const override {
+    exact_.add_cells(pass, taken, sum);
+  }
+
+ private:
+  std::unique_ptr<Program> program_;
+  const ExactClipping& exact_;
+};
+
+using Resident = HostResident<Wrapped>;
+
+struct NoiseOfAnotherKey final : Resident {
+  using Resident::Resident;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    return Resident::release(memory,
+                             core::noise_order_for_testing(3, order.sigma(), order.shift()));
+  }
+};
+struct LessNoise final : Resident {
+  using Resident::Resident;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Vectors& own = of(memory);
+    for (std::size_t i = 0; i < own.sum.size(); ++i) own.released[i] = own.sum[i] >> order.shift();
+    return {};
+  }
+};
+struct OneWrongElement final : Resident {
+  using Resident::Resident;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Resident::release(memory, order);
+    of(memory).released.back() += 1;
+    return {};
+  }
+};
+struct OpenChunkOfNothing final : Resident {
+  using Resident::Resident;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Resident::release(memory, order);
+    return {3};
+  }
+};
+/// A sum that is off by a cell, everywhere: as of an example that is counted with another rounding.
+struct SumOffByACell final : Resident {
+  using Resident::Resident;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Resident::add_to_sum(pass, taken, memory);
+    for (std::int64_t& cell : of(memory).sum) cell += 1;
+  }
+};
+/// The last example of a pass is added twice.
+struct AddsTheLastTwice final : Resident {
+  using Resident::Resident;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Resident::add_to_sum(pass, taken, memory);
+    std::vector<std::uint8_t> last(taken.size(), 0);
+    last.back() = 1;
+    Resident::add_to_sum(pass, last, memory);
+  }
+};
+/// The noise is in the sum before it was paid for: of a key that the program keeps for that.
+struct NoiseBeforeTheReceipt final : Resident {
+  using Resident::Resident;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Resident::add_to_sum(pass, taken, memory);
+    Vectors& own = of(memory);
+    core::release_for_testing(core::noise_order_for_testing(4, 0x1p28, 0), 0, own.sum, own.sum);
+  }
+};
+/// The same, and the sum is told as it was: then it is the release that has other noise.
+struct NoiseBesideTheSum final : Resident {
+  using Resident::Resident;
+  void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
+    Resident::add_to_sum(pass, taken, memory);
+    Vectors& own = of(memory);
+    core::release_for_testing(core::noise_order_for_testing(4, 0x1p28, 19), 0, own.sum,
+                              own.released);
+  }
+  std::vector<std::uint64_t> release(Memory&, const NoiseOrder&) const override { return {}; }
+};
+/// What a checkpoint, an evaluation or the end get is the model of the step before.
+struct StaleParameters final : Resident {
+  using Resident::Resident;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    before_ = own_;
+    return Resident::update(memory, rule, width);
+  }
+  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override {
+    Resident::numbers(memory, what, out);
+    if (what == Numbers::parameters && !before_.empty())
+      std::copy(before_.begin(), before_.end(), out.begin());
+  }
+  std::vector<float> before_;
+};
+struct StaleState final : Resident {
+  using Resident::Resident;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    before_ = of(memory).state;
+    return Resident::update(memory, rule, width);
+  }
+  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override {
+    Resident::numbers(memory, what, out);
+    if (what == Numbers::first_state && !before_.empty())
+      std::copy(before_[0].begin(), before_[0].end(), out.begin());
+  }
+  std::vector<std::vector<float>> before_;
+};
+struct TwiceTheRate final : Resident {
+  using Resident::Resident;
+  Moved update(Memory& memory, const StepRule& rule, double width) override {
+    StepRule other = rule;
+    other.rate *= 2.0;
+    return Resident::update(memory, other, width);
+  }
+};
+/// Between two steps a parameter changes, before it is used.
+struct Forgets final : Resident {
+  using Resident::Resident;
+  void clear_sum(Memory& memory) const override {
+    Resident::clear_sum(memory);
+    const_cast<Forgets*>(this)->own_.front() += 1.0f;
+  }
+};
+struct NoMemory final : Resident {
+  using Resident::Resident;
+  std::unique_ptr<Memory> make_memory(std::size_t) const override { return nullptr; }
+};
+
+/// Right, with noise that it leaves open now and then, and cells there that are none.
+struct LeavesNoiseOpen final : Resident {
+  using Resident::Resident;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    Resident::release(memory, order);
+    of(memory).released[1024] = 12345;
+    of(memory).released.back() = 54321;
+    return {1, 2};
+  }
+};
+/// Right, and looks whether each order comes behind its charge: the ledger of the run that goes on
+/// has a line for it, on the disk.
+struct LooksAtTheLedger final : Resident {
+  using Resident::Resident;
+  static inline std::filesystem::path ledger;
+  static inline std::size_t orders;
+  std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
+    const auto paid = core::read_ledger(ledger).releases.size();
+    if (++orders > paid) throw std::logic_error("an order of noise that nobody paid for");
+    return Resident::release(memory, order);
+  }
+};
+
+template <class Made>
+class BackendOf final : public Backend {
+ public:
+  explicit BackendOf(const Params&) : cpu_(house().create<Backend>("cpu", Value::Object{})) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
+    return std::make_unique<Made>(cpu_->compile(network, executor));
+  }
+
+ private:
+  ComponentPtr<Backend> cpu_;
+};
+
+const Catalog& parts() {
+  static const Catalog catalog = house_with(
+      {offer<Backend, BackendOf<Wrapped>>("wrapped"), offer<Backend, BackendOf<Resident>>("right"),
+       offer<Backend, BackendOf<LeavesNoiseOpen>>("open"),
+       offer<Backend, BackendOf<LooksAtTheLedger>>("looks"),
+       offer<Backend, BackendOf<NoiseOfAnotherKey>>("another_key"),
+       offer<Backend, BackendOf<LessNoise>>("less_noise"),
+       offer<Backend, BackendOf<OneWrongElement>>("wrong_element"),
+       offer<Backend, BackendOf<OpenChunkOfNothing>>("open_chunk"),
+       offer<Backend, BackendOf<SumOffByACell>>("off_by_a_cell"),
+       offer<Backend, BackendOf<AddsTheLastTwice>>("adds_twice"),
+       offer<Backend, BackendOf<NoiseBeforeTheReceipt>>("noise_before"),
+       offer<Backend, BackendOf<NoiseBesideTheSum>>("noise_beside"),
+       offer<Backend, BackendOf<StaleParameters>>("stale"),
+       offer<Backend, BackendOf<StaleState>>("stale_state"),
+       offer<Backend, BackendOf<TwiceTheRate>>("twice_the_rate"),
+       offer<Backend, BackendOf<Forgets>>("forgets"),
+       offer<Backend, BackendOf<NoMemory>>("no_memory")});
+  return catalog;
+}
+
+nlohmann::json checks_of(const Experiment& experiment) {
+  return nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json")).at("checks");
+}
+
+std::vector<float> model_of(const std::vector<std::string>& overrides, bool stays,
+                            const std::string& backend = "right") {
+  std::vector<std::string> all = overrides;
+  all.push_back("backend=" + (stays ? backend : "wrapped"));
+  Experiment experiment(kBase, all, parts());
+  CHECK(experiment.run(stays ? 2 : 1).status == core::RunStatus::completed);
+  const auto checks = checks_of(experiment);
+  CHECK(checks.contains("noise_by") == stays);
+  if (stays) CHECK(checks.at("noise_by") == "test:" + backend);
+  return experiment.parameters();
+}
+
+/// What a checkpoint holds of the parameters, and behind the ledger's position, which names a hash of
+/// the manifest and with it the backend: the optimizer, what was used up, and what is looked at.
+std::string checkpoint_of(const std::filesystem::path& run, const std::filesystem::path& state,
+                          std::size_t parameters) {
+  const std::string name = nlohmann::json::parse(read_file(run / "resume.json")).at("state");
+  const auto found = core::CheckpointFolder::open(state, name).read(false);
+  const std::string& content = found.value().content;
+  const std::string tag = "trainer";
+  const std::size_t at = content.find(tag);
+  REQUIRE(at != content.npos);
+  constexpr std::size_t kWord = 8, kHash = 64;
+  const std::size_t bytes = parameters * sizeof(float);
+  return content.substr(at - kWord - bytes, bytes) +
+         content.substr(at + tag.size() + 3 * kWord + kHash);
+}
+
+/// A run that is stopped behind its 8th step, and goes on.
+struct CutAndResumed {
+  CutAndResumed(const std::vector<std::string>& overrides, const std::string& backend) {
+    std::vector<std::string> all = overrides;
+    all.push_back("backend=" + backend);
+    Experiment experiment(kBase, all, parts());
+    const TempDir state;
+    std::atomic<bool> stop = false;
+    core::RunOptions options{};
+    options.directory = experiment.run_dir();
+    options.threads = 2;
+    options.state = state.path();
+    options.on_progress = [&](const core::Progress& now) { stop = now.step == 8; };
+    options.stop = &stop;
+    CHECK(core::run(experiment.plan(), options).can_be_resumed);
+    checkpoint = checkpoint_of(experiment.run_dir(), state.path(), experiment.plan().parameters);
+    stop = false;
+    options.resume = true;
+    CHECK(core::run(experiment.plan(), options).status == core::RunStatus::completed);
+    model = experiment.parameters();
+    for (const auto& one : experiment.ledger().releases) {
+      ledger.push_back(nlohmann::json{one.step, one.event, one.epsilon, one.what, one.release,
+                                      one.delta, one.bound}
+                           .dump());
+    }
+    noise_by = checks_of(experiment).value("noise_by", "");
+  }
+
+  std::string checkpoint, noise_by;
+  std::vector<float> model;
+  std::vector<std::string> ledger;
+};
+
+/// The run ends, says why in one line, and leaves no model.
+void is_ended(const std::string& backend, const std::string& words,
+              const std::vector<std::string>& more = {}) {
+  INFO(backend);
+  std::vector<std::string> all = more;
+  all.push_back("backend=" + backend);
+  Experiment experiment(kBase, all, parts());
+  const TempDir state;
+  std::string said;
+  try {
+    core::run(experiment.plan(), {.directory = experiment.run_dir(),
+                                  .lock = "",
+                                  .threads = 1,
+                                  .state = state.path(),
+                                  .on_progress = {}});
+  } catch (const PluginError& error) {
+    said = error.what();
+  }
+  CHECK_THAT(said, ContainsSubstring("test:" + backend) && ContainsSubstring(words) &&
+                       !ContainsSubstring("\n"));
+  CHECK_FALSE(std::filesystem::exists(experiment.run_dir() / "model.safetensors"));
+}
+
+}  // namespace
+
+TEST_CASE("steps that stay with the program leave the model of steps that do not",
+          "[resident][privacy]") {
+  for (const std::string& optimizer : std::vector<std::string>{
+           "sgd", "{kind: momentum, variant: heavy_ball}", "{kind: momentum}", "adam"}) {
+    INFO(optimizer);
+    const std::vector<std::string> with = {"optimizer=" + optimizer, "steps=300",
+                                           "evaluate_every=100"};
+    CHECK(model_of(with, true) == model_of(with, false));
+  }
+}
+
+TEST_CASE("a run on the twin of a GPU has the model, ledger and checkpoint of one on the processor",
+          "[resident][privacy][resume]") {
+  for (const std::string& optimizer : std::vector<std::string>{"sgd", "momentum", "adam"}) {
+    INFO(optimizer);
+    const std::vector<std::string> with = {"optimizer=" + optimizer, "checkpoint={every_steps: 3}"};
+    const CutAndResumed cpu(with, "cpu"), twin(with, "{kind: cuda, host_twin: true}");
+    const CutAndResumed host(with, "{kind: cuda, host_twin: true, steps: host}");
+    CHECK(twin.noise_by == "privgrad.cuda:cuda");
+    CHECK(cpu.noise_by == "");
+    CHECK(host.noise_by == "");
+    for (const CutAndResumed* other : {&twin, &host}) {
+      CHECK((other->checkpoint == cpu.checkpoint));  // of bytes that nobody can read
+      CHECK(other->ledger == cpu.ledger);
+      CHECK(other->model == cpu.model);
+    }
+    CHECK(cpu.model == model_of({"optimizer=" + optimizer}, false));  // as if it was not cut off
+  }
+}
+
+TEST_CASE("so do those of which chunks of noise are left open, and made by the core",
+          "[resident][privacy]") {
+  CHECK(model_of({}, true, "open") == model_of({}, false));
+}
+
+TEST_CASE("models that are looked at between steps are those that steps left", "[resident]") {
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"ema_decay=0.9", "output=ema"}, {"output=random_iterate"}, {"microbatch_size=3"}}) {
+    INFO(more.front());
+    CHECK(model_of(more, true) == model_of(more, false));
+  }
+}
+
+TEST_CASE("an order of noise comes behind its charge", "[resident][privacy]") {
+  Experiment experiment(kBase, {"backend=looks"}, parts());
+  LooksAtTheLedger::ledger = experiment.run_dir() / "ledger.jsonl";
+  LooksAtTheLedger::orders = 0;
+  experiment.run();
+  CHECK(LooksAtTheLedger::orders == 12);
+}
+
+TEST_CASE("a program whose noise is not the one that was paid for ends the run",
+          "[resident][privacy]") {
+  const std::string words = "does not have the noise that was paid for";
+  is_ended("another_key", words);
+  is_ended("less_noise", words);
+  is_ended("wrong_element", words);
+  is_ended("noise_beside", words);
+  is_ended("open_chunk", "leaves a chunk of noise open that there is not");
+}
+
+TEST_CASE("a program whose sum is not that of its cells ends the run", "[resident][privacy]") {
+  const std::string words = "a sum of cells is not that of its examples' cells";
+  is_ended("off_by_a_cell", words);
+  is_ended("adds_twice", words);
+  is_ended("noise_before", words);
+}
+
+TEST_CASE("a program that leaves other parameters than a step made ends the run", "[resident]") {
+  is_ended("stale", "gave other parameters than the last step left");
+  is_ended("twice_the_rate", "moved parameters otherwise than by the optimizer's rule");
+  is_ended("forgets", "has other parameters than the last step left");
+  // Of a checkpoint, which is made behind every other step.
+  const std::vector<std::string> often = {"evaluate_every=12", "checkpoint={every_steps: 2}"};
+  is_ended("stale", "gave other parameters than the last step left", often);
+  is_ended("stale_state", "gave another state of the optimizer than the last step left",
+           {often[0], often[1], "optimizer=momentum"});
+  is_ended("no_memory", "makes no memory for steps");
+}
+
+TEST_CASE("noise that diverges ends a run as it does where steps are made by the core",
+          "[resident]") {
+  const std::vector<std::string> wild = {"schedules.learning_rate=1e38"};
+  std::vector<std::vector<float>> models;
+  for (const char* backend : {"backend=right", "backend=wrapped"}) {
+    Experiment experiment(kBase, {wild.front(), backend}, parts());
+    CHECK(experiment.run().status == core::RunStatus::diverged);
+    models.push_back(experiment.parameters());
+  }
+  CHECK(models[0] == models[1]);
+}
+
+TEST_CASE("steps of other kinds are made by the core, whoever could make them", "[resident]") {
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"optimizer={kind: normalized_sgd}"},
+           {"privacy.noise=off"},
+           {"aggregator={kind: gaussian, arithmetic: float}"},
+           {"aggregator=discrete_gaussian", "privacy.accountant=zcdp",
+            "sampler={kind: poisson, sample_rate: 0.2, amplification: false}"}}) {
+    INFO(other.front());
+    std::vector<std::string> all = other;
+    all.emplace_back("backend=right");
+    Experiment experiment(kBase, all, parts());
+    experiment.run();
+    CHECK_FALSE(checks_of(experiment).contains("noise_by"));
+  }
+}

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "privgrad/resident_steps.hpp"
+#include "privgrad/trust/testing.hpp"
+
+/// ResidentSteps in the processor's memory, on top of any exact program, as plainly as they are
+/// described: right, and open to derived classes that get one thing wrong.
+/// \param Base  a Program that is an ExactClipping, whose load_parameters() its program goes by.
+template <class Base>
+class HostResident : public Base, public privgrad::ResidentSteps {
+ public:
+  using Base::Base;
+
+  struct Vectors : privgrad::ResidentSteps::Memory {
+    std::vector<std::int64_t> sum, released;
+    std::vector<std::vector<float>> state;
+  };
+
+  void load_parameters(std::span<const float> values) override {
+    own_.assign(values.begin(), values.end());
+    Base::load_parameters(values);
+  }
+
+  std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const override {
+    auto made = std::make_unique<Vectors>();
+    made->sum.assign(this->parameter_count(), 0);
+    made->released.assign(this->parameter_count(), 0);
+    made->state.assign(state_vectors, std::vector<float>(this->parameter_count(), 0.0f));
+    return made;
+  }
+  void clear_sum(Memory& memory) const override {
+    auto& sum = of(memory).sum;
+    std::fill(sum.begin(), sum.end(), 0);
+  }
+  void add_to_sum(privgrad::ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
+                  Memory& memory) const override {
+    Base::add_cells(pass, taken, of(memory).sum);
+    rows_ = taken.size();
+  }
+  void factors_at(privgrad::ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
+                  std::span<privgrad::CellFactors> factors) const override {
+    if (places.empty()) return;
+    const std::size_t rows = factors.size() / places.size();
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::vector<std::uint8_t> taken(rows, 0);
+      taken[row] = 1;
+      std::vector<std::int64_t> cells(this->parameter_count(), 0);
+      Base::add_cells(pass, taken, cells);
+      for (std::size_t i = 0; i < places.size(); ++i)
+        factors[row * places.size() + i] = {static_cast<std::int32_t>(cells[places[i]]), 1};
+    }
+  }
+  std::vector<std::uint64_t> release(Memory& memory,
+                                     const privgrad::NoiseOrder& order) const override {
+    Vectors& own = of(memory);
+    privgrad::core::release_for_testing(order, 0, own.sum, own.released);
+    return {};
+  }
+  void put_released(Memory& memory, std::uint64_t chunk,
+                    std::span<const std::int64_t> cells) const override {
+    std::copy(cells.begin(), cells.end(),
+              of(memory).released.begin() + static_cast<std::ptrdiff_t>(chunk * kChunk));
+  }
+  Moved update(Memory& memory, const privgrad::StepRule& rule, double width) override {
+    Vectors& own = of(memory);
+    std::vector<float> gradient, moved = own_;
+    for (const std::int64_t cell : own.released)
+      gradient.push_back(static_cast<float>(static_cast<double>(cell) * width));
+    own.state.resize(2);
+    privgrad::apply(rule, moved, own.state[0], own.state[1], gradient);
+    own.state.resize(privgrad::state_vectors(rule.kind));
+    const auto finite = [](float x) { return std::isfinite(x); };
+    if (!std::all_of(gradient.begin(), gradient.end(), finite)) return Moved::gradient_not_finite;
+    if (!std::all_of(moved.begin(), moved.end(), finite)) return Moved::parameters_not_finite;
+    load_parameters(moved);
+    return Moved::yes;
+  }
+  void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
+                std::span<std::int64_t> out) const override {
+    const auto& from = what == Cells::sum ? of(memory).sum : of(memory).released;
+    for (std::size_t i = 0; i < places.size(); ++i) out[i] = from[places[i]];
+  }
+  void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
+                  std::span<float> out) const override {
+    for (std::size_t i = 0; i < places.size(); ++i) out[i] = vector_of(of(memory), what)[places[i]];
+  }
+  void numbers(const Memory& memory, Numbers what, std::span<float> out) const override {
+    const std::vector<float>& from = vector_of(of(memory), what);
+    std::copy(from.begin(), from.end(), out.begin());
+  }
+  void put_numbers(Memory& memory, Numbers what, std::span<const float> values) override {
+    if (what == Numbers::parameters) return load_parameters(values);
+    of(memory).state[what == Numbers::first_state ? 0 : 1].assign(values.begin(), values.end());
+  }
+
+ protected:
+  static Vectors& of(Memory& memory) { return dynamic_cast<Vectors&>(memory); }
+  static const Vectors& of(const Memory& memory) { return dynamic_cast<const Vectors&>(memory); }
+  const std::vector<float>& vector_of(const Vectors& memory, Numbers what) const {
+    if (what == Numbers::parameters) return own_;
+    return memory.state[what == Numbers::first_state ? 0 : 1];
+  }
+
+  std::vector<float> own_;
+  mutable std::size_t rows_ = 0;  // of the pass that was added last
+};
