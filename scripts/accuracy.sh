@@ -18,7 +18,7 @@ at_budget() {
   case $1 in
     3) ;;
     1) echo --set steps=40 ;;
-    0.5) echo --set steps=40 --set schedules.learning_rate=100 ;;
+    0.5) echo --set steps=40 --set schedules.learning_rate.values=[15,1.5] ;;
   esac
 }
 

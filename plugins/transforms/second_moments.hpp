@@ -62,11 +62,23 @@ inline double factor_within(std::span<const float> features, double most) {
 /// the root of 2, at the same sensitivity as where the triangle is released as it is.
 ///
 /// One product after the other, in a fixed order, in double: the same bits beside any other examples.
-/// \param sums  scratch. \param out  [triangle(length)].
+/// \param out  [triangle(length)].
 inline void add_outer_products(std::span<const float> features, const Vectors& vectors,
                                double factor, std::span<float> out) {
+  constexpr double kRoot = 1.4142135623730951;
   const std::size_t length = vectors.length;
-  std::vector<double> sums(triangle(length)), x(length);
+  std::vector<double> x(length);
+  if (vectors.count() == 1) {  // nothing to add up, so no memory for sums: they are what takes long
+    for (std::size_t j = 0; j < length; ++j) x[j] = factor * static_cast<double>(features[j]);
+    float* row = out.data();
+    for (std::size_t i = 0; i < length; row += ++i) {
+      // 0 is added as below, where it makes of -0 what it is in a sum.
+      for (std::size_t j = 0; j < i; ++j) row[j] = static_cast<float>(kRoot * (0.0 + x[i] * x[j]));
+      row[i] = static_cast<float>(x[i] * x[i]);
+    }
+    return;
+  }
+  std::vector<double> sums(triangle(length));
   for (std::size_t b = 0; b < vectors.before; ++b) {
     for (std::size_t a = 0; a < vectors.after; ++a) {
       for (std::size_t j = 0; j < length; ++j)
@@ -77,7 +89,6 @@ inline void add_outer_products(std::span<const float> features, const Vectors& v
       }
     }
   }
-  constexpr double kRoot = 1.4142135623730951;
   std::size_t at = 0;
   for (std::size_t i = 0; i < length; ++i) {
     for (std::size_t j = 0; j <= i; ++j, ++at)

@@ -133,13 +133,15 @@ TEST_CASE("recipes: what is learnt of private rows is paid for, within the targe
     // A seed is not for release, and is all that keeps these from it.
     Example example("../recipes/" + name, {"mode=research"});
     const core::Plan& plan = example.plan();
-    CHECK(plan.setting->network.input.features == Shape{784});  // 4 x 4 x 49
-    CHECK(plan.parameters == 7850);
+    CHECK(plan.setting->network.input.features == Shape{1296});  // 4 x 4 x 81
+    CHECK(plan.parameters == 12970);
     // Gaussian releases add up by 1 / z^2 (Dong et al. 2022, corollary 2), and statistics take a tenth of
     // it: steps have the noise of a budget smaller by the root of 0.9. 0.7191 is the mu whose delta at
-    // epsilon 3 is 1e-5, by SciPy from the formula of their corollary 1.
+    // epsilon 3 is 1e-5, by SciPy from the formula of their corollary 1. The first step, of 0.4 the
+    // noise, takes as much as 1 / 0.4^2 = 6.25 of the other 59.
     REQUIRE(plan.noise_multiplier.size() == 60);
-    CHECK_THAT(std::sqrt(60.0) / plan.noise_multiplier.front(),
+    CHECK_THAT(plan.noise_multiplier.front(), WithinRel(0.4 * plan.noise_multiplier.back(), 1e-9));
+    CHECK_THAT(std::sqrt(6.25 + 59.0) / plan.noise_multiplier.back(),
                WithinRel(0.7191 * std::sqrt(0.9), 2e-3));
   }
 }

@@ -75,6 +75,16 @@ TEST_CASE("list: the values as written", "[schedule]") {
   CHECK_THROWS_AS(started("list", Value::Object{{"values", 1.0, {}}}, 1), privgrad::ConfigError);
 }
 
+TEST_CASE("list: the last value may hold", "[schedule]") {
+  const auto holding = [](Value::List items) {
+    return Value::Object{{"values", std::move(items), {}}, {"hold", true, {}}};
+  };
+  CHECK(values(*started("list", holding({3, 0.5}), 4), 4) ==
+        std::vector<double>{3.0, 0.5, 0.5, 0.5});
+  CHECK(values(*started("list", holding({3, 0.5}), 1), 1) == std::vector<double>{3.0});
+  CHECK(values(*started("list", holding({2}), 3), 3) == std::vector<double>{2.0, 2.0, 2.0});
+}
+
 // Expected values: the definitions, written out for five steps.
 TEST_CASE("decays: their values", "[schedule]") {
   const std::vector<double> step{1.0, 1.0, 0.5, 0.5, 0.25};

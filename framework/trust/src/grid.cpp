@@ -7,27 +7,11 @@
 
 #include "cells_to_come.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/cell_kernels.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
-namespace {
-
-/// Rounds scale * gradient towards zero.
-/// \returns false if a coordinate is no number, or longer than all of the contribution may be.
-bool round_group(std::span<const float> gradient, double scale, double levels,
-                 std::span<std::int32_t> cells) {
-  bool all_fit = true;
-  for (std::size_t i = 0; i < gradient.size(); ++i) {
-    const double position = scale * static_cast<double>(gradient[i]);
-    const bool fits = std::abs(position) <= levels;
-    all_fit &= fits;
-    cells[i] = static_cast<std::int32_t>(fits ? position : 0.0);  // towards zero
-  }
-  return all_fit;
-}
-
-}  // namespace
 
 void check_grid_levels(std::uint64_t levels) {
   if (levels >= 1 && levels <= kMostGridLevels) return;
@@ -64,7 +48,8 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
     const std::size_t size = groups[group].size;
     const auto most = static_cast<double>(levels);
     const double scale = factors[group] / clip_norm * most;
-    kept = round_group(row.subspan(offset, size), scale, most, cells.subspan(offset, size));
+    kept = cell_kernels().front().round(row.subspan(offset, size), scale, most,
+                                        cells.subspan(offset, size));
   }
   if (!kept || !no_longer_than(cells, levels * levels)) std::fill(cells.begin(), cells.end(), 0);
 }

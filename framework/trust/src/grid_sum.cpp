@@ -2,6 +2,7 @@
 
 #include "gradient_rows.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/cell_kernels.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "trust_base.hpp"
@@ -34,7 +35,7 @@ class GridAdder {
       sum_.back() += unclipped ? size : -size;
       if (!no_longer_than(cells_, levels_ * levels_ - count_ * count_)) return;
     }
-    for (std::size_t i = 0; i < cells_.size(); ++i) sum_[i] += cells_[i];
+    cell_kernels().front().add(cells_, std::span(sum_).first(cells_.size()));
   }
 
  private:

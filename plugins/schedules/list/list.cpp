@@ -7,30 +7,36 @@
 
 namespace {
 
-/// The values as written, one per step. A longer list is fine: a shorter run uses its beginning.
+/// The values as written, one per step. A longer list is fine: a shorter run uses its beginning. So is a
+/// shorter one whose last value holds.
 class List final : public privgrad::Schedule {
  public:
   explicit List(const privgrad::Params& params)
-      : values_(params.reals("values")), shape_(params.boolean("as_shape")) {
+      : values_(params.reals("values")),
+        shape_(params.boolean("as_shape")),
+        holds_(params.boolean("hold")) {
     if (shape_ && *std::min_element(values_.begin(), values_.end()) <= 0.0) {
       throw privgrad::ConfigError("list: every value of a shape must be above 0");
     }
   }
 
   void start(const privgrad::Horizon& horizon) override {
-    if (values_.size() < horizon.steps) {
+    if (!holds_ && values_.size() < horizon.steps) {
       throw privgrad::ConfigError("list: has " + std::to_string(values_.size()) +
                                   " value(s), expected one for each of the " +
-                                  std::to_string(horizon.steps) + " steps");
+                                  std::to_string(horizon.steps) +
+                                  " steps; hold: true keeps the last one");
     }
   }
 
-  double value(std::uint64_t step) const override { return values_.at(step); }
+  double value(std::uint64_t step) const override {
+    return holds_ && step >= values_.size() ? values_.back() : values_.at(step);
+  }
   bool is_shape() const override { return shape_; }
 
  private:
   std::vector<double> values_;
-  bool shape_;
+  bool shape_, holds_;
 };
 
 void register_components(privgrad::Registrar& registrar) {
@@ -40,13 +46,16 @@ void register_components(privgrad::Registrar& registrar) {
       .summary = "The values as written, one per step.",
       .reference = "none: a definition",
       .params =
-          {list("values", "One value per step, at least as many as steps.",
+          {list("values",
+                "One value per step, at least as many as steps unless the last one holds.",
                 real("value", "").at_least(0))
                .at_least_items(1)
                .example(privgrad::Value::List{1.0, 0.5}),
            boolean("as_shape",
                    "true: only the proportions are meant, and the values, all above 0, are scaled "
                    "to the privacy budget (noise_multiplier only).")
+               .defaults_to(false),
+           boolean("hold", "Whether the last value is that of all steps after it, too.")
                .defaults_to(false)},
   });
 }

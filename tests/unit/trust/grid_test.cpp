@@ -13,7 +13,9 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
+#include "privgrad/instruction_set.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/trust/cell_kernels.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -158,6 +160,47 @@ TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
   CHECK(rounded({0.25f, -0.3f, 0.5f, 0.1f, -0.1f}, 1.0, 1.0, 8) ==
         std::vector<std::int32_t>{2, -2, 4, 0, 0});
   CHECK(rounded({3.0f, -4.0f}, 0.2, 1.0, 100) == std::vector<std::int32_t>{60, -80});
+}
+
+TEST_CASE("all instruction sets make the same cells, and add them up alike", "[grid]") {
+  // Rows of all sizes, some with what is not finite; the largest cell there is and the first that is
+  // too long. Expected: the definition, one number after the other.
+  constexpr double kLevels = 67108864.0, kScale = 3e7;
+  Rows rows;
+  std::vector<std::vector<float>> inputs{
+      {}, {0x1p26f, -0x1p26f}, {0x1.000002p26f, 1.0f}, {1.0f, NAN}};
+  for (int i = 0; i < 300; ++i) inputs.push_back(rows.next());
+  const auto variants = core::cell_kernels();
+  CHECK(variants.size() == static_cast<std::size_t>(instruction_set()));
+  CHECK(variants.back().instruction_set == "plain");
+  int misfits = 0;
+  for (const std::vector<float>& input : inputs) {
+    for (const double scale : {1.0, kScale}) {
+      bool fit = true;
+      std::vector<std::int32_t> cells;
+      std::vector<std::int64_t> sums;
+      for (const float x : input) {
+        const double product = std::trunc(scale * static_cast<double>(x));
+        const bool fits =
+            std::isfinite(product) && std::abs(scale * static_cast<double>(x)) <= kLevels;
+        fit = fit && fits;
+        cells.push_back(fits ? static_cast<std::int32_t>(product) : 0);
+        sums.push_back(cells.back() - (std::int64_t{1} << 40));
+      }
+      misfits += fit ? 0 : 1;
+      for (const core::CellKernels& variant : variants) {
+        INFO(variant.instruction_set);
+        std::vector<std::int32_t> made(input.size(), 77);
+        std::vector<std::int64_t> sum(input.size(), -(std::int64_t{1} << 40));
+        CHECK(variant.round(input, scale, kLevels, made) == fit);
+        CHECK(made == cells);
+        variant.add(made, sum);
+        CHECK(sum == sums);
+      }
+    }
+  }
+  CHECK(misfits > 50);  // both answers are seen
+  CHECK(misfits < 500);
 }
 
 TEST_CASE("whatever the factors, a contribution on the grid is within the bound, exactly",
