@@ -66,6 +66,7 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long]") {
     layout.far_order = layout.tilt + random.log_uniform(0.1, 10.0) / mu;
     layout.low_order = layout.tilt - random.log_uniform(0.1, 10.0) / mu;
     layout.cut = random.log_uniform(1e-120, 1e-6);
+    if (trial % 2 == 0) layout.work_for_point = 0.0;  // by fast transforms, whatever it costs
     INFO("mu " << mu << ", count " << count << ", tilt " << layout.tilt << ", low " << layout.low
                << ", width " << width << ", points " << layout.size);
     const pld::Curve curve = pld::compose(steps, pld::Scout(steps, std::log(layout.cut)), layout);

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <kissfft/kissfft.hh>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include "lattice.hpp"
 #include "privgrad/error.hpp"
 
 namespace pld {
 namespace {
-
-using Complex = std::complex<double>;
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -88,65 +87,68 @@ double log_moment_bound(const Lattice& lattice, double step, double order) {
   return top + std::log(sum) + 4.0 * kUlp * (count + size / sum + std::fabs(top) + 1.0);
 }
 
-// Products of factors of size at most 1 are 0 once their squares are below this.
-constexpr double kNothing = 1e-250;
-
-double size_of(double x) { return x; }
-double size_of(Complex z) { return std::norm(z); }
-
-/// base^exponent by squaring, for a base of size at most about 1.
-template <class Number>
-Number power(Number base, std::uint64_t exponent) {
-  Number result(1.0);
-  while (true) {
-    if (exponent & 1U) result *= base;
-    exponent >>= 1U;
-    if (exponent == 0) break;
-    base *= base;
-    if (size_of(base) < kNothing) return Number(0.0);
-  }
-  return size_of(result) < kNothing ? Number(0.0) : result;
-}
-
 double sum_of_squares(const std::vector<double>& x) {
   double sum = 0.0;
   for (const double v : x) sum += v * v;
   return sum;
 }
 
-/// The sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)), rounded up.
+/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)): the
+/// square rises and then falls, so that h times the sum is at most its integral and h times its peak;
+/// and the integral is a beta function, B(2 tilt, 3).
 double kernel_square_sum(double tilt, double step, std::size_t size) {
-  const double decay = std::exp(-tilt * step);
-  const double shrink = std::exp(-step);
-  const double gap = -std::expm1(-step);
-  double outer = 1.0;  // e^(-tilt t)
-  double inner = 1.0;  // e^(-t)
-  double rest = 0.0;   // 1 - e^(-t)
-  double sum = 0.0;
-  for (std::size_t m = 0; m < size && outer > 1e-160; ++m) {
-    outer *= decay;
-    rest += inner * gap;
-    inner *= shrink;
-    sum += outer * outer * rest * rest;
-  }
-  return sum * (1.0 + 1e-6);
+  const double integral = 1.0 / (2.0 * tilt * (2.0 * tilt + 1.0) * (tilt + 1.0));
+  const double peak = tilt > 0.0 ? std::exp(2.0 * log_peak(tilt)) : 1.0;
+  return std::min(static_cast<double>(size), (integral / step + peak) * (1.0 + 1e-6));
 }
 
-/// What all steps together add up to, over the frequencies 0 .. size / 2 of the window.
+/// What all steps together add up to.
+struct Totals {
+  // In extended precision, so that the roundings of sums over many steps do not count.
+  long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
+  long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // ln moments
+  double at_infinity = 0.0, missing = 0.0;
+  double steps = 0.0;
+  double log_scale_error = 0.0;
+
+  void record(const Bracket& bracket, double upper_moment, double lower_moment,
+              const Layout& layout, double count) {
+    const double h = layout.step;
+    if (bracket.lower.index.empty()) {
+      lower_log_scale = -kInfinity;  // the lower bound is 0
+    } else {
+      lower_log_scale += count * lower_moment;
+      lower_far += count * log_moment_bound(bracket.lower, h, layout.far_order);
+      lower_low += count * log_moment_bound(bracket.lower, h, layout.low_order);
+    }
+    upper_log_scale += count * upper_moment;
+    upper_high += count * log_moment_bound(bracket.upper, h, layout.high_order);
+    at_infinity += count * bracket.upper.at_infinity;
+    missing -= count * bracket.lower.at_infinity;
+    const double size = std::fabs(upper_moment) + std::fabs(lower_moment);
+    log_scale_error += 8.0 * kUlp * count * (2.0 + size);
+    for (const long double sum : {upper_log_scale, lower_log_scale}) {
+      if (std::isfinite(sum)) log_scale_error += 1e-18 * static_cast<double>(std::fabs(sum));
+    }
+    steps += count;
+  }
+};
+
+/// One step on the grid, for both bounds.
+struct Factors {
+  Factor upper, lower;
+};
+
+/// The product over the frequencies 0 .. size / 2 of the window.
 struct Product {
   std::vector<Complex> upper, lower;
   /// Products of max(|factor|^2, 1/4): with one factor less, no product is more than twice the
   /// root.
   std::vector<double> upper_majorant, lower_majorant;
-  // In extended precision, so that the roundings of sums over many steps do not count.
-  long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
-  long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // ln moments
-  double at_infinity = 0.0, missing = 0.0;
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
-  double steps = 0.0;
-  double log_scale_error = 0.0;
 };
 
+/// By fast transforms of the whole window.
 class Composer {
  public:
   explicit Composer(const Layout& layout)
@@ -161,16 +163,12 @@ class Composer {
     product_.lower_majorant = product_.upper_majorant;
   }
 
-  void multiply(const Step& step, const Grid& grid) {
-    const Bracket bracket = discretise(*step.above, *step.below, grid);
-    const Tilted up = tilt_masses(bracket.upper, layout_.step, layout_.tilt, +1.0);
-    const Tilted down = tilt_masses(bracket.lower, layout_.step, layout_.tilt, -1.0);
-    const auto count = static_cast<double>(step.count);
-    record_moments(bracket, up, down, count);
-
+  void multiply(const Factors& step) {
+    const std::uint64_t times = step.upper.count;
+    const auto count = static_cast<double>(times);
     std::fill(in_.begin(), in_.end(), Complex{});
-    scatter(bracket.upper, up, Complex(1.0, 0.0));
-    scatter(bracket.lower, down, Complex(0.0, 1.0));
+    scatter(step.upper, Complex(1.0, 0.0));
+    scatter(step.lower, Complex(0.0, 1.0));
     // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant:
     // added afterwards, it does not take part in the rounding errors of the transform.
     const Complex at_zero = in_[0];
@@ -184,14 +182,13 @@ class Composer {
       const Complex upper = at_zero.real() + 0.5 * (z + mirror);
       const Complex difference = 0.5 * (z - mirror);
       const Complex lower(at_zero.imag() + difference.imag(), -difference.real());
-      include(upper, step.count, product_.upper[k], product_.upper_majorant[k]);
-      include(lower, step.count, product_.lower[k], product_.lower_majorant[k]);
+      include(upper, times, product_.upper[k], product_.upper_majorant[k]);
+      include(lower, times, product_.lower[k], product_.lower_majorant[k]);
     }
     double rest = 0.0;
     for (const Complex& z : in_) rest += std::fabs(z.real()) + std::fabs(z.imag());
     // Two roundings where the constant is added.
     product_.transform_error += count * (error_ * rest + 4.0 * kUlp);
-    product_.steps += count;
   }
 
   const Product& product() const { return product_; }
@@ -229,39 +226,18 @@ class Composer {
     const double size = std::max(0.25, std::norm(factor));
     if (count == 1) {
       product *= factor;
-      if (std::norm(product) < kNothing) product = {};
+      if (std::norm(product) < kVanishing) product = {};
       majorant *= size;
     } else {
       product *= power(factor, count);
       majorant *= power(size, count);
     }
-    if (majorant < kNothing) majorant = kNothing;
+    if (majorant < kVanishing) majorant = kVanishing;
   }
 
-  void scatter(const Lattice& lattice, const Tilted& tilted, Complex unit) {
-    for (std::size_t j = 0; j < lattice.index.size(); ++j) {
-      in_[position(lattice.index[j])] += tilted.weight[j] * unit;
-    }
-  }
-
-  void record_moments(const Bracket& bracket, const Tilted& up, const Tilted& down, double count) {
-    const double h = layout_.step;
-    if (bracket.lower.index.empty()) {
-      product_.lower_log_scale = -kInfinity;  // the lower bound is 0
-    } else {
-      product_.lower_log_scale += count * down.log_moment;
-      product_.lower_far += count * log_moment_bound(bracket.lower, h, layout_.far_order);
-      product_.lower_low += count * log_moment_bound(bracket.lower, h, layout_.low_order);
-    }
-    product_.upper_log_scale += count * up.log_moment;
-    product_.upper_high += count * log_moment_bound(bracket.upper, h, layout_.high_order);
-    product_.at_infinity += count * bracket.upper.at_infinity;
-    product_.missing -= count * bracket.lower.at_infinity;
-    const double size = std::fabs(up.log_moment) + std::fabs(down.log_moment);
-    product_.log_scale_error += 8.0 * kUlp * count * (2.0 + size);
-    for (const long double sum : {product_.upper_log_scale, product_.lower_log_scale}) {
-      if (std::isfinite(sum))
-        product_.log_scale_error += 1e-18 * static_cast<double>(std::fabs(sum));
+  void scatter(const Factor& factor, Complex unit) {
+    for (std::size_t j = 0; j < factor.index.size(); ++j) {
+      in_[position(factor.index[j])] += factor.weight[j] * unit;
     }
   }
 
@@ -296,28 +272,39 @@ struct Offset {
   double value = 0.0, size = 0.0;
 };
 
-/// Multiplies all steps into the composer.
-Offset multiply_all(const std::vector<Step>& steps, const Scout& scout, const Layout& layout,
-                    Composer& composer) {
-  double total = 0.0;
+/// Discretises one step, and adds what is known of it to the totals.
+Factors factors_of(const Step& step, const Scout& scout, std::size_t position, const Layout& layout,
+                   double all_steps, Totals& totals) {
+  const Bracket bracket =
+      discretise(*step.above, *step.below,
+                 {.step = layout.step,
+                  .offset = step.above->anchor(layout.step),
+                  .tilt = layout.tilt,
+                  .log_weight = std::max(0.0, scout.log_moment(position, layout.tilt)),
+                  .top_cut = std::max(layout.cut / all_steps, 1e-318),
+                  .bottom_cut = 1e-12 / all_steps});
+  const Tilted up = tilt_masses(bracket.upper, layout.step, layout.tilt, +1.0);
+  const Tilted down = tilt_masses(bracket.lower, layout.step, layout.tilt, -1.0);
+  totals.record(bracket, up.log_moment, down.log_moment, layout, static_cast<double>(step.count));
+  return {{bracket.upper.index, up.weight, step.count},
+          {bracket.lower.index, down.weight, step.count}};
+}
+
+/// Where index 0 of the composition is, without sizes of its roundings.
+Offset offset_of(const std::vector<Step>& steps, const Layout& layout) {
   long double offset = 0.0L;
-  double offset_size = 0.0;
+  double size = 0.0;
   for (const Step& step : steps) {
     const auto count = static_cast<double>(step.count);
-    total += count;
     const double anchor = step.above->anchor(layout.step);
     offset += static_cast<long double>(count) * anchor;
-    offset_size += count * std::fabs(anchor);
+    size += count * std::fabs(anchor);
   }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    composer.multiply(steps[i], {.step = layout.step,
-                                 .offset = steps[i].above->anchor(layout.step),
-                                 .tilt = layout.tilt,
-                                 .log_weight = std::max(0.0, scout.log_moment(i, layout.tilt)),
-                                 .top_cut = std::max(layout.cut / total, 1e-318),
-                                 .bottom_cut = 1e-12 / total});
-  }
-  return {static_cast<double>(offset), offset_size};
+  return {static_cast<double>(offset), size};
+}
+
+double root_of_kernel_squares(const Layout& layout) {
+  return std::sqrt(kernel_square_sum(layout.tilt, layout.step, layout.size));
 }
 
 /// What the transforms' errors can move a tail sum by.
@@ -325,18 +312,16 @@ struct TransformNoise {
   double upper = 0.0, lower = 0.0;
 };
 
+/// \param steps  how many, with repetitions.
 /// \param upper, lower  the masses that came back.
-TransformNoise transform_noise(const Composer& composer, const Layout& layout,
+TransformNoise transform_noise(const Composer& composer, double steps, const Layout& layout,
                                const std::vector<double>& upper, const std::vector<double>& lower) {
   const Product& product = composer.product();
   // Replacing one factor after the other by its exact value changes the product, at each
   // frequency, by at most the error of the factor times all others, computed or exact. The error of
   // the powers' own roundings is relative; that of the way back is in the 2-norm.
   const double growth = std::exp(std::min(700.0, 2.0 * product.transform_error));
-  const double own = composer.relative_error() + 4.0 * kUlp * (product.steps + 2.0);
-  if (!(own < 0.1)) {
-    throw privgrad::NumericError("pld: too many steps for the rounding errors to stay small");
-  }
+  const double own = composer.relative_error() + 4.0 * kUlp * (steps + 2.0);
   const auto noise_of_factors = [&](const std::vector<double>& majorant) {
     double sum = 0.0;
     for (std::size_t k = 0; k < majorant.size(); ++k) {
@@ -351,9 +336,12 @@ TransformNoise transform_noise(const Composer& composer, const Layout& layout,
   // 0) and the noise; 1e-120 is more than everything that underflowed.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
-  const double kernel = std::sqrt(kernel_square_sum(layout.tilt, layout.step, layout.size));
+  const double kernel = root_of_kernel_squares(layout);
   return {(upper_noise + shared) * kernel, (lower_noise + shared) * kernel};
 }
+
+/// More distinct steps are looked at one after the other, and not kept: each has some 2000 points.
+constexpr std::size_t kMostKept = 1024;
 
 }  // namespace
 
@@ -367,31 +355,70 @@ std::size_t fast_size(double least) {
 }
 
 Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout) {
-  Composer composer(layout);
-  const Offset offset = multiply_all(steps, scout, layout, composer);
-  const Product& product = composer.product();
-
   Curve curve;
   curve.layout_ = layout;
+  const Offset offset = offset_of(steps, layout);
   curve.offset_ = offset.value;
   curve.offset_error_ = 2.0 * kUlp * offset.size;
   curve.first_ = static_cast<std::int64_t>(std::floor((layout.low - curve.offset_) / layout.step));
-  std::vector<double> upper;
-  std::vector<double> lower;
-  composer.back(curve.first_, upper, lower);
+
+  double all_steps = 0.0;
+  for (const Step& step : steps) all_steps += static_cast<double>(step.count);
+  if (!(4.0 * kUlp * all_steps < 0.1)) {
+    throw privgrad::NumericError("pld: too many steps for the rounding errors to stay small");
+  }
+  Totals product;
+  TransformNoise noise;
+  std::optional<Composer> composer;
+  std::vector<Factor> upper_factors;
+  std::vector<Factor> lower_factors;
+  const bool keeps = steps.size() <= kMostKept && layout.tilt > 0.0;
+  if (!keeps) composer.emplace(layout);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    Factors factors = factors_of(steps[i], scout, i, layout, all_steps, product);
+    if (composer) {
+      composer->multiply(factors);
+    } else {
+      upper_factors.push_back(std::move(factors.upper));
+      lower_factors.push_back(std::move(factors.lower));
+    }
+  }
+  if (keeps) {
+    const double most_work = layout.work_for_point * static_cast<double>(steps.size()) *
+                             static_cast<double>(layout.size);
+    curve.upper_.spectrum = Spectrum::of(upper_factors, layout.size, most_work);
+    if (curve.upper_.spectrum)
+      curve.lower_.spectrum = Spectrum::of(lower_factors, layout.size, most_work);
+    if (curve.lower_.spectrum) {
+      const double kernel = root_of_kernel_squares(layout);
+      noise = {curve.upper_.spectrum->left_out() * kernel,
+               curve.lower_.spectrum->left_out() * kernel};
+    } else {
+      composer.emplace(layout);
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        composer->multiply({std::move(upper_factors[i]), std::move(lower_factors[i])});
+    }
+  }
+  if (composer) {
+    std::vector<double> upper;
+    std::vector<double> lower;
+    composer->back(curve.first_, upper, lower);
+    noise = transform_noise(*composer, all_steps, layout, upper, lower);
+    curve.upper_.spectrum.reset();
+    curve.upper_.tail = tail_sums(upper, layout.tilt, layout.step);
+    curve.lower_.tail = tail_sums(lower, layout.tilt, layout.step);
+  }
 
   const double h = layout.step;
   // From here on losses are counted from the offset.
   const double low_end = static_cast<double>(curve.first_) * h;
   const double length = static_cast<double>(layout.size) * h;
   const double high_end = low_end + length;
-  const TransformNoise noise = transform_noise(composer, layout, upper, lower);
   const double sums = 8.0 * kUlp * (product.steps + 2.0) +
                       16.0 * static_cast<double>(std::numeric_limits<long double>::epsilon()) *
                           static_cast<double>(layout.size);
 
   Curve::Bound& up = curve.upper_;
-  up.tail = tail_sums(upper, layout.tilt, h);
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
   up.absolute = noise.upper;
   up.relative = sums;
@@ -406,7 +433,6 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
                    product.steps * 1e-15));
 
   Curve::Bound& low = curve.lower_;
-  low.tail = tail_sums(lower, layout.tilt, h);
   low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
   low.outside = product.missing * (1.0 + 1e-6);
   low.relative = sums;
@@ -423,7 +449,8 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
   low.far_log = lower_far - low.far_order * length;
   low.far_log += 1e-14 * (lower_size + low.far_order * length) + product.steps * 1e-15 +
                  product.log_scale_error;
-  if (std::isnan(up.log_scale) || std::isnan(up.absolute) || std::isnan(up.tail.front())) {
+  if (std::isnan(up.log_scale) || std::isnan(up.absolute) ||
+      std::isnan(curve.tail_at(up, 0).value)) {
     throw privgrad::NumericError("pld: the composition produced a number that is none");
   }
   return curve;
@@ -437,11 +464,19 @@ double Curve::rounding(double epsilon) const {
   return offset_error_ + 4.0 * kUlp * (std::fabs(offset_) + std::fabs(epsilon));
 }
 
+Approximation Curve::tail_at(const Bound& bound, std::size_t k) const {
+  if (!bound.spectrum) return {bound.tail[k], 0.0};
+  return bound.spectrum->tail(
+      {.size = layout_.size, .first = first_, .step = layout_.step, .tilt = layout_.tilt}, k);
+}
+
 double Curve::upper_at(std::size_t k) const {
   const double exponent = upper_.log_scale - layout_.tilt * point(k);
   const double slop =
       4.0 * kUlp * (std::fabs(upper_.log_scale) + std::fabs(layout_.tilt * point(k)) + 2.0);
-  const double sum = upper_.tail[k] * (1.0 + upper_.relative) + upper_.absolute;
+  const Approximation tail = tail_at(upper_, k);
+  const double most = std::max(0.0, tail.value + tail.error);
+  const double sum = most * (1.0 + upper_.relative) + upper_.absolute;
   return std::min(
       1.0, std::exp(exponent + slop) * sum + upper_.outside + std::numeric_limits<double>::min());
 }
@@ -453,7 +488,9 @@ double Curve::lower_at(std::size_t k) const {
       4.0 * kUlp * (std::fabs(lower_.log_scale) + std::fabs(layout_.tilt * point(k)) + 2.0);
   const double far = std::exp(std::min(0.0, lower_.far_log - lower_.far_order * point(k)) +
                               log_peak(layout_.tilt));
-  const double sum = lower_.tail[k] * (1.0 - lower_.relative) - lower_.absolute - far;
+  const Approximation tail = tail_at(lower_, k);
+  const double least = std::max(0.0, tail.value - tail.error);
+  const double sum = least * (1.0 - lower_.relative) - lower_.absolute - far;
   if (!(sum > 0.0)) return 0.0;
   return std::clamp(std::exp(exponent - slop) * sum - lower_.outside, 0.0, 1.0);
 }
@@ -499,11 +536,21 @@ double Curve::with_offset(double counted, double direction) const {
   return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
 }
 
-double Curve::upper_epsilon(double delta) const {
-  // Any two neighbours with the first bound above and the second not above delta prove it.
+/// A point whose upper bound is at most delta, and that of the point before it is not.
+std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;
-  if (upper_at(hi) > delta) {
+  if (upper_at(lo) <= delta) return lo;
+  while (hi - lo > 1) {
+    const std::size_t middle = lo + (hi - lo) / 2;
+    (upper_at(middle) > delta ? lo : hi) = middle;
+  }
+  return hi;
+}
+
+double Curve::upper_epsilon(double delta) const {
+  // Any two neighbours with the first bound above and the second not above delta prove it.
+  if (upper_at(layout_.size - 1) > delta) {
     const double left_over = delta - upper_.at_infinity;
     if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;
     const double log_delta = std::log(left_over);
@@ -511,11 +558,9 @@ double Curve::upper_epsilon(double delta) const {
     const double sum = upper_.log_scale + log_peak(layout_.tilt) - log_delta + 1e-14 * size;
     return with_offset(sum / layout_.tilt, +1.0);
   }
-  if (upper_at(lo) <= delta) return with_offset(point(lo), +1.0);
-  while (hi - lo > 1) {
-    const std::size_t middle = lo + (hi - lo) / 2;
-    (upper_at(middle) > delta ? lo : hi) = middle;
-  }
+  const std::size_t hi = first_within(delta);
+  if (hi == 0) return with_offset(point(0), +1.0);
+  const std::size_t lo = hi - 1;
   const double left = upper_at(lo);
   const double right = upper_at(hi);
   const double t = std::min(1.0, (left - delta) / (left - right) + 1e-12);
@@ -525,15 +570,17 @@ double Curve::upper_epsilon(double delta) const {
 
 double Curve::lower_epsilon(double delta) const {
   // The bound is good near the answer and fades away from it on both sides: the last point where it
-  // is above delta is looked for from the right.
+  // is above delta is looked for from where the upper bound ends, first closely.
   std::size_t hi = layout_.size - 1;
   if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
-  const std::size_t stride = layout_.size / 512;
+  if (upper_at(hi) <= delta) hi = std::max<std::size_t>(1, first_within(delta));
+  std::size_t stride = 1;
   std::size_t lo = hi;
   while (lower_at(lo) <= delta) {
     hi = lo;
     if (lo < stride || point(lo) + offset_ < 0.0) return 0.0;
     lo -= stride;
+    stride = std::min(2 * stride, layout_.size / 512);
   }
   while (hi - lo > 1) {
     const std::size_t middle = lo + (hi - lo) / 2;

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "scout.hpp"
+#include "spectrum.hpp"
 
 namespace pld {
 
@@ -15,6 +17,10 @@ struct Layout {
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double cut = 0.0;  ///< Delta that may be spent on losses taken for infinite.
+  /// How many values the frequencies that matter may take to be computed one by one, for each step and
+  /// point of the window (each takes some 5 ns); beyond that, fast transforms of the window do it, which
+  /// take some 300 ns for a point.
+  double work_for_point = 16.0;
 };
 
 /// Bounds on the curve epsilon -> delta of a composition, at the points of a window and, delta
@@ -33,10 +39,12 @@ class Curve {
   friend Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
 
   struct Bound {
-    std::vector<double> tail;  // sum over j > k of mass_j kernel(S_j - S_k)
-    double log_scale = 0.0;    // ln of the moment generating function at the tilt
-    double absolute = 0.0;     // added (upper) or subtracted (lower) before scaling
-    double far_log = 0.0;      // lower: ln of what may have wrapped from above, at S = 0
+    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or what they are computed from.
+    std::vector<double> tail;
+    std::optional<Spectrum> spectrum;
+    double log_scale = 0.0;  // ln of the moment generating function at the tilt
+    double absolute = 0.0;   // added (upper) or subtracted (lower) before scaling
+    double far_log = 0.0;    // lower: ln of what may have wrapped from above, at S = 0
     double far_order = 0.0;
     double outside = 0.0;      // added (upper) or subtracted (lower) after scaling
     double at_infinity = 0.0;  // upper: the part of `outside` that is at infinity
@@ -47,6 +55,8 @@ class Curve {
   double with_offset(double counted, double direction) const;
   double renyi_delta(double counted) const;
   double point(std::size_t k) const;
+  Approximation tail_at(const Bound& bound, std::size_t k) const;
+  std::size_t first_within(double delta) const;
   double upper_at(std::size_t k) const;
   double lower_at(std::size_t k) const;
 
