@@ -22,7 +22,8 @@ class Run:
     Attributes
     ----------
     status : str
-        ``"completed"``, ``"budget_exhausted"``, ``"diverged"`` or ``"interrupted"``.
+        ``"completed"``, ``"budget_exhausted"``, ``"stopped_early"``, ``"diverged"`` or
+        ``"interrupted"``.
     steps : int
         Steps that were made.
     epsilon, delta : float

@@ -84,6 +84,12 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
       complain("note",
                "the budget was spent after " + reached + "; the model is the one that it paid for");
       return 0;
+    case core::RunStatus::stopped_early:
+      complain("note", "stopped early after " + reached + ": the last " +
+                           std::to_string(plan.report->patience) +
+                           " accuracies that were released were no better than one before; the "
+                           "guarantee is that of all steps");
+      return 0;
     case core::RunStatus::interrupted:
       if (arguments.has("finish")) {
         complain("note", "ended after " + reached + "; the run directory holds the model so far");
@@ -290,7 +296,10 @@ Command run_command() {
                "second one ends it at once.\nWhere there are no checkpoints (checkpoint: off), the "
                "model so far is kept. How a run goes on,\nand what is charged for it, is in "
                "docs/resume.md.\nWhen the budget does not pay for all steps the run "
-               "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0.\n\n"
+               "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0; so "
+               "does one "
+               "that its released accuracies end\n(report.train_accuracy.patience), status "
+               "\"stopped_early\".\n\n"
                "exit codes: 0 done, 1 interrupted, diverged or a plugin failed, 2 the call or the "
                "manifest is\nwrong, 3 refused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad run examples/manifests/quickstart.yaml",

@@ -208,8 +208,13 @@ std::string statistics_section(const core::Plan& plan) {
                one.share > 0.0 ? short_number(one.share, 5) : "-"});
   }
   if (plan.report) {
-    table.add({"", "accuracy on the training rows, at the end", "1",
-               short_number(core::PlannedReport::kBound, 5),
+    const std::uint64_t between = plan.report->between(plan.affordable_steps);
+    table.add({"",
+               between == 0
+                   ? "accuracy on the training rows, at the end"
+                   : "accuracy on the training rows, " + std::to_string(between + 1) + " times" +
+                         (plan.report->patience > 0 ? ", may stop the run" : ""),
+               "1", short_number(core::PlannedReport::kBound, 5),
                short_number(plan.report->noise_multiplier, 5),
                plan.report->share > 0.0 ? short_number(plan.report->share, 5) : "-"});
   }

@@ -138,21 +138,35 @@ const Section& root_section() {
               .optional(),
           param::object(
               "report",
-              "Metrics on private training rows that are released once, of the final model, with "
-              "noise that the budget pays for.",
+              "Metrics on private training rows that are released with noise that the budget pays "
+              "for: of the final model, and between the steps with `every`.",
               {param::object(
                    "train_accuracy", "The share of training rows that are classified rightly.",
                    {param::real("share",
-                                "Of the budget, as a part of 1 / noise multiplier^2 of a Gaussian "
-                                "release that takes all of it.")
+                                "Of the budget, for all releases together: as a part of 1 / noise "
+                                "multiplier^2 of a Gaussian release that takes all of it.")
                         .above(0)
                         .below(1)
                         .optional(),
                     param::real("noise_multiplier",
-                                "Instead of `share`: standard deviation of the noise over what a "
-                                "row can add.")
+                                "Instead of `share`: standard deviation of the noise of each "
+                                "release over what a row can add.")
                         .above(0)
                         .at_most(1e9)
+                        .optional(),
+                    param::integer("every",
+                                   "Also releases it of the model behind every so many steps.")
+                        .in_unit("steps")
+                        .at_least(1)
+                        .at_most(4294967295.0)
+                        .optional(),
+                    param::integer("patience",
+                                   "With `every`: ends the run when so many releases in a row were "
+                                   "no better than one before them. The run is charged, and its "
+                                   "guarantee stated, as if it had made all steps.")
+                        .in_unit("releases")
+                        .at_least(1)
+                        .at_most(4294967295.0)
                         .optional()})
                    .optional()})
               .optional(),

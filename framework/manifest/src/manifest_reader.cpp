@@ -145,10 +145,17 @@ void ManifestReader::read_report(Manifest& manifest, const Params& params) {
                       (has_share ? "both are given" : "neither is given"));
     return;
   }
-  StatisticNoise noise;
-  (has_share ? noise.share : noise.multiplier) =
+  AccuracyReport wish;
+  (has_share ? wish.noise.share : wish.noise.multiplier) =
       given.real(has_share ? "share" : "noise_multiplier");
-  manifest.report_accuracy = noise;
+  if (given.has("every")) wish.every = static_cast<std::uint64_t>(given.integer("every"));
+  if (given.has("patience")) wish.patience = static_cast<std::uint64_t>(given.integer("patience"));
+  if (wish.patience > 0 && wish.every == 0) {
+    problems_.add(root_.find("report")->mark, "report.train_accuracy.patience",
+                  "counts releases between the steps, and there are none; give every");
+    return;
+  }
+  manifest.report_accuracy = wish;
 }
 
 Value ManifestReader::with_steps(const Value& root) {

@@ -20,13 +20,12 @@ std::vector<float> correct_halves(const Program& program, const Dataset& data,
   return halves;
 }
 
-std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Dataset& train,
-                                                 const Workbench& bench, const RandomKey& key,
-                                                 Ledger* ledger, ReleaseWitness* witness,
-                                                 Executor& executor) {
+std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
+                                                 const Dataset& train, const Workbench& bench,
+                                                 const RandomKey& key, Ledger* ledger,
+                                                 ReleaseWitness* witness, Executor& executor) {
   std::vector<Receipt> receipts;
   if (ledger != nullptr) {
-    const Charge charge = plan.report->charge();
     receipts = ledger->charge({&charge, 1});
     if (receipts.empty()) return std::nullopt;
   }
@@ -48,7 +47,7 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Dataset
   const std::span<const Released> released = led_by(witness,
                                                     {.what = ReleaseSeen::What::report,
                                                      .client = std::nullopt,
-                                                     .step = 0,
+                                                     .step = charge.step,
                                                      .batch = {},
                                                      .model = bench.parameters,
                                                      .reached = {},
@@ -59,13 +58,21 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Dataset
                           .noise_stddev = released.front().noise_stddev()};
 }
 
-nlohmann::json to_json(const PlannedReport& planned, const std::optional<ReportedAccuracy>& made) {
+nlohmann::json to_json(const PlannedReport& planned) {
   nlohmann::json json{
       {"noise_multiplier", planned.noise_multiplier},
       {"share", planned.share > 0.0 ? nlohmann::json(planned.share) : nlohmann::json(nullptr)}};
-  if (!made) return json;
-  json["value"] = made->value;
-  json["noise_stddev"] = made->noise_stddev;
+  if (planned.every > 0) json["every"] = planned.every;
+  if (planned.patience > 0) json["patience"] = planned.patience;
+  return json;
+}
+
+nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made) {
+  nlohmann::json json = to_json(planned);
+  if (planned.every > 0) json["between"] = {{"step", made.steps}, {"value", made.between}};
+  if (!made.kept) return json;
+  json["value"] = made.kept->value;
+  json["noise_stddev"] = made.kept->noise_stddev;
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -30,16 +31,27 @@ struct ReportedAccuracy {
   double noise_stddev = 0.0;  ///< Of the number before it was brought into [0, 1].
 };
 
-/// Pays for the report, and releases the accuracy of the model on the bench.
-/// \param key  of nothing else.
+/// The accuracies that a run has released.
+struct ReportedAccuracies {
+  std::vector<std::uint64_t> steps;      ///< Behind which those between the steps were.
+  std::vector<double> between;           ///< One for each of `steps`.
+  std::optional<ReportedAccuracy> kept;  ///< Of the model that is kept, once it was released.
+};
+
+/// Pays for a report, and releases the accuracy of the model on the bench.
+/// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the noise:
+///   of one key, each charge's own.
+/// \param key  of nothing but reports.
 /// \param ledger  null without noise. \param witness  null: none.
 /// \returns nothing if the ledger does not pay for it.
-std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Dataset& train,
-                                                 const Workbench& bench, const RandomKey& key,
-                                                 Ledger* ledger, ReleaseWitness* witness,
-                                                 Executor& executor);
+std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
+                                                 const Dataset& train, const Workbench& bench,
+                                                 const RandomKey& key, Ledger* ledger,
+                                                 ReleaseWitness* witness, Executor& executor);
 
-/// \param made  nothing: it was not released.
-nlohmann::json to_json(const PlannedReport& planned, const std::optional<ReportedAccuracy>& made);
+/// What is planned.
+nlohmann::json to_json(const PlannedReport& planned);
+/// With what was made of it.
+nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);
 
 }  // namespace privgrad::core

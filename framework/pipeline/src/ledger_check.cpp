@@ -24,8 +24,9 @@ bool near(double a, double b) {
 }
 
 std::optional<RunStatus> status_of(const std::string& text) {
-  for (const RunStatus status : {RunStatus::completed, RunStatus::budget_exhausted,
-                                 RunStatus::interrupted, RunStatus::diverged}) {
+  for (const RunStatus status :
+       {RunStatus::completed, RunStatus::budget_exhausted, RunStatus::stopped_early,
+        RunStatus::interrupted, RunStatus::diverged}) {
     if (to_text(status) == text) return status;
   }
   return std::nullopt;
@@ -73,11 +74,7 @@ class Check {
     if (plan_.noise_adapts) {
       planned = is_step ? adapted_step(release) : next_check();
     } else {
-      const std::vector<Charge>& charges = is_step ? plan_.charges : plan_.beside;
-      const std::uint64_t next = is_step ? account_.steps : account_.beside;
-      // Statistics are before all steps: training on what nobody paid for is seen here.
-      const bool comes_too_early = is_step && account_.beside < charges_of(plan_.statistics).size();
-      if (next < charges.size() && !comes_too_early) planned = charges[next];
+      planned = is_step ? next_step() : next_beside(release);
     }
     if (!planned) return fail(line(i), "is a release that is not planned");
     const bool is_it = release.step == planned->step && release.what == planned->what &&
@@ -92,6 +89,31 @@ class Check {
     ++(is_step ? account_.steps : account_.beside);
     if (plan_.noise_adapts) record(*planned, is_step);
     account_.costs.push_back(std::move(planned->cost));
+  }
+
+  /// Statistics are before all steps, and a report before the steps that follow what it says:
+  /// training on what nobody paid for is seen here.
+  std::optional<Charge> next_step() const {
+    std::uint64_t before = charges_of(plan_.statistics).size();
+    if (plan_.report) before += plan_.report->between(account_.steps + 1);
+    if (has_last_report_ || account_.beside < before || account_.steps >= plan_.charges.size())
+      return std::nullopt;
+    return plan_.charges[account_.steps];
+  }
+
+  /// The kept model's report may come behind any step, since runs may end behind any; and it is the
+  /// last release of all.
+  std::optional<Charge> next_beside(const Release& release) {
+    if (has_last_report_ || account_.beside >= plan_.beside.size()) return std::nullopt;
+    const std::uint64_t statistics = charges_of(plan_.statistics).size();
+    if (!plan_.report || account_.beside < statistics) return plan_.beside[account_.beside];
+    const Charge last = plan_.report->charge();
+    if (release.what == last.what) {
+      has_last_report_ = true;
+      return last;
+    }
+    const Charge& between = plan_.beside[account_.beside];
+    return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
   /// Noise that adapts is chosen as the run goes: that it is a Gaussian, charged in full, at its
@@ -188,10 +210,20 @@ class Check {
     }
     if (account_.steps_done > account_.steps)
       return fail(place, "says that steps were made which were not paid for");
+    if (*status == RunStatus::stopped_early && !can_stop_here())
+      return fail(place, "says that a report ended the run, where the plan has none that could");
     const bool all = plan_.federated == nullptr || plan_.federated->at_server;
     if (*status == RunStatus::completed && all &&
         ledger_.contents.facts.contains("client") == false && account_.steps_done != plan_.steps())
       fail(place, "says that the run was completed, but not all of its steps were made");
+  }
+
+  /// Behind a report, of which there were enough to say that none was better than the first of them.
+  bool can_stop_here() const {
+    const std::optional<PlannedReport>& report = plan_.report;
+    if (!report || report->patience == 0 || account_.steps_done != account_.steps) return false;
+    return report->is_due(account_.steps, plan_.affordable_steps) &&
+           account_.steps / report->every > report->patience;
   }
 
   const NamedLedger& ledger_;
@@ -199,6 +231,7 @@ class Check {
   std::map<std::string, PrivacyAnswer>& answers_;
   std::vector<std::string>& problems_;
   bool failed_ = false;
+  bool has_last_report_ = false;
   LedgerAccount account_;
 };
 

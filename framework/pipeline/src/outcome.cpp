@@ -28,6 +28,8 @@ std::string_view to_text(RunStatus status) {
       return "completed";
     case RunStatus::budget_exhausted:
       return "budget_exhausted";
+    case RunStatus::stopped_early:
+      return "stopped_early";
     case RunStatus::interrupted:
       return "interrupted";
     case RunStatus::diverged:
@@ -41,6 +43,10 @@ std::string_view to_text(RunStatus status) {
 PlanNumbers Outcome::stated(const Plan& plan) const {
   PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
+  // Reports are the last of them, and all cost the same.
+  if (paid.beside && *paid.beside < numbers.beside.size())
+    numbers.beside.erase(numbers.beside.begin() + static_cast<std::ptrdiff_t>(*paid.beside),
+                         numbers.beside.end());
   if (noise) {
     numbers.noise_multiplier = noise->noise_multiplier;
     numbers.charges = noise->steps;

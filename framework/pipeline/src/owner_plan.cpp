@@ -22,10 +22,13 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
   if (noise_adapts) {  // without statistics and report: plan_statistics(), plan_report()
     return [adapts = *noise_adapts](std::uint64_t steps) { return adapts.check_charges(steps); };
   }
-  std::vector<Charge> beside = charges_of(statistics);
-  if (report && report->noise_multiplier > 0.0) beside.push_back(report->charge());
-  beside.insert(beside.end(), owner.beside.begin(), owner.beside.end());
-  return [beside = std::move(beside)](std::uint64_t) { return beside; };
+  return [before = charges_of(statistics), report, owners = owner.beside](std::uint64_t steps) {
+    std::vector<Charge> beside = before;
+    const std::vector<Charge> reports = report ? report->charges(steps) : std::vector<Charge>{};
+    beside.insert(beside.end(), reports.begin(), reports.end());
+    beside.insert(beside.end(), owners.begin(), owners.end());
+    return beside;
+  };
 }
 
 /// The ledger adds up in the order in which releases come to be made: with releases between the
@@ -89,8 +92,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
 
   // ---- what they cost, with how much noise
   std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
-  const std::optional<PlannedReport> report = plan_report(manifest, *setting);
-  check_shares(manifest, statistics, report);
+  const std::optional<PlannedReport> report = plan_report(manifest, *setting, steps);
+  check_shares(manifest, statistics, report, steps);
   const BesideCharges beside = charges_beside(noise_adapts, owner, statistics, report);
   // Statistics come before all steps, in the plan and in the ledger.
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
@@ -101,8 +104,9 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   if (noise_adapts) check_adaptive_noise(manifest, step_plan);
 
   // ---- what the budget pays for
-  const bool are_bounds = owner.is_accounted_in_full ||
-                          (step_plan.correlated && !step_plan.correlated->cost.is_attained);
+  const bool in_full = owner.is_accounted_in_full || (report && report->patience > 0);
+  const bool are_bounds =
+      in_full || (step_plan.correlated && !step_plan.correlated->cost.is_attained);
   BudgetPlan budget = manifest.noise_off
                           ? no_budget(manifest, steps)
                           : plan_budget(manifest, step_plan.charges, target, beside, are_bounds);
@@ -142,7 +146,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .charges = std::move(step_plan.charges),
                       .beside = std::move(budget.beside),
                       .affordable_steps = budget.affordable_steps,
-                      .is_accounted_in_full = owner.is_accounted_in_full,
+                      .is_accounted_in_full = in_full,
                       .charges_are_bounds = are_bounds,
                       .accountants = std::move(budget.accountants),
                       .event = std::move(budget.event)};

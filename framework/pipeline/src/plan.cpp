@@ -20,7 +20,7 @@ namespace {
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   if (manifest.federated) {  // refuses them
     plan_statistics(manifest, *setting);
-    plan_report(manifest, *setting);
+    plan_report(manifest, *setting, manifest.steps);
   }
   Plan plan = manifest.federated
                   ? make_federated_plan(manifest, setting)

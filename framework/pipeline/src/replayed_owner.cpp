@@ -280,7 +280,7 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
     halves_there.erase(halves_there.begin() + static_cast<std::ptrdiff_t>(last));
   }
   compare_beside({.purpose = kReportPurpose,
-                  .number = 0,
+                  .number = here.name.step,
                   .width = 1,
                   .bound = PlannedReport::kBound,
                   .multiplier = plan_.report->noise_multiplier,

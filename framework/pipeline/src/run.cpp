@@ -110,6 +110,8 @@ class Training final : ResumableRun {
     out.word(chosen_);
     out.array(kept_);
     out.array(parameters());
+    out.array(reported_.steps);
+    out.array(reported_.between);
     if (average_) average_->save(out);
     trainer_->save(out, Trainer::Between::steps);
   }
@@ -119,6 +121,8 @@ class Training final : ResumableRun {
     chosen_ = in.word();
     kept_ = in.array<float>();
     std::vector<float> parameters = in.array<float>(plan_.parameters);
+    reported_.steps = in.array<std::uint64_t>();
+    reported_.between = in.array<double>(reported_.steps.size());
     if (manifest_.ema_decay) {
       average_.emplace(*manifest_.ema_decay, parameters);
       average_->restore(in);
@@ -134,7 +138,9 @@ class Training final : ResumableRun {
   /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
   /// by itself: steps that share noise.
   std::optional<Event> charged() {
-    const std::size_t others = charges_of(plan_.statistics).size() + (plan_.report ? 1 : 0);
+    const std::size_t reports =
+        plan_.report ? plan_.report->charges(plan_.affordable_steps).size() : 0;
+    const std::size_t others = charges_of(plan_.statistics).size() + reports;
     if (plan_.correlated || plan_.beside.size() > others) return std::nullopt;
     if (ledger() == nullptr) return Event::nothing();
     std::vector<Event> costs;
@@ -146,17 +152,21 @@ class Training final : ResumableRun {
       return compose_runs(costs);
     }
     const std::uint64_t steps = steps_paid();
-    // The report's is the last.
+    // The reports' are the last, and all alike.
     for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
     for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
     return compose_runs(costs);
   }
 
-  /// Of the ledger's releases those of steps: statistics are before them, and the report behind.
+  /// Releases beside the steps that were paid for, once all statistics were.
+  std::uint64_t beside_paid() const {
+    return charges_of(plan_.statistics).size() + reported_.steps.size() + (has_reported_ ? 1 : 0);
+  }
+
+  /// Of the ledger's releases those of steps.
   std::uint64_t steps_paid() {
-    const std::uint64_t others = charges_of(plan_.statistics).size() + (has_reported_ ? 1 : 0);
-    return ledger()->releases() - std::min(others, ledger()->releases());
+    return ledger()->releases() - std::min(beside_paid(), ledger()->releases());
   }
 
   /// A run that fails says why; that its account cannot be written is no better reason, and its
@@ -183,6 +193,10 @@ class Training final : ResumableRun {
     const bool begins = result_.steps == 0 && !measured_at_;
     if (begins && has_prediction(plan_)) report_progress();  // what the prediction is relative to
     for (std::uint64_t step = result_.steps; step < plan_.steps(); ++step) {
+      if (plan_.report && plan_.report->ends_run(reported_.between)) {
+        result_.status = RunStatus::stopped_early;
+        break;
+      }
       if (ends_here()) {
         if (result_.can_be_resumed) return;
         break;
@@ -219,12 +233,36 @@ class Training final : ResumableRun {
     if (average_) average_->add(parameters());
     result_.steps = step + 1;
     last_shown_.clear();
-    if (result_.steps % plan_.evaluate_every() == 0 || result_.steps == plan_.steps())
+    const bool is_reported = report_on_the_way();
+    if (is_reported || result_.steps % plan_.evaluate_every() == 0 ||
+        result_.steps == plan_.steps())
       report_progress();
     keys_->next(last_shown_);
     if (checkpoints_ && result_.steps < plan_.steps() && checkpoints_->is_due(result_.steps))
       save(Stop::none);
     return true;
+  }
+
+  /// Releases the accuracy of the model behind the last step, if that is due. Nothing follows from it
+  /// before it is bound, with the progress.
+  /// \returns whether it was due.
+  bool report_on_the_way() {
+    if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
+    const auto made = release_report(plan_.report->charge_behind(result_.steps));
+    // The plan leaves room for all of them: then the next step is not paid for, either.
+    if (!made) return false;
+    reported_.steps.push_back(result_.steps);
+    reported_.between.push_back(made->value);
+    return true;
+  }
+
+  std::optional<ReportedAccuracy> release_report(const Charge& charge) {
+    trainer_->bring_home(bench_);  // what is evaluated was looked at, and can be shown
+    const auto made = release_accuracy(
+        plan_, charge, data_.train, bench_, keys_->of_step().derive(kReportPurpose), ledger(),
+        manifest_.noise_off ? nullptr : options_.witness, *executor_);
+    if (ledger() != nullptr) result_.epsilon = ledger()->spent();
+    return made;
   }
 
   /// \returns whether the step is paid for, and what chooses its noise. Nothing has been released
@@ -243,6 +281,8 @@ class Training final : ResumableRun {
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
       more["noise_multiplier"] = noise->noise_multiplier();
     if (average_) more["ema"] = to_json(metrics_of_average());
+    if (!reported_.steps.empty() && reported_.steps.back() == result_.steps)
+      more["reported_accuracy"] = reported_.between.back();
     show("step " + std::to_string(result_.steps), parameters(), more.dump());
     output_.report({.step = result_.steps,
                     .steps = plan_.steps(),
@@ -268,12 +308,10 @@ class Training final : ResumableRun {
   /// Of the model that is kept. Paid for here: all that the steps could pay for left it room.
   void report_accuracy() {
     if (!plan_.report) return;
-    accuracy_ =
-        release_accuracy(plan_, data_.train, bench_, keys_->of_step().derive(kReportPurpose),
-                         ledger(), manifest_.noise_off ? nullptr : options_.witness, *executor_);
-    has_reported_ = accuracy_.has_value() && ledger() != nullptr;
-    if (ledger() != nullptr) result_.epsilon = ledger()->spent();
-    if (accuracy_) show("train accuracy", parameters(), std::to_string(accuracy_->value));
+    reported_.kept = release_report(plan_.report->charge());
+    has_reported_ = reported_.kept.has_value() && ledger() != nullptr;
+    if (reported_.kept)
+      show("train accuracy", parameters(), Json(reported_.kept->value).dump());
   }
 
   void close() override {
@@ -285,16 +323,20 @@ class Training final : ResumableRun {
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     if (average_) more["ema_decay"] = *manifest_.ema_decay;
-    if (plan_.report) more["reported"] = {{"train_accuracy", to_json(*plan_.report, accuracy_)}};
+    if (plan_.report) more["reported"] = {{"train_accuracy", to_json(*plan_.report, reported_)}};
     ChargedSteps& paid = result_.paid;
-    if (ledger() != nullptr) paid.charged = paid.accounted = steps_paid();
+    if (ledger() != nullptr) {
+      paid.charged = paid.accounted = steps_paid();
+      paid.beside = beside_paid();
+    }
     if (plan_.noise_adapts) {
       record_noise();
       more["epsilon_spent"] = result_.noise->spent_epsilon;
       more["adaptive_noise"] = to_json(*plan_.noise_adapts, &*result_.noise);
-    } else if (result_.status == RunStatus::diverged && ledger() != nullptr) {
-      // Releases decided that this was the last step: what is proved is about all of them.
+    } else if (is_accounted_in_full() && ledger() != nullptr) {
+      // Releases decide which step is the last: what is proved is about all of them.
       paid.accounted = plan_.affordable_steps;
+      paid.beside.reset();
       result_.epsilon = of_all_steps(plan_);
     }
     output_.close(
@@ -306,6 +348,10 @@ class Training final : ResumableRun {
         [&](const std::string& text) {
           return checkpoints_ ? checkpoints_->settle_summary(text) : text;
         });
+  }
+
+  bool is_accounted_in_full() const {
+    return plan_.is_accounted_in_full || result_.status == RunStatus::diverged;
   }
 
   /// Of noise that adapts: the guarantee is the budget, whatever was spent within it.
@@ -322,12 +368,12 @@ class Training final : ResumableRun {
   std::optional<Crew> crew_;  // the other processes, if there are any
   Workbench bench_;
   std::optional<Trainer> trainer_;  // goes before the bench, which its steps may stay with
-  std::optional<MovingAverage> average_;      // if the manifest asks for one
-  std::uint64_t chosen_ = 0;                  // the step whose model is kept, if one is
-  std::vector<float> kept_;                   // that model
-  std::optional<ReportedAccuracy> accuracy_;  // once it was released
-  bool has_reported_ = false;                 // and paid for
-  bool has_random_iterate_ = false;           // a run that is stopped before it keeps the last one
+  std::optional<MovingAverage> average_;  // if the manifest asks for one
+  std::uint64_t chosen_ = 0;              // the step whose model is kept, if one is
+  std::vector<float> kept_;               // that model
+  ReportedAccuracies reported_;           // if the manifest asks for them
+  bool has_reported_ = false;             // the kept model's was paid for
+  bool has_random_iterate_ = false;       // a run that is stopped before it keeps the last one
 };
 
 }  // namespace

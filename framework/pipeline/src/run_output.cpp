@@ -138,7 +138,9 @@ void RunOutput::report(Progress progress, const Json& more, const RunData& data,
 }
 
 RunStatus RunOutput::status_of_model(RunStatus status) const {
-  if (status != RunStatus::completed && status != RunStatus::budget_exhausted) return status;
+  if (status != RunStatus::completed && status != RunStatus::budget_exhausted &&
+      status != RunStatus::stopped_early)
+    return status;
   return has_finite_losses(last_metrics_) ? status : RunStatus::diverged;
 }
 

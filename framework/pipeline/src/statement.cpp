@@ -291,7 +291,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
   if (!stated.statistics.empty()) json["statistics"] = to_json(stated.statistics);
-  if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report, std::nullopt)}};
+  if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report)}};
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";
   if (plan.account) json["account"] = to_json(*plan.account);

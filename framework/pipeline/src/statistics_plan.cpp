@@ -1,5 +1,6 @@
 #include "privgrad/pipeline/statistics_plan.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -105,11 +106,35 @@ Charge PlannedStatistic::charge() const {
 }
 
 Charge PlannedReport::charge() const {
-  const Event release = Event::gaussian(noise_multiplier);
+  const Event release =
+      noise_multiplier > 0.0 ? Event::gaussian(noise_multiplier) : Event::nothing();
   return {0, release, release, "accuracy on the training rows"};
 }
 
-std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting& setting) {
+Charge PlannedReport::charge_behind(std::uint64_t steps) const {
+  Charge one = charge();
+  one.step = steps;
+  one.what += " so far";
+  return one;
+}
+
+bool PlannedReport::ends_run(std::span<const double> released) const {
+  if (patience == 0 || released.empty()) return false;
+  const auto best = std::max_element(released.begin(), released.end());  // the first of equals
+  return static_cast<std::uint64_t>(released.end() - best) > patience;
+}
+
+std::vector<Charge> PlannedReport::charges(std::uint64_t steps) const {
+  std::vector<Charge> all;
+  if (noise_multiplier <= 0.0) return all;
+  const std::uint64_t count = between(steps);
+  for (std::uint64_t i = 1; i <= count; ++i) all.push_back(charge_behind(i * every));
+  all.push_back(charge());
+  return all;
+}
+
+std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting& setting,
+                                         std::uint64_t steps) {
   if (!manifest.report_accuracy) return std::nullopt;
   constexpr const char* kKey = "report.train_accuracy";
   const auto refuse = [&](const std::string& what) { throw error_at(manifest, kKey, what); };
@@ -121,18 +146,26 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
            " chooses the noise as the run goes, with the whole budget; use noise that is known "
            "beforehand");
   }
+  const AccuracyReport& wish = *manifest.report_accuracy;
+  if (wish.patience > 0 && manifest.random_iterate) {
+    refuse(
+        "ends the run by what it releases, but output: random_iterate draws one of all steps "
+        "beforehand; use output: last");
+  }
   std::optional<double> of_budget;
   try {
-    return PlannedReport{
-        .noise_multiplier = multiplier_of(*manifest.report_accuracy, manifest, of_budget),
-        .share = manifest.report_accuracy->share};
+    PlannedReport report{.share = wish.noise.share, .every = wish.every, .patience = wish.patience};
+    StatisticNoise each = wish.noise;
+    each.share /= static_cast<double>(report.between(steps) + 1);
+    report.noise_multiplier = multiplier_of(each, manifest, of_budget);
+    return report;
   } catch (const ConfigError& problem) {
     throw error_at(manifest, kKey, problem.what());
   }
 }
 
 void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics,
-                  const std::optional<PlannedReport>& report) {
+                  const std::optional<PlannedReport>& report, std::uint64_t steps) {
   std::vector<Charge> charges = charges_of(statistics);
   double shares = report ? report->share : 0.0;
   for (const PlannedStatistic& one : statistics) shares += one.share;
@@ -141,7 +174,10 @@ void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>&
                    "the shares of statistics and reports add up to " + format_number(shares) +
                        " of the budget, allowed is less than 1");
   }
-  if (report && report->noise_multiplier > 0.0) charges.push_back(report->charge());
+  if (report) {
+    const std::vector<Charge> reports = report->charges(steps);
+    charges.insert(charges.end(), reports.begin(), reports.end());
+  }
   check_budget(manifest, charges);
 }
 

@@ -31,7 +31,10 @@ std::string releases_beside_steps(const nlohmann::json& statement) {
     words += " and of " + std::to_string(count) + (count == 1 ? " statistic" : " statistics") +
              " of the rows";
   }
-  if (statement.contains("reported")) words += " and of the reported accuracy";
+  if (statement.contains("reported")) {
+    const bool is_one = !statement.at("reported").at("train_accuracy").contains("every");
+    words += is_one ? " and of the reported accuracy" : " and of the reported accuracies";
+  }
   return words;
 }
 
@@ -54,10 +57,27 @@ std::string statistics_prose(const nlohmann::json& statement) {
 
 std::string report_prose(const nlohmann::json& statement) {
   if (!statement.contains("reported") || !statement.at("noise").get<bool>()) return "";
-  return " Of the model that is kept, the accuracy on the training rows is released in the summary "
-         "once the steps are over: a sum over all rows, to which each adds one half or takes it "
-         "away, noised and charged as one Gaussian release (" +
-         noise_words(statement.at("reported").at("train_accuracy")) + ").";
+  const nlohmann::json& report = statement.at("reported").at("train_accuracy");
+  const bool is_one = !report.contains("every");
+  std::string words =
+      is_one ? " Of the model that is kept, the accuracy on the training rows is released in the "
+               "summary once the steps are over: "
+             : " The accuracy on the training rows is released behind every " +
+                   report.at("every").dump() +
+                   " steps, and of the model that is kept once they are over: ";
+  words +=
+      "a sum over all rows, to which each adds one half or takes it away, noised and charged as "
+      "one Gaussian release" +
+      std::string(is_one ? " (" : " each time (") + noise_words(report) +
+      (is_one || !report.at("share").is_number() ? ")." : " for all of them).");
+  if (report.contains("patience")) {
+    words +=
+        " The run ends when " + report.at("patience").dump() +
+        " of these in a row were no better than one before: what was released decides that, so "
+        "that the guarantee is the cost of all steps and accuracies that the budget pays for, "
+        "whatever came to be made.";
+  }
+  return words;
 }
 
 }  // namespace privgrad::core

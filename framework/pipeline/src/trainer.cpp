@@ -254,9 +254,12 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
     return receipts_.size() >= at_least;
   }
   const std::uint64_t from = step + receipts_.size();
-  // A block ends where the plan says that the budget does; the ledger checks it all the same.
-  const std::uint64_t limit =
+  // A block ends where the plan says that the budget does; the ledger checks it all the same. Nor are
+  // steps paid for before a report that comes before them: whether they come is not decided yet.
+  std::uint64_t limit =
       from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
+  if (plan_.report && plan_.report->every > 0)
+    limit = std::min(limit, from - from % plan_.report->every + plan_.report->every);
   const std::uint64_t wanted =
       std::max(steps_per_payment(plan_.charges.size()), at_least - receipts_.size());
   const std::uint64_t count = std::min(wanted, limit - from);

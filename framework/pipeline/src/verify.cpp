@@ -202,7 +202,7 @@ class Verifier {
     outcome.status = account.status;
     for (const LedgerAccount& one : accounts_)
       outcome.steps = std::max(outcome.steps, one.steps_done);
-    outcome.paid = {.charged = account.steps, .accounted = account.steps};
+    outcome.paid = {.charged = account.steps, .accounted = account.steps, .beside = {}};
     outcome.epsilon = account.spent;
     outcome.date = date_.value_or("");
     outcome.data = commitment_.value_or(DataCommitment{});
@@ -214,6 +214,8 @@ class Verifier {
       outcome.epsilon = of_all_steps(*plan_);
     } else if (has_client_ledgers()) {
       outcome.client = fullest_client();
+    } else if (!plan_->federated) {
+      outcome.paid.beside = account.beside;
     }
     return outcome;
   }
@@ -334,6 +336,30 @@ class Verifier {
       return;
     }
     summary_metrics_ = said.value("metrics", Json());
+    check_reports(said, made);
+  }
+
+  /// That the run went on, and ended, as the accuracies say that it released: from nothing else may
+  /// that follow.
+  void check_reports(const Json& summary, const Outcome& made) {
+    if (!plan_->report || plan_->report->every == 0) return;
+    const PlannedReport& planned = *plan_->report;
+    const Json& between = summary.at("reported").at("train_accuracy").at("between");
+    const auto steps = between.at("step").get<std::vector<std::uint64_t>>();
+    const auto values = between.at("value").get<std::vector<double>>();
+    bool is_it = steps.size() == values.size() &&
+                 steps.size() ==
+                     std::min(made.steps / planned.every, planned.between(plan_->affordable_steps));
+    for (std::size_t i = 0; is_it && i < steps.size(); ++i) {
+      const bool is_last = i + 1 == steps.size();
+      const bool stops = planned.ends_run(std::span(values).first(i + 1));
+      const bool stopped = is_last && made.status == RunStatus::stopped_early;
+      // The model's loss may have come to be no number, which is then how the run ended.
+      const bool may_differ = is_last && made.status == RunStatus::diverged;
+      is_it = steps[i] == (i + 1) * planned.every && (stops == stopped || may_differ);
+    }
+    if (!is_it || (made.status == RunStatus::stopped_early && steps.empty()))
+      problem("summary.json: its released accuracies do not lead to where the run ended");
   }
 
   /// The summary's metrics are the last that were measured.

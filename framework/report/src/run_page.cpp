@@ -107,6 +107,10 @@ class RunPage {
     if (status == "budget_exhausted") {
       return "The privacy budget was spent" + after + ": the model is the one that it paid for.";
     }
+    if (status == "stopped_early") {
+      return "Stopped early" + after +
+             ", by the accuracies that it had released; the guarantee is that of all steps.";
+    }
     if (status == "interrupted") return "Interrupted" + after + ": the model is the one so far.";
     if (status == "diverged") {
       return "Diverged" + after +

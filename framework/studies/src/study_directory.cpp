@@ -57,7 +57,7 @@ std::optional<RunRecord> record_of(const Json& summary) {
   RunRecord record;
   record.status = summary.at("status").get<std::string>();
   if (record.status != "completed" && record.status != "budget_exhausted" &&
-      record.status != "diverged") {
+      record.status != "stopped_early" && record.status != "diverged") {
     return std::nullopt;
   }
   record.steps = summary.at("steps").get<std::uint64_t>();

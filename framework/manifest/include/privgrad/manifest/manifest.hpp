@@ -103,6 +103,13 @@ struct Lora {
   std::vector<std::string> targets;  ///< Patterns.
 };
 
+/// report.train_accuracy: releases of the accuracy on the private training rows.
+struct AccuracyReport {
+  StatisticNoise noise;        ///< A share is that of all releases together.
+  std::uint64_t every = 0;     ///< Steps from one release to the next; 0: of the kept model alone.
+  std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: none do.
+};
+
 /// A manifest that fits the loaded plugins. Nothing in it depends on data.
 struct Manifest {
   std::string name;
@@ -139,9 +146,8 @@ struct Manifest {
   bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
   std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
-  std::optional<Augmentation> augmentation;  ///< Nothing: examples as they are.
-  /// report.train_accuracy: the noise of its release; nothing: it is not released.
-  std::optional<StatisticNoise> report_accuracy;
+  std::optional<Augmentation> augmentation;       ///< Nothing: examples as they are.
+  std::optional<AccuracyReport> report_accuracy;  ///< Nothing: no accuracy is released.
   /// ema_decay: of the moving average of the parameters, in (0, 1); nothing: there is none.
   std::optional<double> ema_decay;
   bool keeps_average = false;          ///< Keep that average, not the last model.

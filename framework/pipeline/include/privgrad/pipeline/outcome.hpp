@@ -10,8 +10,15 @@
 
 namespace privgrad::core {
 
-/// How a run ended; `unfinished`: it has not.
-enum class RunStatus { completed = 1, budget_exhausted, interrupted, diverged, unfinished };
+/// How a run ended; `stopped_early`: by what it had released; `unfinished`: it has not.
+enum class RunStatus {
+  completed = 1,
+  budget_exhausted,
+  stopped_early,
+  interrupted,
+  diverged,
+  unfinished
+};
 
 std::string_view to_text(RunStatus status);
 
@@ -21,6 +28,9 @@ struct ChargedSteps {
   /// Those that epsilon is of. More than `charged` where releases decided when the run ended: then
   /// all that the budget pays for.
   std::uint64_t accounted = 0;
+  /// Of a run whose accounted steps may be fewer than the budget pays for: releases beside them that
+  /// were paid for. Nothing: all that are planned.
+  std::optional<std::uint64_t> beside = std::nullopt;
 };
 
 /// What became of noise that adapts.

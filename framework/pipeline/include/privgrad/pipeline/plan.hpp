@@ -97,9 +97,9 @@ struct PlanNumbers {
   Arithmetic arithmetic = Arithmetic::exact;
   /// That transforms learn from, in their order: released before the first step.
   std::vector<PlannedStatistic> statistics;
-  std::optional<PlannedReport> report;  ///< Released of the final model.
+  std::optional<PlannedReport> report;  ///< Released of the final model, and between the steps.
   std::vector<Charge> charges;          ///< One per step; no noise: none.
-  /// Releases beside the steps, paid for as well: first those of statistics, then the report's.
+  /// Releases beside the steps, paid for as well: first those of statistics, then the reports.
   std::vector<Charge> beside;
   std::uint64_t affordable_steps = 0;  ///< How many of the steps the budget pays for.
   /// Whether releases decide how many of the steps are made. What is proved is then the cost of all

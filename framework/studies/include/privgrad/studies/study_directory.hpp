@@ -11,7 +11,7 @@ namespace privgrad::core {
 
 /// How a finished run ended, as its summary.json says.
 struct RunRecord {
-  std::string status;  ///< "completed", "budget_exhausted" or "diverged".
+  std::string status;  ///< "completed", "budget_exhausted", "stopped_early" or "diverged".
   std::uint64_t steps = 0;
   std::optional<double> epsilon;  ///< Nothing: infinite.
   double delta = 0.0;
