@@ -321,10 +321,10 @@ class Training final : ResumableRun {
 
   std::optional<Crew> crew_;  // the other processes, if there are any
   Workbench bench_;
-  std::optional<Trainer> trainer_;  // goes before the bench, which its steps may stay with
-  std::optional<MovingAverage> average_;      // if the manifest asks for one
-  std::uint64_t chosen_ = 0;                  // the step whose model is kept, if one is
-  std::vector<float> kept_;                   // that model
+  std::optional<Trainer> trainer_;        // goes before the bench, which its steps may stay with
+  std::optional<MovingAverage> average_;  // if the manifest asks for one
+  std::uint64_t chosen_ = 0;              // the step whose model is kept, if one is
+  std::vector<float> kept_;               // that model
   std::optional<ReportedAccuracy> accuracy_;  // once it was released
   bool has_reported_ = false;                 // and paid for
   bool has_random_iterate_ = false;           // a run that is stopped before it keeps the last one
