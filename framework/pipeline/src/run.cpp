@@ -367,7 +367,7 @@ class Training final : ResumableRun {
 
   std::optional<Crew> crew_;  // the other processes, if there are any
   Workbench bench_;
-  std::optional<Trainer> trainer_;  // goes before the bench, which its steps may stay with
+  std::optional<Trainer> trainer_;        // goes before the bench, which its steps may stay with
   std::optional<MovingAverage> average_;  // if the manifest asks for one
   std::uint64_t chosen_ = 0;              // the step whose model is kept, if one is
   std::vector<float> kept_;               // that model

@@ -16,6 +16,8 @@ constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
 
 /// Of evaluations and gradient rows, at most.
 constexpr std::size_t kOwnRows = 1024;
+/// As many as the core looks at; more would be asked for when they are.
+constexpr std::size_t kFactorPlaces = 64;
 /// Of a pass as it is best.
 constexpr std::size_t kPassRows = 4096;
 
@@ -161,6 +163,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   pass->truncates = {device, most_rows};
   pass->taken = {device, most_rows};
   pass->sum = {device, parameter_count_};
+  pass->factors = {device, most_rows * kFactorPlaces};
   return pass;
 }
 

@@ -61,6 +61,11 @@ class StepMemory final : public ResidentSteps::Memory {
       state.emplace_back(device, parameters);
       queue->zero(state.back().data(), parameters * sizeof(float));
     }
+    // What the core looks at, as a rule: asked for now, so that a pass is not given its memory.
+    const std::size_t looked_at = std::min<std::size_t>(parameters, 64 * ResidentSteps::kChunk);
+    places = {device, looked_at};
+    cells = {device, looked_at};
+    floats = {device, looked_at};
     queue->zero(sum.data(), parameters * sizeof(std::int64_t));
     queue->zero(released.data(), parameters * sizeof(std::int64_t));
     queue->wait();
