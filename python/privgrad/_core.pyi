@@ -94,3 +94,30 @@ class Framework:
         trusted: str | None,
         sign: str | None,
     ) -> tuple[str | None, BaseException | None]: ...
+    def common_ground(self, manifest: ManifestText) -> str: ...
+    def serve(
+        self,
+        manifest: ManifestText,
+        facts: str,
+        directory: str | None,
+        state: str | None,
+        threads: int,
+        ask: Callable[[list[tuple[int, bytes]]], Sequence[bytes | None]],
+        refused: Callable[[int, str], None],
+        callback: Callable[[str], None] | None,
+    ) -> tuple[str | None, BaseException | None]: ...
+
+class FederatedClient:
+    def __init__(
+        self,
+        framework: Framework,
+        manifest: ManifestText,
+        own: ManifestText | None,
+        number: int,
+        directory: str,
+        state: str | None,
+        threads: int,
+        trusts_server: bool,
+    ) -> None: ...
+    def introduction(self) -> str: ...
+    def answer(self, order: bytes) -> bytes: ...

@@ -330,7 +330,7 @@ def run(
                 if listener is None
                 else lambda report: listener(Progress._of(json.loads(report))),
             )
-        answer = None if made is None else json.loads(made)
+        answer: Any = None if made is None else json.loads(made)
         if stopped_by is not None:
             raise _stopped(answer, stopped_by)
         _warn(answer["notes"])
@@ -514,4 +514,5 @@ def verify(
         )
     if stopped_by is not None:
         raise stopped_by
+    assert made is not None  # where nothing stopped it
     return Verification._of(json.loads(made))

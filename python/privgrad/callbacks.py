@@ -53,7 +53,13 @@ class Callback(Protocol):
         """At each measurement."""
 
     def end(self, run: Run | None) -> None:
-        """At the end; None if the run was stopped or failed."""
+        """Be told of the end.
+
+        Parameters
+        ----------
+        run : Run or None
+            None if it was stopped or failed.
+        """
 
 
 class _All:
@@ -113,6 +119,12 @@ class ProgressBar:
         self._bar.set_postfix(shown)
 
     def end(self, run: Run | None) -> None:
-        """Stop."""
+        """Stop.
+
+        Parameters
+        ----------
+        run : Run or None
+            None if it was stopped or failed.
+        """
         if self._bar is not None:
             self._bar.close()

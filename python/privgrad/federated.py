@@ -112,7 +112,7 @@ class Client:
         -------
         bytes
             For the server: a release, but with ``dp_fed_avg``. The same order is answered with the same
-            bytes.
+            bytes. The server's last word closes the ledger and takes the key away; it is its own answer.
 
         Raises
         ------
@@ -190,12 +190,15 @@ def serve(
     ask : callable
         Gets ``(client, order)`` of all that take part in a round; returns their answers in the same
         order, None where none came: the client is then lost in that round. Called on a thread of the
-        run.
+        run, and once more when the run is over, with the last word to every client, which closes its
+        ledger.
     refused : callable, optional
         Told of an answer that is none, with the client and the reason.
-    overrides, out, threads, state, plugin_dirs
+    overrides, out, threads, state
         As for :func:`privgrad.run`.
     callback : callable, or tracker, or several of them
+        As for :func:`privgrad.run`.
+    plugin_dirs : iterable of path
         As for :func:`privgrad.run`.
 
     Returns
@@ -225,7 +228,7 @@ def serve(
             refused or (lambda client, why: None),
             None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
         )
-        answer = None if made is None else json.loads(made)
+        answer: Any = None if made is None else json.loads(made)
         if stopped_by is not None:
             raise _stopped(answer, stopped_by)
         _warn(answer["notes"])

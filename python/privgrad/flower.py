@@ -112,6 +112,15 @@ def client_app() -> ClientApp:
     return app
 
 
+def _message(node: int, kind: str, content: RecordDict, seconds: float) -> Message:
+    """What is worth nothing once nobody waits for the answer any more.
+
+    A client that comes back would else be handed the orders that it has missed first, and pay for
+    rounds whose answers count for nothing.
+    """
+    return Message(content, dst_node_id=node, message_type=kind, ttl=seconds)
+
+
 class _Nodes:
     """The SuperNodes that are there, and which client each of them is."""
 
@@ -119,44 +128,51 @@ class _Nodes:
         self._grid = grid
         self._ground = ground
         self._patience = patience
-        self._met: set[int] = set()
+        self._differ: set[int] = set()  # who is not asked again
         self.introductions: dict[int, dict[str, Any]] = {}  # by node
         self.left_out: dict[int, str] = {}  # by node, why
 
     def meet(self) -> None:
-        """Ask those who are new."""
+        """Ask those who are new, and those who may say something else than the last time.
+
+        A client that comes back may find its directory in use by what is left of it, or, without node
+        authentication, its old node still there: it is asked again until it takes part.
+        """
         there = set(self._grid.get_node_ids())
-        for gone in self._met - there:
-            self._met.discard(gone)
-            self.introductions.pop(gone, None)
-        new = sorted(there - self._met)
-        messages = [Message(_content(), dst_node_id=node, message_type="query") for node in new]
+        for gone in self.introductions.keys() - there:
+            del self.introductions[gone]
+        self._differ &= there
+        new = sorted(there - self.introductions.keys() - self._differ)
+        messages = [_message(node, "query", _content(), self._patience) for node in new]
         for reply in self._grid.send_and_receive(messages, timeout=self._patience) if messages else ():
+            if reply.has_error():
+                continue  # it may answer later
             node = reply.metadata.src_node_id
-            self._met.add(node)
             why = self._admit(node, reply)
-            if why is not None:
+            if why is None:
+                self.left_out.pop(node, None)
+            elif self.left_out.get(node) != why:
                 self.left_out[node] = why
                 warnings.warn(f"node {node} is left out: {why}", PrivgradWarning, stacklevel=2)
 
     def _admit(self, node: int, reply: Message) -> str | None:
         """Why a node does not take part; None if it does."""
-        if reply.has_error():
-            self._met.discard(node)  # it may answer later
-            return None
         if (refused := _said(reply, "refused")) is not None:
             return str(refused)
         try:
             said = json.loads(_said(reply, "introduction"))
             number, facts = said["client"], said["facts"]
         except (KeyError, TypeError, ValueError):
+            self._differ.add(node)
             return "it does not introduce itself as a client of PrivGrad"
         if (what := difference(said, self._ground)) is not None:
+            self._differ.add(node)
             return f"it has {what} than the server"
         for other, introduced in self.introductions.items():
             if introduced["client"] == number:
                 return f"it says that it is client {number}, which is node {other}"
             if introduced["facts"] != facts:
+                self._differ.add(node)
                 return f"its facts are not those of node {other}"
         self.introductions[node] = said
         return None
@@ -219,7 +235,7 @@ def run_on(
     def ask(orders: list[tuple[int, bytes]]) -> list[bytes | None]:
         nodes.meet()
         where = nodes.of_clients()
-        messages = [Message(_content(order=order), dst_node_id=where[client], message_type="train")
+        messages = [_message(where[client], "train", _content(order=order), timeout)
                     for client, order in orders if client in where]
         replies = {reply.metadata.src_node_id: reply
                    for reply in (grid.send_and_receive(messages, timeout=timeout) if messages else ())}
@@ -245,7 +261,7 @@ def _answer(client: int, reply: Message | None) -> bytes | None:
 
 
 def _warn_of(client: int, why: str) -> None:
-    warnings.warn(f"client {client} is lost in this round: {why}", PrivgradWarning, stacklevel=2)
+    warnings.warn(f"client {client} is not heard: {why}", PrivgradWarning, stacklevel=2)
 
 
 def server_app(callback: Any = None) -> ServerApp:

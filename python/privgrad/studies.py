@@ -64,7 +64,7 @@ def ablate(
             *_study_text(lent), override_lines(overrides), _path(out), threads or 0, False,
             None if callback is None else lambda report: callback(json.loads(report)),
         )
-    answer = None if made is None else json.loads(made)
+    answer: Any = None if made is None else json.loads(made)
     if stopped_by is not None:
         if answer is None or not isinstance(stopped_by, KeyboardInterrupt):
             raise stopped_by
@@ -144,6 +144,7 @@ def audit(
         )
     if stopped_by is not None:
         raise stopped_by
+    assert made is not None  # where nothing stopped it
     return Audit._of(json.loads(made))
 
 

@@ -320,7 +320,7 @@ def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Te
     about, tensors = _read(model)
     blocks = _Layers(json.loads(about["network"])).blocks
     return OrderedDict(
-        (name, torch.from_dlpack(block.to_torch(np.array(tensors[name]))))
+        (name, torch.utils.dlpack.from_dlpack(block.to_torch(np.array(tensors[name]))))
         for name, block in blocks.items()
     )
 
@@ -402,7 +402,7 @@ def as_input(features: Any) -> torch.Tensor:
         rows = rows[:, None]
     elif rows.ndim == 4:
         rows = rows.transpose(0, 3, 1, 2)
-    return torch.from_dlpack(np.array(rows, order="C"))
+    return torch.utils.dlpack.from_dlpack(np.array(rows, order="C"))
 
 
 def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,24 @@ class Federation:
         """End a SuperNode, with all that it has started, at once."""
         self._end(self.processes.pop(name), signal.SIGKILL)
 
+    def node_again(self, name: str, **config: Any) -> None:
+        """Start a SuperNode that was killed, as a service manager does: until the SuperLink takes it.
+
+        It refuses a key whose node it still takes for alive, which is so for a minute.
+        """
+        deadline = time.monotonic() + 180
+        greetings = self.log(name).count("SuperNode ID:")
+        while True:
+            self.node(name, **config)
+            process = self.processes[name]
+            while process.poll() is None:
+                if self.log(name).count("SuperNode ID:") > greetings:
+                    return
+                assert time.monotonic() < deadline, self.logs()
+                time.sleep(0.2)
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(2)
+
     def run(self, manifest: Path, out: Path, **config: Any) -> str:
         """Hand in the app, and wait until it is over. Gives the log."""
         settings = {"manifest": str(manifest), "out": str(out), **config}
@@ -185,6 +204,13 @@ class Federation:
         self.flwr("run", str(self.folder / "app"), "test", "--run-config",
                   " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()))
 
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 300) -> None:
+        """Until it holds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.02)
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
@@ -194,7 +220,7 @@ class Federation:
 
     def flwr(self, *words: str) -> str:
         done = subprocess.run([BIN / "flwr", *words], env=self.environment, cwd=self.folder, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
         assert done.returncode == 0, f"{done.stdout}\n{self.logs()}"
         return done.stdout
 

@@ -63,7 +63,10 @@ def serve(manifest: dict[str, Any], clients: list[federated.Client], **options: 
 
 
 def orders_of(manifest: dict[str, Any], clients: list[federated.Client]) -> list[list[Order]]:
-    """The orders of a run in which all clients are lost: each round's model is the first one."""
+    """The orders of a run in which all clients are lost: each round's model is the first one.
+
+    Without the last words.
+    """
     seen: list[list[Order]] = []
 
     def ask(orders: list[Order]) -> list[None]:
@@ -71,7 +74,20 @@ def orders_of(manifest: dict[str, Any], clients: list[federated.Client]) -> list
         return [None for _ in orders]
 
     serve(manifest, clients, ask=ask, out="orders")
-    return seen
+    return seen[:-1]
+
+
+def last_words(manifest: dict[str, Any], clients: list[federated.Client], out: str) -> list[Order]:
+    """Makes a run, and gives its server's last words, which nobody has heard."""
+    seen: list[list[Order]] = []
+
+    def ask(orders: list[Order]) -> list[bytes | None]:
+        seen.append(orders)
+        is_over = len(seen) > manifest["federated"]["rounds"]
+        return [None if is_over else clients[who].answer(order) for who, order in orders]
+
+    assert serve(manifest, clients, ask=ask, out=out).status == "completed"
+    return seen[-1]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +218,105 @@ def test_an_older_state_that_is_brought_back_is_refused(small: dict[str, Any]) -
         federated.Client(manifest, who, "client-1", state=Path("state"))
 
 
+def last_line(ledger: Path) -> dict[str, Any]:
+    return json.loads(ledger.read_text().splitlines()[-1])
+
+
+def test_the_last_word_closes_a_ledger_and_the_directory_verifies(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest, state=Path("state"))
+    words = last_words(manifest, clients, "server")
+    said = privgrad.verify("client-2")
+    assert not said
+    assert any("client-2.jsonl: is not closed" in problem for problem in said.problems)
+    charged = releases(Path("client-2/ledgers/client-2.jsonl"))
+    for who, word in words:
+        clients[who].answer(word)
+    for i in range(4):
+        said = privgrad.verify(f"client-{i}")
+        assert said, said.problems
+        line = last_line(Path(f"client-{i}/ledgers/client-{i}.jsonl"))
+        assert (line["type"], line["status"], line["steps_done"]) == ("close", "completed", 12)
+        assert said.epsilon == pytest.approx(line["epsilon"])
+        # The others' and the model lie elsewhere, and that is said.
+        assert any("that of one client" in note for note in said.notes)
+    assert releases(Path("client-2/ledgers/client-2.jsonl")) == charged
+    # Whoever has changed it since, is found out.
+    ledger = Path("client-2/ledgers/client-2.jsonl")
+    lines = ledger.read_text().splitlines(keepends=True)
+    ledger.write_text("".join(lines[:-2] + lines[-1:]))
+    assert not privgrad.verify("client-2")
+    statement = Path("client-1/statement.json")
+    statement.write_text(statement.read_text().replace('"target_epsilon": 3', '"target_epsilon": 2'))
+    assert not privgrad.verify("client-1")
+    # A ledger that names a client alone does not stand for those of a run on one machine.
+    shutil.rmtree("client-3/ledgers")
+    assert not privgrad.verify("client-3")
+
+
+def test_after_the_last_word_there_is_nothing_more(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest, state=Path("state"))
+    seen: list[list[Order]] = []
+    with_keys: list[int] = []
+
+    def sizes() -> list[int]:
+        return [file.stat().st_size for file in Path("state").rglob("checkpoint-*")]
+
+    def ask(orders: list[Order]) -> list[bytes | None]:
+        seen.append(orders)
+        with_keys[:] = sizes()
+        return [clients[who].answer(order) for who, order in orders]
+
+    serve(manifest, clients, ask=ask, out="server")
+    (who, first), (_, word) = seen[0][1], seen[-1][1]
+    ledger = Path("client-1/ledgers/client-1.jsonl").read_bytes()
+    assert clients[who].answer(word) == word  # it may come twice
+    clients[who] = None  # type: ignore[call-overload]
+    client = federated.Client(manifest, who, "client-1", state=Path("state"))
+    assert client.answer(word) == word
+    with pytest.raises(privgrad.PrivacyError, match="the run is over"):
+        client.answer(first)
+    assert Path("client-1/ledgers/client-1.jsonl").read_bytes() == ledger
+    # Nothing is kept but which run it was: the key is gone, in both places for checkpoints.
+    assert len(sizes()) == 8
+    assert max(sizes()) < 600 < min(with_keys)
+
+
+def test_a_client_that_is_cut_off_while_it_leaves_has_left(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    who, word = last_words(manifest, clients, "server")[1]
+    statement = Path("client-1/statement.json")
+    statement.rename("aside")
+    with pytest.raises(privgrad.DataError, match="has vanished"):
+        clients[who].answer(word)
+    Path("aside").rename(statement)
+    clients[who] = None  # type: ignore[call-overload]
+    federated.Client(manifest, who, "client-1")
+    assert privgrad.verify("client-1")
+
+
+def test_a_last_word_that_is_none_changes_nothing(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    clients = clients_of(manifest)
+    (who, word), (_, other) = last_words(manifest, clients, "server")[1:3]
+    ledger = Path("client-1/ledgers/client-1.jsonl").read_bytes()
+    for changed, kind, says in [
+        (other, privgrad.ConfigError, "the order is for client 2, this is 1"),
+        (word[:-1], privgrad.ConfigError, "privgrad farewell"),
+        (word.replace(b"completed", b"completes"), privgrad.ConfigError, "a status that no run ends with"),
+    ]:
+        with pytest.raises(kind, match=says):
+            clients[who].answer(changed)
+    foreign = bytearray(word)
+    at = bytes(word).index(b"privgrad farewell") + len(b"privgrad farewell") + 16
+    foreign[at] ^= 1  # of the run's name
+    with pytest.raises(privgrad.PrivgradError):
+        clients[who].answer(bytes(foreign))
+    assert Path("client-1/ledgers/client-1.jsonl").read_bytes() == ledger
+
+
 def test_a_directory_takes_part_in_one_run(small: dict[str, Any]) -> None:
     manifest = manifest_of(small)
     clients = clients_of(manifest)
@@ -264,6 +379,27 @@ def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(
     assert releases(ledger) == releases(Path("whole/ledgers/client-0.jsonl"))
 
 
+def test_an_older_state_in_a_round_that_is_brought_back_is_refused(small: dict[str, Any]) -> None:
+    # What it would pay for again stands in the ledger, but so does the round after it, whose noise it
+    # would draw again.
+    manifest = manifest_of(small, steps=2000, sampler={"kind": "poisson", "batch_size": 100},
+                           federated={"clients": 1, "rounds": 2, "local_iterations": 1000})
+    Path("m.json").write_text(json.dumps(manifest))
+    first, second = (orders[0][1] for orders in orders_of(manifest, [federated.Client(manifest, 0, "x")]))
+    Path("order").write_bytes(first)
+    killed_in_a_round()
+    shutil.copytree("state", "older")
+    client = federated.Client(manifest, 0, "killed")
+    client.answer(second)
+    del client
+    shutil.rmtree("state")
+    shutil.copytree("older", "state")
+    charged = releases(Path("killed/ledgers/client-0.jsonl"))
+    with pytest.raises(privgrad.PrivacyError, match="holds charges from after its private state"):
+        federated.Client(manifest, 0, "killed")
+    assert releases(Path("killed/ledgers/client-0.jsonl")) == charged
+
+
 def test_an_estimate_of_a_round_that_was_cut_off_is_paid_for_too(small: dict[str, Any]) -> None:
     manifest = manifest_of(small, steps=60, federated={
         "clients": 1, "rounds": 3, "local_iterations": {"kind": "ali_dpfl"}})
@@ -291,7 +427,7 @@ def test_an_estimate_of_a_round_that_was_cut_off_is_paid_for_too(small: dict[str
         (lambda order: order[:-4], "privgrad order"),
         (lambda order: order + b"\0", "privgrad order"),
         (lambda order: order.replace(b"privgrad order", b"privgrad odder"), "privgrad order"),
-        (lambda order: order[:22] + b"\2" + order[23:], "is of version 2"),
+        (lambda order: order[:22] + b"\3" + order[23:], "is of version 3"),
     ],
 )
 def test_what_is_no_order_charges_nothing(small: dict[str, Any], changed: Any, says: str) -> None:
@@ -360,6 +496,8 @@ def test_an_answer_that_is_none_counts_as_lost_and_is_told(small: dict[str, Any]
     def ask(orders: list[Order]) -> list[bytes | None]:
         nonlocal number
         answers: list[bytes | None] = [clients[who].answer(order) for who, order in orders]
+        if number == 6:  # the last word
+            return answers
         honest = answers[2]
         assert honest is not None
         nan = np.float32(np.nan).tobytes()

@@ -1,11 +1,11 @@
 """Over Flower: a SuperLink and SuperNodes in processes of their own, with TLS and known keys.
 
 PRIVGRAD_TEST_LONG=1 makes 100 rounds, elsewhere a few: each message to a client starts a process.
-Clients that die are tried in test_federated.py.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,18 @@ from typing import Any
 import pytest
 
 import privgrad
+from privgrad import federated
 
 pytest.importorskip("flwr", reason="Flower is not installed")
 
 from flower_federation import Federation
 from test_federated import manifest_of, releases, weights
+
+def charged(client: int) -> list[tuple[Any, ...]]:
+    """What the ledger of a client of this run lists so far."""
+    ledger = Path(f"client-{client}", "ledgers", f"client-{client}.jsonl")
+    return releases(ledger) if ledger.exists() else []
+
 
 ROUNDS = 100 if "PRIVGRAD_TEST_LONG" in os.environ else 3
 
@@ -47,3 +54,43 @@ def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
         ledger = Path(name, "ledgers", f"client-{i}.jsonl")
         assert releases(ledger) == releases(Path("alone", "ledgers", f"client-{i}.jsonl"))
     assert not Path("liar").exists()
+
+
+def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, Any], tmp_path: Path) -> None:
+    # Long rounds, so that there is a time to be killed in.
+    manifest = manifest_of(small, steps=1800, sampler={"kind": "poisson", "batch_size": 40},
+                           federated={"rounds": 6, "local_iterations": 300})
+    Path("m.yaml").write_text(privgrad.plan(manifest).manifest)
+    with Federation(tmp_path / "flower") as federation:
+        nodes = [dict(manifest=str(tmp_path / "m.yaml"), client=i, directory=str(tmp_path / f"client-{i}"),
+                      threads=1) for i in range(4)]
+        for i, node in enumerate(nodes):
+            federation.register(f"node-{i}")
+            federation.node(f"node-{i}", **node)
+        federation.start_run(tmp_path / "m.yaml", tmp_path / "server")
+        federation.wait_for(lambda: len(charged(2)) > 300)
+        federation.kill("node-2")
+        federation.node_again("node-2", **nodes[2])
+        federation.wait_for(lambda: Path("server/summary.json").exists())
+        log = federation.logs()
+    rounds = [json.loads(line) for line in Path("server/rounds.jsonl").read_text().splitlines()]
+    lost = [i for i, one in enumerate(rounds) if one["clients"] == 3]
+    assert lost and [one["clients"] for one in rounds] == [3 if i in lost else 4 for i in range(6)], log
+    assert max(lost) < 5, log  # it took part again
+
+    # The same by function calls: what the client made of the round that it was killed in is lost, and it
+    # hears nothing of those that it was away for.
+    again = [federated.Client(manifest, i, f"again-{i}") for i in range(4)]
+    number = -1
+
+    def ask(orders: list[tuple[int, bytes]]) -> list[bytes | None]:
+        nonlocal number
+        number += 1
+        heard = [(who, order) for who, order in orders if who != 2 or number not in lost[1:]]
+        answers = {who: again[who].answer(order) for who, order in heard}
+        return [None if who == 2 and number in lost else answers.get(who) for who, _ in orders]
+
+    expected = federated.serve(manifest, [client.introduction() for client in again], ask, out="expected")
+    assert weights(privgrad.Run.open("server")) == weights(expected), log
+    for i in range(4):
+        assert charged(i) == releases(Path(f"again-{i}", "ledgers", f"client-{i}.jsonl")), log

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import privgrad
-from privgrad.trackers import MLflow
+from privgrad.trackers import MLflow, TensorBoard
 
 
 def shown(thing: Any) -> str:
@@ -101,3 +101,17 @@ def test_a_run_that_fails_is_closed_too(small: dict[str, Any]) -> None:
     with pytest.raises(RuntimeError):
         privgrad.run(small, callback=[MLflow(client), enough])
     assert client.calls[-1] == ("set_terminated", ("r", "KILLED"), {})
+
+
+def test_tensorboard_reads_what_a_run_has_written(small: dict[str, Any], tmp_path: Any) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    run = privgrad.run(small, callback=TensorBoard(str(tmp_path / "events")))
+    read = EventAccumulator(str(tmp_path / "events"))
+    read.Reload()
+    losses = read.Tensors("train_loss")
+    assert losses[-1].step == 20
+    assert float(make_ndarray(losses[-1].tensor_proto)) == pytest.approx(run.metrics["train_loss"], rel=1e-6)
+    assert float(make_ndarray(read.Tensors("epsilon")[-1].tensor_proto)) == pytest.approx(run.epsilon, rel=1e-6)

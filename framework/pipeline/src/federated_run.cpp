@@ -53,6 +53,7 @@ class FederatedRun final : ResumableRun {
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle({}, std::string(to_text(result_.status)));
     if (crew_) crew_->dismiss();
+    if (remote_) remote_->dismiss(result_.status);
     erase_checkpoints();
     return std::move(result_);
   }

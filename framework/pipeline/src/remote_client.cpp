@@ -14,6 +14,7 @@
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/remote_clients.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
@@ -136,6 +137,7 @@ class RemoteClient::Part {
 
   std::string answer(const std::string& text) {
     if (is_broken_) throw PrivacyError("the client failed in an earlier round; start it anew");
+    if (RemoteFarewell::begins(text)) return take_leave(RemoteFarewell::of(text), text);
     const RemoteOrder order = RemoteOrder::of(text);
     check_addressed(order);
     const std::string hash = sha256_hex(text);
@@ -149,7 +151,7 @@ class RemoteClient::Part {
   }
 
  private:
-  enum class Phase : std::uint64_t { between_rounds = 1, in_round };
+  enum class Phase : std::uint64_t { between_rounds = 1, in_round, leaving, over };
 
   const FederatedPlan& federated() const { return *part_.plan.federated; }
 
@@ -183,7 +185,8 @@ class RemoteClient::Part {
 
   // ---- what it is asked for
 
-  void check_addressed(const RemoteOrder& order) const {
+  template <class Message>
+  void check_meant_for_this(const Message& order) const {
     if (order.ground != ground_) {
       throw ConfigError(
           "the order is of another PrivGrad, another manifest or other plugins than "
@@ -193,6 +196,17 @@ class RemoteClient::Part {
       throw ConfigError("the order is for client " + std::to_string(order.client) + ", this is " +
                         std::to_string(wish_.number));
     }
+  }
+
+  void check_is_of_this_run(const std::string& run) const {
+    if (!folder_ || run == run_) return;
+    throw PrivacyError(wish_.directory.string() +
+                       ": holds this client's part in another run; a new "
+                       "run costs its epsilon anew, and needs a directory of its own");
+  }
+
+  void check_addressed(const RemoteOrder& order) const {
+    check_meant_for_this(order);
     if (!CheckpointFolder::is_id(order.run)) throw ConfigError("the order names no run");
     if (order.model.size() != part_.plan.parameters) {
       throw ConfigError("the order has a model of " + std::to_string(order.model.size()) +
@@ -203,11 +217,8 @@ class RemoteClient::Part {
   }
 
   void check_new(const RemoteOrder& order) const {
-    if (folder_ && order.run != run_) {
-      throw PrivacyError(wish_.directory.string() +
-                         ": holds this client's part in another run; a new "
-                         "run costs its epsilon anew, and needs a directory of its own");
-    }
+    check_is_of_this_run(order.run);
+    if (is_over_) throw PrivacyError("the run is over: its server has said so");
     if (order.round < next_round_) {
       throw PrivacyError("round " + std::to_string(order.round) +
                          " was made by another order, or " + "was cut off, and is not made again");
@@ -268,8 +279,10 @@ class RemoteClient::Part {
     out.bytes(ground_);
     out.bytes(output_->date());
     out.bytes(data_.value.value_or(""));
-    out.array(std::span<const std::uint8_t>(key_->secret_bytes()));
     out.word(static_cast<std::uint64_t>(phase));
+    if (phase == Phase::over) return folder_->write(out.text());
+    out.array(std::span<const std::uint8_t>(key_->secret_bytes()));
+    if (phase == Phase::leaving) out.bytes(std::string(to_text(end_)));
     out.word(steps_in_round_);
     out.word(next_round_);
     out.bytes(last_order_);
@@ -308,9 +321,14 @@ class RemoteClient::Part {
     data_ = commit_again(manifest_, part_.data.train, wish_.state,
                          committed.empty() ? std::nullopt : std::optional(committed));
     output_->reopen(data_, {.bytes = 0, .hash = sha256_hex("")});
+    const auto phase = static_cast<Phase>(in.word());
+    if (phase == Phase::over) {
+      is_over_ = true;
+      return in.end();
+    }
     const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
     key_ = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
-    const auto phase = static_cast<Phase>(in.word());
+    const std::string end = phase == Phase::leaving ? in.bytes() : "";
     steps_in_round_ = in.word();
     next_round_ = in.word();
     last_order_ = in.bytes();
@@ -324,10 +342,46 @@ class RemoteClient::Part {
       // Behind a state in a round is what the next lines charge, and is used for nothing. Behind one
       // between rounds there is nothing, unless somebody brought an older state back: steps made from
       // it would have the noise of steps that were released.
-      client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase == Phase::in_round);
+      // Behind one that was leaving there is the last line, perhaps.
+      client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
     if (phase == Phase::in_round) give_up_round();
+    if (phase == Phase::leaving) close(end);
+  }
+
+  // ---- its end
+
+  /// That the run ends is on the disk first: a ledger that is closed is behind a state that says so.
+  std::string take_leave(const RemoteFarewell& word, const std::string& text) {
+    check_meant_for_this(word);
+    check_is_of_this_run(word.run);
+    if (!folder_ || is_over_) return text;  // it never took part, or has heard it before
+    is_broken_ = true;                      // until all of it is on the disk
+    end_ = word.status;
+    save(Phase::leaving);
+    close(std::string(to_text(end_)));
+    is_broken_ = false;
+    return text;
+  }
+
+  void close(const std::string& status) {
+    if (is_charged()) {
+      const RecordDirectory directory(wish_.directory);
+      Json files = Json::object();
+      for (const std::string& name : files_bound_by_client()) {
+        const std::optional<std::string> hash = directory.sha256(name);
+        if (!hash) throw IoError((wish_.directory / name).string() + ": has vanished");
+        files[name] = *hash;
+      }
+      client_->close_ledger(status, files);
+    }
+    is_over_ = true;
+    key_.reset();
+    client_.reset();
+    // In both places for checkpoints: the key is nowhere any more.
+    save(Phase::over);
+    save(Phase::over);
   }
 
   /// A round that was cut off: what was made of it, and who has seen it, nobody knows. It is paid for,
@@ -399,6 +453,8 @@ class RemoteClient::Part {
   std::string kept_;  // the client as it was before the round
   std::uint64_t steps_in_round_ = 0, next_round_ = 0;
   std::string last_order_, last_answer_;
+  RunStatus end_ = RunStatus::completed;
+  bool is_over_ = false;
   bool is_broken_ = false;
 };
 

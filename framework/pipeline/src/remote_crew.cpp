@@ -112,6 +112,15 @@ std::vector<std::optional<ClientRound>> RemoteCrew::train(
   return sent;
 }
 
+void RemoteCrew::dismiss(RunStatus status) {
+  std::vector<OrderToClient> words;
+  for (std::uint32_t client = 0; client < plan_.federated->clients.size(); ++client) {
+    const RemoteFarewell word{.run = run_, .ground = ground_, .client = client, .status = status};
+    words.push_back({.client = client, .order = word.text()});
+  }
+  remote_.ask(words);
+}
+
 /// What is averaged, or clipped and added up, is what was asked for.
 RemoteAnswer RemoteCrew::checked(const std::string& text, std::uint64_t round,
                                  const ClientTask& task, std::size_t parameters) const {

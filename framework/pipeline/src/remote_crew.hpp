@@ -32,6 +32,10 @@ class RemoteCrew {
                                                 std::optional<std::uint64_t> first_step,
                                                 std::span<const ClientTask> tasks);
 
+  /// Tells all clients that the run is over, and how it has ended: their ledgers are closed. Who
+  /// does not hear it keeps an open one.
+  void dismiss(RunStatus status);
+
  private:
   RemoteAnswer checked(const std::string& text, std::uint64_t round, const ClientTask& task,
                        std::size_t parameters) const;

@@ -1,6 +1,8 @@
 #include "round_messages.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/state_bytes.hpp"
@@ -10,6 +12,10 @@ namespace {
 
 constexpr const char* kOrder = "privgrad order";
 constexpr const char* kAnswer = "privgrad answer";
+constexpr const char* kFarewell = "privgrad farewell";
+
+constexpr RunStatus kEnds[] = {RunStatus::completed, RunStatus::budget_exhausted,
+                               RunStatus::interrupted, RunStatus::diverged};
 
 void check_version(StateReader& in) {
   const std::uint64_t version = in.word();
@@ -63,6 +69,38 @@ RemoteOrder RemoteOrder::of(const std::string& text) {
     if (has_first) order.first_step = first;
     order.model = in.array<float>();
     return order;
+  });
+}
+
+std::string RemoteFarewell::text() const {
+  StateWriter out;
+  out.begin(kFarewell);
+  out.word(kRoundProtocol);
+  out.bytes(run);
+  out.bytes(ground);
+  out.word(client);
+  out.bytes(std::string(to_text(status)));
+  return out.text();
+}
+
+bool RemoteFarewell::begins(const std::string& text) {
+  StateWriter out;
+  out.begin(kFarewell);
+  return text.starts_with(out.text());
+}
+
+RemoteFarewell RemoteFarewell::of(const std::string& text) {
+  return read_message(text, kFarewell, [](StateReader& in) {
+    RemoteFarewell farewell;
+    farewell.run = in.bytes();
+    farewell.ground = in.bytes();
+    farewell.client = in.word();
+    const std::string said = in.bytes();
+    const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
+                                         [&](RunStatus status) { return to_text(status) == said; });
+    if (end == std::end(kEnds)) throw ConfigError("has a status that no run ends with");
+    farewell.status = *end;
+    return farewell;
   });
 }
 

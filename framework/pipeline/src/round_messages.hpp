@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/statement.hpp"
 
 namespace privgrad::core {
 
 /// The version of orders and answers; it grows when one side would misunderstand the other.
-inline constexpr std::uint64_t kRoundProtocol = 1;
+inline constexpr std::uint64_t kRoundProtocol = 2;
 
 /// What a server asks a client for that is a program of its own. Public, but for the model of
 /// dp_fed_avg's clients.
@@ -24,6 +25,20 @@ struct RemoteOrder {
   std::string text() const;
   /// \throws ConfigError for a text that is no order of this version.
   static RemoteOrder of(const std::string& text);
+};
+
+/// A server's last word to a client that is a program of its own: no order of this run comes any
+/// more.
+struct RemoteFarewell {
+  std::string run, ground;
+  std::uint64_t client = 0;
+  RunStatus status = RunStatus::completed;  ///< How the run has ended.
+
+  std::string text() const;
+  /// Whether a text means to be one.
+  static bool begins(const std::string& text);
+  /// \throws ConfigError for a text that is none of this version.
+  static RemoteFarewell of(const std::string& text);
 };
 
 /// What a client sends back.

@@ -126,6 +126,9 @@ class Verifier {
 
   /// The ledgers that a run of this plan has: all of them, and no other.
   bool check_ledgers(const Evidence& evidence) {
+    if (has_client_ledgers() && evidence.ledgers.size() == 1 &&
+        is_of_client_alone(evidence.ledgers.front().contents.facts))
+      return check_ledger_of_client(evidence.ledgers.front());
     const std::size_t wanted = has_client_ledgers() ? plan_->federated->clients.size() : 1;
     const auto name_of = [&](std::size_t i) {
       return has_client_ledgers() ? "ledgers/client-" + std::to_string(i) + ".jsonl"
@@ -146,6 +149,19 @@ class Verifier {
     if (evidence.ledgers.size() > found)
       problem("ledgers: holds ledgers of no client that the run has");
     return found == wanted && accounts_.size() == wanted;
+  }
+
+  /// Of a client that was a program of its own: the others' ledgers, and the model, lie elsewhere.
+  bool check_ledger_of_client(const NamedLedger& ledger) {
+    for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
+      if (ledger.name != "ledgers/client-" + std::to_string(i) + ".jsonl") continue;
+      client_ = i;
+      is_client_alone_ = true;
+      check_ledger(ledger, i);
+      return accounts_.size() == 1;
+    }
+    problem(ledger.name + ": is the ledger of no client that the run has");
+    return false;
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
@@ -225,6 +241,7 @@ class Verifier {
       if (one.status != accounts_.front().status)
         problem("ledgers: say of one run that it ended in different ways");
     }
+    if (is_client_alone_) return derive_for_client();
     const Outcome made = outcome();
     ask_accountants(made);
     // A run that was cut off has a statement of what it could have come to.
@@ -238,8 +255,26 @@ class Verifier {
     tell_limits();
   }
 
+  /// A client states what the run could have come to, before it looks at an example; what it came to
+  /// stands in the ledger.
+  void derive_for_client() {
+    Outcome planned = outcome_of_all(*plan_);
+    planned.date = date_.value_or("");
+    planned.data = commitment_.value_or(DataCommitment{});
+    ask_accountants(planned);
+    if (accounts_.front().status == RunStatus::unfinished) return;
+    attempt("statement.json", [&] { check_statement(planned); });
+    attempt("schedules.json", [&] { check_schedules(planned); });
+    note(
+        "the directory is that of one client: its model, and what the others charged, lie "
+        "elsewhere");
+    tell_limits();
+  }
+
   void ask_accountants(const Outcome& made) {
-    const LedgerAccount& account = client_ ? accounts_[*client_] : fullest();
+    const LedgerAccount& account = is_client_alone_ ? accounts_.front()
+                                   : client_        ? accounts_[*client_]
+                                                    : fullest();
     const bool in_full = is_accounted_in_full() || plan_->noise_adapts;
     const Plan& own = client_ ? *plan_->federated->clients[*client_].plan : *plan_;
     const PrivacyAnswer named =
@@ -436,6 +471,7 @@ class Verifier {
   const RecordDirectory& directory_;
   const Catalog& catalog_;
   std::optional<std::size_t> client_;
+  bool is_client_alone_ = false;
   Verification result_;
   LedgerChecker checker_;
   std::unique_ptr<Manifest> manifest_;

@@ -93,9 +93,9 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
-/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)): the
-/// square rises and then falls, so that h times the sum is at most its integral and h times its peak;
-/// and the integral is a beta function, B(2 tilt, 3).
+/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)):
+/// the square rises and then falls, so that h times the sum is at most its integral and h times its
+/// peak; and the integral is a beta function, B(2 tilt, 3).
 double kernel_square_sum(double tilt, double step, std::size_t size) {
   const double integral = 1.0 / (2.0 * tilt * (2.0 * tilt + 1.0) * (tilt + 1.0));
   const double peak = tilt > 0.0 ? std::exp(2.0 * log_peak(tilt)) : 1.0;
@@ -115,7 +115,7 @@ struct Totals {
               const Layout& layout, double count) {
     const double h = layout.step;
     if (bracket.lower.index.empty()) {
-      lower_log_scale = -kInfinity;  // the lower bound is 0
+      lower_log_scale = -std::numeric_limits<long double>::infinity();  // the lower bound is 0
     } else {
       lower_log_scale += count * lower_moment;
       lower_far += count * log_moment_bound(bracket.lower, h, layout.far_order);
@@ -348,7 +348,8 @@ constexpr std::size_t kMostKept = 1024;
 std::size_t fast_size(double least) {
   std::size_t size = 1024;
   while (static_cast<double>(size) < least) {
-    if (static_cast<double>(size + size / 2) >= least) return size + size / 2;
+    const std::size_t with_half = size + size / 2;
+    if (static_cast<double>(with_half) >= least) return with_half;
     size *= 2;
   }
   return size;

@@ -17,9 +17,9 @@ struct Layout {
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double cut = 0.0;  ///< Delta that may be spent on losses taken for infinite.
-  /// How many values the frequencies that matter may take to be computed one by one, for each step and
-  /// point of the window (each takes some 5 ns); beyond that, fast transforms of the window do it, which
-  /// take some 300 ns for a point.
+  /// How many values the frequencies that matter may take to be computed one by one, for each step
+  /// and point of the window (each takes some 5 ns); beyond that, fast transforms of the window do
+  /// it, which take some 300 ns for a point.
   double work_for_point = 16.0;
 };
 

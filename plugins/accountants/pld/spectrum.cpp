@@ -93,8 +93,8 @@ class Transform {
       variation_ += is_next ? std::fabs(weight - last) : last + weight;
       last = weight;
       last_index = factor.index[j];
-      // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant:
-      // it takes no part in the rounding errors.
+      // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a
+      // constant: it takes no part in the rounding errors.
       const std::int64_t place = roots.reduced(factor.index[j]);
       if (place == 0) {
         at_zero_ += weight;
@@ -155,7 +155,8 @@ class Transform {
   std::vector<std::int64_t> place_;
   std::vector<double> weight_;
   double at_zero_ = 0.0, rest_ = 0.0;
-  // With X the index and c about its mean: |E (X - c)|, E |X - c|, E (X - c)^2; sum |w_j - w_(j-1)|.
+  // With X the index and c about its mean: |E (X - c)|, E |X - c|, E (X - c)^2; sum |w_j -
+  // w_(j-1)|.
   double offset_ = 0.0, distance_ = 0.0, square_ = 0.0, variation_ = 0.0;
 };
 
@@ -180,9 +181,9 @@ class Walk {
     for (std::size_t i = 0; i < transforms_.size(); ++i) values_[i] = transforms_[i].at(frequency);
   }
 
-  /// Replacing one factor after the other by its exact value changes the product by at most the error
-  /// of the factor times all others, computed or exact: with one factor less, no product of sizes of
-  /// at least 1/2 is more than twice the whole. The powers' own roundings are relative.
+  /// Replacing one factor after the other by its exact value changes the product by at most the
+  /// error of the factor times all others, computed or exact: with one factor less, no product of
+  /// sizes of at least 1/2 is more than twice the whole. The powers' own roundings are relative.
   Complex product(double* error) const {
     Complex all(1.0, 0.0);
     double majorant = 1.0;
@@ -198,7 +199,8 @@ class Walk {
     return all;
   }
 
-  /// Whether all coefficients from the last one looked at to `distance` frequencies on are negligible.
+  /// Whether all coefficients from the last one looked at to `distance` frequencies on are
+  /// negligible.
   bool negligible_for(std::int64_t distance) const {
     const double step = angle(1);
     const double end = angle(frequency_ + distance) * (1.0 + 8.0 * kUlp);
@@ -284,9 +286,9 @@ std::vector<std::int64_t> Spectrum::frequencies() const {
   return all;
 }
 
-/// With z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), the transform of the kernel on the m =
-/// size - 1 - k points behind k is the sum of z^j - y^j up to m: that without an end, whose parts are
-/// (z - y) / ((1 - z) (1 - y)), less what follows, z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
+/// With z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), the transform of the kernel on the m
+/// = size - 1 - k points behind k is the sum of z^j - y^j up to m: that without an end, whose parts
+/// are (z - y) / ((1 - z) (1 - y)), less what follows, z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
 Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double h = window.step;
   const auto behind = static_cast<std::int64_t>(window.size - 1 - k);

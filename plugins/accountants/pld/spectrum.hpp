@@ -11,7 +11,8 @@ namespace pld {
 
 using Complex = std::complex<double>;
 
-/// The losses of one step under the tilted measure, in steps of the grid, and how often it is composed.
+/// The losses of one step under the tilted measure, in steps of the grid, and how often it is
+/// composed.
 struct Factor {
   std::vector<std::int64_t> index;  ///< Growing.
   std::vector<double> weight;       ///< >= 0; all together 1, or there are none.
@@ -32,9 +33,9 @@ struct Approximation {
   double value = 0.0, error = 0.0;
 };
 
-/// Which sums are wanted of the masses m_j of a composition on a window of `size` points, whose first
-/// is `first` (masses outside wrap into it): the sum over the points j behind k of m_j kernel((j - k)
-/// step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
+/// Which sums are wanted of the masses m_j of a composition on a window of `size` points, whose
+/// first is `first` (masses outside wrap into it): the sum over the points j behind k of m_j
+/// kernel((j - k) step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
 struct Window {
   std::size_t size = 0;  ///< Even.
   std::int64_t first = 0;
@@ -43,13 +44,14 @@ struct Window {
 
 /// The Fourier coefficients of a composition that are not negligible. Many steps make a smooth
 /// distribution, of which a few dozen frequencies are left where a window has a million: they are
-/// computed one by one, from the points of the factors, and nothing of the size of the window is made.
+/// computed one by one, from the points of the factors, and nothing of the size of the window is
+/// made.
 ///
-/// What is left out has been bounded. Between computed frequencies, by the derivative: with a centre c
-/// and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|, and at most
-/// |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in [s, pi], by
-/// summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j - w_(j-1), so that
-/// |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)).
+/// What is left out has been bounded. Between computed frequencies, by the derivative: with a
+/// centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|, and at
+/// most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in [s,
+/// pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
+/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)).
 class Spectrum {
  public:
   /// \param size  of the window: even, at most 2^24.

@@ -72,7 +72,13 @@ class MLflow:
             self._client.log_metric(self.run_id, name, value, step=progress.step)
 
     def end(self, run: Run | None) -> None:
-        """Log the guarantee and what the run has left, and close the run."""
+        """Log the guarantee and what the run has left, and close the run.
+
+        Parameters
+        ----------
+        run : Run or None
+            None if it was stopped or failed.
+        """
         if run is not None:
             for name, value in _facts(run).items():
                 self._client.log_param(self.run_id, name, value)
@@ -108,7 +114,13 @@ class TensorBoard:
             self._writer.add_scalar(name, value, progress.step)
 
     def end(self, run: Run | None) -> None:
-        """Close the event file."""
+        """Close the event file.
+
+        Parameters
+        ----------
+        run : Run or None
+            None if it was stopped or failed.
+        """
         if self._writer is not None:
             self._writer.close()
 
@@ -137,7 +149,13 @@ class WeightsAndBiases:
         self._run.log(_numbers(progress), step=progress.step)
 
     def end(self, run: Run | None) -> None:
-        """Log the guarantee, and close the run."""
+        """Log the guarantee, and close the run.
+
+        Parameters
+        ----------
+        run : Run or None
+            None if it was stopped or failed.
+        """
         if run is not None:
             self._run.summary.update(_facts(run))
         self._run.finish(exit_code=0 if run is not None else 1)

@@ -34,6 +34,8 @@ struct RemoteClientOptions {
 /// - No step is made twice. Before an order is carried out, the state on the disk says that it is; a
 ///   program that finds such a state pays for its steps and its estimate, and makes none of them. An
 ///   order that was answered is answered with the same bytes.
+/// - The server's last word closes the ledger and takes the key away. What a server that says it
+///   early prevents is its own run.
 /// - A directory takes part in one run. Another one would cost its epsilon anew, which is for the owner
 ///   of the examples to decide, and not for the server.
 ///

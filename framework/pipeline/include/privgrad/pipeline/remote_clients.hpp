@@ -25,7 +25,8 @@ class RemoteClients {
   virtual ~RemoteClients() = default;
 
   /// Hands out orders, and waits for the answers, for as long as it likes.
-  /// \param orders  each client at most once.
+  /// \param orders  each client at most once: those of a round, or, once the run is over, the last
+  ///   word to every client, whose answers nobody reads.
   /// \returns for each order the answer; nothing: none came, and the client counts as lost in this
   ///   round. Nobody is taken at his word: what is no answer to the order is refused by the caller.
   virtual std::vector<std::optional<std::string>> ask(std::span<const OrderToClient> orders) = 0;

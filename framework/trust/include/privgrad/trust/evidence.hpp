@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,12 @@ inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yam
 
 /// \returns the names, sorted.
 std::vector<std::string> files_bound_at_end(bool is_federated);
+
+/// The same in the directory of a client that is a program of its own: the model is the server's.
+std::vector<std::string> files_bound_by_client();
+
+/// Whether the first line of a ledger is that of such a client.
+bool is_of_client_alone(const nlohmann::json& facts);
 
 /// The most of one ledger that is read.
 inline constexpr std::size_t kMostLedgerBytes = std::size_t{1} << 30;
