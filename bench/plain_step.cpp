@@ -3,10 +3,12 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <variant>
 
 #include "losses.hpp"
+#include "privgrad/error.hpp"
 
 namespace privgrad::bench {
 namespace {
@@ -82,7 +84,10 @@ PlainSum::PlainSum(const Network& network, Executor& executor)
   std::size_t parameters = 0;
   first_with_parameters_ = network.layers.size();
   for (std::size_t s = 0; s < network.layers.size(); ++s) {
-    steps_.push_back(cpu::make_step(network.layers[s], s, shapes[s], shapes[s + 1]));
+    if (std::holds_alternative<Shortcut>(network.layers[s]))
+      throw ConfigError("the plain step has no shortcuts to be compared with");
+    steps_.push_back(
+        cpu::make_step(network.layers[s], s, std::span(shapes).first(s + 1), shapes[s + 1]));
     steps_[s]->place_at(parameters);
     parameters += steps_[s]->parameter_count();
     if (parameters > 0) first_with_parameters_ = std::min(first_with_parameters_, s);
