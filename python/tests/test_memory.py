@@ -34,7 +34,8 @@ def weights(run: privgrad.Run) -> bytes:
 def test_rows_in_memory_are_the_rows_of_files(small: dict[str, Any], rows: Any) -> None:
     np.save("x.npy", rows[0])
     np.save("y.npy", rows[1])
-    small["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2}
+    small["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2,
+                     "target_fill": 0}
     of_files = privgrad.run(small)
     here = privgrad.run(with_rows(small, {"train": rows}))
     assert weights(here) == weights(of_files)

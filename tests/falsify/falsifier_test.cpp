@@ -57,6 +57,8 @@ const std::string kStatistics =
 
 const std::string kReport = "report.train_accuracy.noise_multiplier=3";
 
+const std::string kReports = "report={train_accuracy: {noise_multiplier: 3, every: 2}}";
+
 /// A kind of run whose steps follow what was released before.
 struct Kind {
   const char* name;
@@ -102,6 +104,11 @@ const std::vector<Kind> kKinds = {
     {"a reported accuracy", {kReport}},
     {"a reported accuracy, sampled",
      {kReport, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
+      "privacy.adjacency=add_or_remove_one"}},
+    {"accuracies that are reported on the way", {kReports}},
+    {"accuracies that are reported on the way, tree", {kReports, kTree, kShuffle}},
+    {"accuracies that may end the run",
+     {kReports, "report.train_accuracy.patience=1", "schedules.learning_rate=1e-9",
       "privacy.adjacency=add_or_remove_one"}},
     {"dp_fed_avg", {kServer}},
     {"dp_fed_avg, some late, some lost",

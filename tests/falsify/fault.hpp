@@ -37,14 +37,15 @@ struct Told {
 /// A table as faults: `Impl<I>` behaves as row I says.
 template <class Interface, template <std::size_t> class Impl, class Table, std::size_t... I>
 void add_rows(std::vector<Fault>& faults, const Table& table, const std::string& kind,
-              const auto& place, std::index_sequence<I...>) {
+              const auto& place, const std::vector<privgrad::ParamSpec>& params,
+              std::index_sequence<I...>) {
   const auto add = [&]<std::size_t Row>() {
     const auto& row = table[Row];
     privgrad::Registrar registrar;
     registrar.add<Interface, Impl<Row>>({.name = row.told.id,
                                          .summary = "Broken on purpose.",
                                          .reference = "none: a definition",
-                                         .params = {}});
+                                         .params = params});
     faults.push_back({.id = kind + "/" + row.told.id,
                       .imitates = row.told.imitates,
                       .factory = registrar.factories().front(),
@@ -55,9 +56,10 @@ void add_rows(std::vector<Fault>& faults, const Table& table, const std::string&
   (add.template operator()<I>(), ...);
 }
 template <class Interface, template <std::size_t> class Impl, class Table>
-std::vector<Fault> faults_of(const Table& table, const std::string& kind, const auto& place) {
+std::vector<Fault> faults_of(const Table& table, const std::string& kind, const auto& place,
+                             const std::vector<privgrad::ParamSpec>& params = {}) {
   std::vector<Fault> faults;
-  add_rows<Interface, Impl>(faults, table, kind, place,
+  add_rows<Interface, Impl>(faults, table, kind, place, params,
                             std::make_index_sequence<std::tuple_size_v<Table>>());
   return faults;
 }
@@ -71,6 +73,7 @@ std::vector<Fault> program_faults();
 std::vector<Fault> exact_program_faults();
 std::vector<Fault> transform_faults();
 std::vector<Fault> fitted_value_faults();
+std::vector<Fault> statistic_faults();
 std::vector<Fault> schedule_faults();
 std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();

@@ -75,12 +75,14 @@ struct Rows {
     });
   }
 
-  privgrad::ComponentPtr<DataSource> open(Value::Object extra = {}) const {
+  privgrad::ComponentPtr<DataSource> open(Value::Object extra = {},
+                                          std::optional<int> target_fill = {}) const {
     Value place(std::move(extra));
     place.set("file", file.string());
     Value params;
     params.set("train", place);
     params.set("classes", 3);
+    if (target_fill) params.set("target_fill", *target_fill);
     return house().create<DataSource>("hdf5", params);
   }
 
@@ -107,7 +109,7 @@ TEST_CASE("hdf5: rows and targets are those of the file") {
   CHECK(source->info().shape.features == Shape{2});
   CHECK(source->info().shape.classes == 3);
   CHECK(source->info().train_rows == 4);
-  CHECK(source->info().unaccounted.empty());
+  CHECK(source->info().unaccounted == std::vector<std::string>{"that every target fits"});
   const Dataset data = source->read(Split::train);
   CHECK(numbers(data) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8.5f});
   CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
@@ -195,6 +197,25 @@ TEST_CASE("hdf5: what cannot be read is named, with the file and the data set") 
                made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I8LE, {4}, {0, 1, 3, 0});
              }),
              ContainsSubstring("in row 2 another thing than a class index"));
+}
+
+TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[privacy]") {
+  const Rows rows;
+  for (const double bad : {3.0, 0.5, -1.0, 1e300, static_cast<double>(NAN)}) {
+    INFO(bad);
+    rows.write([&](H5File& made) {
+      made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
+      made.put<double>("targets", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4}, {0, bad, 2, 0});
+    });
+    const auto source = rows.open({}, 1);
+    const Dataset data = source->read(Split::train);
+    CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
+          std::vector<float>{0, 1, 2, 0});
+    CHECK(source->info().unaccounted.empty());
+    REQUIRE(source->info().remarks.size() == 1);
+    CHECK_THAT(source->info().remarks.front(), ContainsSubstring("1 of 4 targets are none"));
+    CHECK_THAT(rows.refusal(), ContainsSubstring("in row 1 another thing than a class index"));
+  }
 }
 
 TEST_CASE("hdf5: nothing outside of the file is opened") {

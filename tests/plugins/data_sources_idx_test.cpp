@@ -88,7 +88,7 @@ TEST_CASE("idx: reads images, labels and both splits, plain and gzip by content"
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2, 2});
   CHECK(info.shape.classes == 8);  // the largest training label is 7
-  CHECK(info.unaccounted == std::vector<std::string>{"number of classes"});
+  CHECK(info.unaccounted == std::vector<std::string>{"number of classes", "that every label fits"});
   CHECK(info.train_rows == 4);
   CHECK(info.test_rows == 2);
   auto train = source->read(Split::train);
@@ -122,10 +122,33 @@ TEST_CASE("idx: a stated number of classes is public and is enforced", "[data_so
   const Files files;
   const auto source = files.open({{"classes", 10, {}}});
   CHECK(source->info().shape.classes == 10);
-  CHECK(source->info().unaccounted.empty());
+  CHECK(source->info().unaccounted == std::vector<std::string>{"that every label fits"});
   const auto small = files.open({{"classes", 7, {}}});
+  // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.labels, [&] { small->info(); }),
-             ContainsSubstring("label 3 is 7, expected a class below 7"));
+             ContainsSubstring("label 3 is no class below 7; target_fill says what such a row "
+                               "counts as"));
+}
+
+TEST_CASE("idx: a label that is no class counts as what was declared, and moves no other row",
+          "[data_source][privacy]") {
+  const Files files;
+  const auto whole = files.open({{"classes", 256, {}}});
+  CHECK(whole->info().unaccounted.empty());  // every byte is one of them
+  std::vector<float> expected = targets(whole->read(Split::train));
+  REQUIRE(expected.at(3) == 7.0f);
+  for (float& label : expected) label = label < 7.0f ? label : 2.0f;
+  const auto source = files.open({{"classes", 7, {}}, {"target_fill", 2, {}}});
+  CHECK(targets(source->read(Split::train)) == expected);
+  CHECK(source->info().unaccounted.empty());
+  REQUIRE_FALSE(source->info().remarks.empty());
+  CHECK_THAT(source->info().remarks.front(),
+             ContainsSubstring("labels are no class, and count as target_fill"));
+  CHECK_THROWS_WITH(files.open({{"classes", 7, {}}, {"target_fill", 7, {}}}),
+                    ContainsSubstring("idx: target_fill is 7, expected a class below 7"));
+  const Value::List kept{7, 3};
+  CHECK_THROWS_WITH(files.open({{"keep_labels", kept, {}}, {"target_fill", 1, {}}}),
+                    ContainsSubstring("keep_labels leaves out all other labels"));
 }
 
 TEST_CASE("idx: without test files there is no test split", "[data_source]") {
@@ -227,7 +250,7 @@ TEST_CASE("idx: files that hold something else than promised", "[data_source]") 
   }
   SECTION("a test label beyond the training classes") {
     CHECK_THAT(files.refusal(files.test_labels, idx({2}, {9, 3})),
-               ContainsSubstring("label 0 is 9, expected a class below 8"));
+               ContainsSubstring("label 0 is no class below 8"));
   }
   SECTION("nothing that keep_labels keeps") {
     const Value::List kept{8, 9};

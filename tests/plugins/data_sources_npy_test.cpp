@@ -92,7 +92,8 @@ TEST_CASE("npy: features, targets and splits", "[data_source]") {
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2});
   CHECK(info.shape.classes == 3);
-  CHECK(info.unaccounted == std::vector<std::string>{"number of classes"});
+  CHECK(info.unaccounted ==
+        std::vector<std::string>{"number of classes", "that every target fits"});
   CHECK(info.train_rows == 3);
   CHECK(info.test_rows == 1);
   const auto train = source->read(Split::train);
@@ -187,18 +188,52 @@ TEST_CASE("npy: more than two extents keep their shape", "[data_source]") {
 TEST_CASE("npy: regression and stated classes", "[data_source]") {
   const Files files;
   CHECK(files.open({{"classes", 5, {}}})->info().shape.classes == 5);
-  CHECK(files.open({{"classes", 5, {}}})->info().unaccounted.empty());
+  CHECK(files.open({{"classes", 5, {}}, {"target_fill", 0, {}}})->info().unaccounted.empty());
+  CHECK(files.open({{"classes", 5, {}}})->info().unaccounted ==
+        std::vector<std::string>{"that every target fits"});
+  // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.targets,
                       [&] {
                         files.open({{"classes", 2, {}}})->info();
                       }),
-             ContainsSubstring("target 1 is 2, expected a class index: a whole number in 0..1"));
+             ContainsSubstring("target 1 is not a class index: a whole number in 0..1; target_fill "
+                               "says what such a row counts as"));
   write_file(files.targets, npy("<f8", "(3,)", raw<double>({0.5, -1, 2})));
   const auto source = files.open({{"task", "regression", {}}});
   CHECK(source->info().shape.classes == 0);
   CHECK(source->read(Split::train).targets()[0] == 0.5f);
   CHECK_THAT(io_error(files.targets, [&] { files.open()->info(); }),
-             ContainsSubstring("target 0 is 0.5, expected a class index"));
+             ContainsSubstring("target 0 is not a class index"));
+}
+
+TEST_CASE("npy: a target that does not fit counts as what was declared, and moves no other row",
+          "[data_source][privacy]") {
+  const Files files;
+  const auto targets_of = [](const privgrad::ComponentPtr<DataSource>& source) {
+    const Dataset data = source->read(Split::train);
+    return std::vector<float>(data.targets().begin(), data.targets().end());
+  };
+  const Value::Object two{{"classes", 2, {}}, {"target_fill", 1, {}}};
+  for (const double bad : {2.0, 0.5, -1.0, 1e300, std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity()}) {
+    INFO(bad);
+    write_file(files.targets, npy("<f8", "(3,)", raw<double>({0, bad, 0})));
+    const auto source = files.open(two);
+    CHECK(targets_of(source) == std::vector<float>{0, 1, 0});
+    REQUIRE(source->info().remarks.size() == 2);  // of the test rows, too: their target is 2
+    CHECK_THAT(source->info().remarks.front(),
+               ContainsSubstring("1 of 3 targets are none, and count as target_fill"));
+    CHECK(source->info().unaccounted.empty());
+    CHECK_THAT(io_error(files.targets,
+                        [&] {
+                          files.open({{"classes", 2, {}}})->info();
+                        }),
+               ContainsSubstring("target 1 is not a class index"));
+  }
+  const Value::Object real{{"task", "regression", {}}, {"target_fill", -3, {}}};
+  CHECK(targets_of(files.open(real)) == std::vector<float>{0, -3, 0});  // infinity is no real
+  CHECK_THROWS_WITH(files.open({{"classes", 2, {}}, {"target_fill", 2, {}}}),
+                    ContainsSubstring("npy: target_fill is 2, expected a class index"));
 }
 
 TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]") {
@@ -285,7 +320,7 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
   }
   SECTION("targets") {
     CHECK_THAT(files.refusal(files.targets, npy("<i8", "(3,)", raw<std::int64_t>({1, -1, 0}))),
-               ContainsSubstring("target 1 is -1"));
+               ContainsSubstring("target 1 is not a class index"));
     CHECK_THAT(files.refusal(files.targets, npy("<i4", "(3,)", raw<std::int32_t>({1, 1, 1}))),
                ContainsSubstring("all targets are 1"));
   }

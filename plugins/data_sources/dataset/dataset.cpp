@@ -106,7 +106,10 @@ void register_components(privgrad::Registrar& registrar) {
   for (auto& spec : IdxSelection::params(
            "Number of classes. Those of mnist, fashion-mnist and cifar10 are known (10); of "
            "others, without it and keep_labels, it is read off the training labels, and listed "
-           "as unaccounted.")) {
+           "as unaccounted.",
+           "The class that a label counts as which is none; of mnist, fashion-mnist and cifar10, "
+           "which have no such labels as published, by default 0. Of others, without it and "
+           "keep_labels, such a row is an error, and listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
   registrar.add<privgrad::DataSource, DatasetByName>({

@@ -30,6 +30,15 @@ class TargetTask {
                 .optional()};
   }
 
+  /// Of sources whose targets are numbers of a file: what becomes of one that does not fit.
+  static privgrad::ParamSpec fill_param() {
+    return privgrad::param::real("target_fill",
+                                 "The class index, or the real, that a target counts as which is "
+                                 "none. Without it such a row is an error, and listed as "
+                                 "unaccounted.")
+        .optional();
+  }
+
   TargetTask(std::string_view component, const privgrad::Params& params)
       : regression_(params.text("task") == "regression") {
     if (!params.has("classes")) return;
@@ -49,6 +58,36 @@ class TargetTask {
     classes_ = classes;
     stated_ = true;
     return "";
+  }
+
+  /// Takes the parameter of fill_param().
+  void take_fill(std::string_view component, const privgrad::Params& params) {
+    if (!params.has("target_fill")) return;
+    const double fill = params.real("target_fill");
+    if (const std::string wrong = problem(fill); !wrong.empty())
+      throw privgrad::ConfigError(std::string(component) + ": target_fill " + wrong);
+    fill_ = static_cast<float>(fill);
+  }
+
+  /// Puts target_fill in place of what does not fit.
+  /// \param count  gets how many there were.
+  /// \returns the first row that does not fit, where nothing was declared for that; else nothing.
+  std::optional<std::size_t> fit(std::span<float> targets, std::size_t& count) const {
+    count = 0;
+    for (std::size_t row = 0; row < targets.size(); ++row) {
+      if (accepts(static_cast<double>(targets[row]))) continue;
+      if (!fill_) return row;
+      targets[row] = *fill_;
+      ++count;
+    }
+    return std::nullopt;
+  }
+
+  /// What `fit` has done, for the person who runs it: a private fact. "" if nothing.
+  static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
+    if (count == 0) return "";
+    return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
+           " targets are none, and count as target_fill";
   }
 
   bool accepts(double target) const {
@@ -91,10 +130,19 @@ class TargetTask {
                                   : std::vector<std::string>{"number of classes"};
   }
 
+  /// The same of sources that fit() what they read. A target that does not fit ends the run unless the
+  /// manifest says what becomes of it; then that a run took place says of every row that it fits.
+  std::vector<std::string> unaccounted_of_fit() const {
+    std::vector<std::string> facts = unaccounted();
+    if (!fill_) facts.emplace_back("that every target fits");
+    return facts;
+  }
+
  private:
   std::size_t limit() const { return classes_.value_or(kMostClasses); }
 
   bool regression_;
   bool stated_ = false;
   std::optional<std::size_t> classes_;
+  std::optional<float> fill_;
 };

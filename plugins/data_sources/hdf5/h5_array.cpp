@@ -134,9 +134,13 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
     fail("cannot be read from row " + std::to_string(first) + " on: it is truncated or damaged");
 }
 
-void H5Array::reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
+void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
   read(first, count, H5T_NATIVE_FLOAT, to.data());
+}
+
+void H5Array::reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
+  any_reals(first, count, to);
   const auto bad = std::find_if(to.begin(), to.end(), [](float x) { return !std::isfinite(x); });
   if (bad == to.end()) return;
   const auto at = static_cast<std::size_t>(bad - to.begin());

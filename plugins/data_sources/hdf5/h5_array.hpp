@@ -51,6 +51,8 @@ class H5Array {
   /// Rows from `first` on, in C order, rounded to float32.
   /// \throws IoError  an element is not finite within float32.
   void reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
+  /// The same, with elements that are not finite as they are.
+  void any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
   /// \pre is_bytes()
   void bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const;
 

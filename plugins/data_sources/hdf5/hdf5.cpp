@@ -39,6 +39,7 @@ Place place_of(const privgrad::Params& params) {
 struct Outline {
   Shape features;              ///< Of one example.
   std::vector<float> targets;  ///< [rows].
+  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
 };
 
 class Hdf5 final : public privgrad::DataSource,
@@ -47,15 +48,24 @@ class Hdf5 final : public privgrad::DataSource,
  public:
   explicit Hdf5(const privgrad::Params& params)
       : train_(place_of(params.object("train"))), task_("hdf5", params) {
+    task_.take_fill("hdf5", params);
     if (params.has("test")) test_ = place_of(params.object("test"));
   }
 
   DataInfo info() override {
     load();
-    return {{train_outline_->features, task_.classes()},
-            train_outline_->targets.size(),
-            test_outline_ ? test_outline_->targets.size() : 0,
-            task_.unaccounted()};
+    DataInfo info{.shape = {train_outline_->features, task_.classes()},
+                  .train_rows = train_outline_->targets.size(),
+                  .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
+                  .unaccounted = task_.unaccounted_of_fit()};
+    const auto add_remark = [&](const Place& place, const Outline& outline) {
+      std::string remark = TargetTask::remark(place.file.string() + ": " + place.targets,
+                                              outline.filled, outline.targets.size());
+      if (!remark.empty()) info.remarks.push_back(std::move(remark));
+    };
+    add_remark(train_, *train_outline_);
+    if (test_) add_remark(*test_, *test_outline_);
+    return info;
   }
 
   Dataset read(Split split) override {
@@ -120,10 +130,10 @@ class Hdf5 final : public privgrad::DataSource,
       features.fail("has " + std::to_string(features.rows()) + " examples, but '" + place.targets +
                     "' has " + std::to_string(targets.rows()) + " targets");
     }
-    targets.reals(0, targets.rows(), outline.targets);
-    for (std::size_t row = 0; row < outline.targets.size(); ++row) {
-      if (task_.accepts(static_cast<double>(outline.targets[row]))) continue;
-      targets.fail("has in row " + std::to_string(row) + " another thing than " + task_.expected());
+    targets.any_reals(0, targets.rows(), outline.targets);
+    if (const auto row = task_.fit(outline.targets, outline.filled)) {
+      targets.fail("has in row " + std::to_string(*row) + " another thing than " +
+                   task_.expected() + "; target_fill says what such a row counts as");
     }
     return outline;
   }
@@ -207,6 +217,7 @@ void register_components(privgrad::Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+  params.push_back(TargetTask::fill_param());
   registrar.add<privgrad::DataSource, Hdf5>({
       .name = "hdf5",
       .summary = "Features and targets from data sets of HDF5 files.",

@@ -125,7 +125,8 @@ std::optional<std::size_t> optional_size(const privgrad::Params& params, std::st
 
 }  // namespace
 
-std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc) {
+std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc,
+                                                      std::string fill_doc) {
   return {
       param::list(
           "keep_labels",
@@ -139,6 +140,7 @@ std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc) {
           .optional(),
       param::integer("test_limit", "The same for the test examples.").at_least(1).optional(),
       param::integer("classes", std::move(classes_doc)).at_least(2).at_most(256).optional(),
+      param::integer("target_fill", std::move(fill_doc)).at_least(0).at_most(255).optional(),
   };
 }
 
@@ -146,12 +148,27 @@ IdxSelection::IdxSelection(std::string_view component, const privgrad::Params& p
     : component_(component),
       limit_(optional_size(params, "limit")),
       test_limit_(optional_size(params, "test_limit")),
-      classes_(optional_size(params, "classes")) {
-  if (params.has("keep_labels")) set_keep_labels(params.integers("keep_labels"));
+      classes_(optional_size(params, "classes")),
+      fill_(optional_size(params, "target_fill")) {
+  if (params.has("keep_labels")) {
+    set_keep_labels(params.integers("keep_labels"));
+    if (fill_)
+      throw ConfigError(component_ +
+                        ": target_fill is given, but keep_labels leaves out all other labels");
+  }
+  if (fill_ && classes_ && *fill_ >= *classes_) {
+    throw ConfigError(component_ + ": target_fill is " + std::to_string(*fill_) +
+                      ", expected a class below " + std::to_string(*classes_));
+  }
 }
 
 void IdxSelection::assume_classes(std::size_t classes, std::vector<std::string> names) {
   if (!classes_) classes_ = classes;
+  if (!fill_) fill_ = 0;
+  if (*fill_ >= *classes_) {
+    throw ConfigError(component_ + ": target_fill is " + std::to_string(*fill_) +
+                      ", expected a class below " + std::to_string(*classes_));
+  }
   names_ = std::move(names);
 }
 
@@ -199,8 +216,26 @@ DataInfo IdxSource::info() {
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
   info.class_names = selection_.class_names();
-  if (!selection_.classes()) info.unaccounted.push_back("number of classes");
+  if (!selection_.classes()) info.unaccounted.emplace_back("number of classes");
+  // A label that is none ends the run; that it took place then says of every row that it fits.
+  if (!selection_.takes_all_labels()) info.unaccounted.emplace_back("that every label fits");
+  const auto add_remark = [&](const IdxFiles& files, const Outline& outline) {
+    if (std::string text = remark(files, outline); !text.empty())
+      info.remarks.push_back(std::move(text));
+  };
+  add_remark(train_, *train_outline_);
+  if (test_) add_remark(*test_, *test_outline_);
   return info;
+}
+
+std::string IdxSource::remark(const IdxFiles& files, const Outline& outline) const {
+  if (selection_.by_label()) return "";
+  const auto count = std::count_if(outline.wanted_rows.begin(), outline.wanted_rows.end(),
+                                   [&](auto row) { return outline.labels[row] >= classes(); });
+  if (count == 0) return "";
+  return files.labels.string() + ": " + std::to_string(count) + " of " +
+         std::to_string(outline.wanted_rows.size()) +
+         " labels are no class, and count as target_fill";
 }
 
 Dataset IdxSource::read(Split split) {
@@ -276,10 +311,9 @@ std::size_t IdxSource::count_classes(const IdxFiles& files, const Outline& train
 
 void IdxSource::check_labels(const IdxFiles& files, const Outline& outline) const {
   for (const std::uint32_t row : outline.wanted_rows) {
-    if (selection_.target(outline.labels[row]) < classes()) continue;
-    throw IoError(files.labels.string() + ": label " + std::to_string(row) + " is " +
-                  std::to_string(outline.labels[row]) + ", expected a class below " +
-                  std::to_string(classes()));
+    if (selection_.target(outline.labels[row], classes())) continue;
+    throw IoError(files.labels.string() + ": label " + std::to_string(row) + " is no class below " +
+                  std::to_string(classes()) + "; target_fill says what such a row counts as");
   }
 }
 
@@ -302,7 +336,7 @@ void IdxSource::read_rows(const IdxFiles& files, const Outline& outline, std::si
     const bool keep = wanted != outline.wanted_rows.end() && *wanted == row;
     images.row(keep ? &pixels : nullptr);
     if (!keep) continue;
-    targets.push_back(static_cast<float>(selection_.target(outline.labels[row])));
+    targets.push_back(static_cast<float>(*selection_.target(outline.labels[row], classes())));
     ++wanted;
     if (pixels.size() >= block_bytes) take(pixels, targets, row + 1);
   }

@@ -23,9 +23,9 @@ struct IdxFiles {
 /// Which examples of IDX files are taken, and of how many classes they are.
 class IdxSelection {
  public:
-  /// keep_labels, limit, test_limit and classes.
-  /// \param classes_doc  what is said of classes.
-  static std::vector<privgrad::ParamSpec> params(std::string classes_doc);
+  /// keep_labels, limit, test_limit, classes and target_fill.
+  /// \param classes_doc, fill_doc  what is said of classes and target_fill.
+  static std::vector<privgrad::ParamSpec> params(std::string classes_doc, std::string fill_doc);
 
   /// \param component  who is told about problems.
   /// \throws ConfigError if the parameters contradict each other.
@@ -33,12 +33,17 @@ class IdxSelection {
 
   /// Takes this number of classes, a public fact, unless the parameters say another.
   /// \param names  of the classes as the files number them, as public.
+  /// Labels that are none of them count as the first, unless target_fill says another.
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
-  std::size_t target(std::uint8_t label) const {
-    return class_of_ ? static_cast<std::size_t>((*class_of_)[label]) : label;
+  /// \returns the class of a label that is kept; nothing if it is none of so many.
+  std::optional<std::size_t> target(std::uint8_t label, std::size_t classes) const {
+    if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
+    return label < classes ? std::optional<std::size_t>(label) : fill_;
   }
+  /// Whether no label can end a run.
+  bool takes_all_labels() const { return class_of_ || fill_ || classes_ == 256; }
   bool by_label() const { return class_of_.has_value(); }
   std::optional<std::size_t> limit() const { return limit_; }
   std::optional<std::size_t> test_limit() const { return test_limit_; }
@@ -54,6 +59,7 @@ class IdxSelection {
   std::optional<std::size_t> limit_;
   std::optional<std::size_t> test_limit_;
   std::optional<std::size_t> classes_;
+  std::optional<std::size_t> fill_;               ///< target_fill.
   std::vector<std::string> names_;                ///< Of all labels; none: they have none.
   std::vector<std::int64_t> labels_;              ///< keep_labels.
   std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
@@ -87,6 +93,8 @@ class IdxSource {
   Outline outline_of(const IdxFiles& files, std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
+  /// How many labels count as target_fill, for the person who runs it; "" if none does.
+  std::string remark(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
   std::uint64_t most_bytes() const;  ///< Of a file of images.
   /// Pixels and targets of some rows, and how many rows of the files have been read.

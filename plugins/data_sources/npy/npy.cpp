@@ -44,6 +44,7 @@ Files files_of(const privgrad::Params& params) {
 struct Outline {
   Shape features;              ///< Of one example.
   std::vector<float> targets;  ///< [rows].
+  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
 };
 
 class Npy final : public privgrad::DataSource,
@@ -52,15 +53,24 @@ class Npy final : public privgrad::DataSource,
  public:
   explicit Npy(const privgrad::Params& params)
       : train_(files_of(params.object("train"))), task_("npy", params) {
+    task_.take_fill("npy", params);
     if (params.has("test")) test_ = files_of(params.object("test"));
   }
 
   DataInfo info() override {
     load();
-    return {{train_outline_->features, task_.classes()},
-            train_outline_->targets.size(),
-            test_outline_ ? test_outline_->targets.size() : 0,
-            task_.unaccounted()};
+    DataInfo info{.shape = {train_outline_->features, task_.classes()},
+                  .train_rows = train_outline_->targets.size(),
+                  .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
+                  .unaccounted = task_.unaccounted_of_fit()};
+    const auto add_remark = [&](const Files& files, const Outline& outline) {
+      std::string remark =
+          TargetTask::remark(files.targets.string(), outline.filled, outline.targets.size());
+      if (!remark.empty()) info.remarks.push_back(std::move(remark));
+    };
+    add_remark(train_, *train_outline_);
+    if (test_) add_remark(*test_, *test_outline_);
+    return info;
   }
 
   std::vector<std::filesystem::path> files() override {
@@ -120,10 +130,11 @@ class Npy final : public privgrad::DataSource,
     }
     Outline outline;
     outline.features.assign(features.shape().begin() + 1, features.shape().end());
+    targets.take_any_number();  // what does not fit is looked at next
     outline.targets = targets.reals();
-    for (std::size_t row = 0; row < outline.targets.size(); ++row) {
-      const std::string wrong = task_.problem(static_cast<double>(outline.targets[row]));
-      if (!wrong.empty()) targets.fail("target " + std::to_string(row) + " " + wrong);
+    if (const auto row = task_.fit(outline.targets, outline.filled)) {
+      targets.fail("target " + std::to_string(*row) + " is not " + task_.expected() +
+                   "; target_fill says what such a row counts as");
     }
     return outline;
   }
@@ -224,6 +235,7 @@ void register_components(privgrad::Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+  params.push_back(TargetTask::fill_param());
   registrar.add<privgrad::DataSource, Npy>({
       .name = "npy",
       .summary = "Features and targets from NumPy array files (.npy, .npz).",

@@ -34,8 +34,12 @@ class NpyFile {
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
+  /// From now on an element that is no finite number is read as it is, and no error.
+  void take_any_number() noexcept { takes_any_ = true; }
+
   /// \returns all elements in C order, rounded to float32. Call one of the two, once.
-  /// \throws IoError  an element is NaN, infinite, or too large for float32.
+  /// \throws IoError  an element is NaN, infinite, or too large for float32, unless
+  ///   take_any_number() was called.
   std::vector<float> reals();
   /// Of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
@@ -69,6 +73,7 @@ class NpyFile {
   std::uint64_t element_bytes_ = 1;
   bool is_swapped_ = false;  ///< The other byte order than this machine's.
   bool is_fortran_ = false;
+  bool takes_any_ = false;
   std::uint64_t elements_ = 1;
   std::uint64_t elements_read_ = 0;
 };
