@@ -27,13 +27,13 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   ~CudaProgram() override;
 
   std::size_t parameter_count() const override { return parameter_count_; }
-  void load_parameters(std::span<const float> parameters) override;
+  void load_parameters(std::span<const float> parameters) final;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch& batch) const override;
   void outputs(std::span<const float> features, std::size_t rows,
                std::span<float> outputs) const override;
 
-  std::size_t groups() const override { return group_steps_.size(); }
+  std::size_t groups() const final { return group_steps_.size(); }
   std::size_t pass_rows() const override { return pass_rows_; }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
