@@ -7,7 +7,7 @@
 #include "privgrad/sampler.hpp"
 
 using namespace privgrad;
-using Batch = std::vector<std::uint32_t>;
+using Rows = std::vector<std::uint32_t>;
 
 namespace {
 
@@ -25,14 +25,14 @@ class Right : public Sampler {
     return all;
   }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     draw(step, rows, kRate, random, batch);
   }
 
  protected:
   static constexpr double kRate = 0.2;
   static void draw(std::uint64_t step, std::size_t rows, double rate, const RandomSource& random,
-                   Batch& batch) {
+                   Rows& batch) {
     const auto stream = random.stream(step);
     batch.clear();
     for (std::uint32_t row = 0; row < rows; ++row) {
@@ -40,9 +40,9 @@ class Right : public Sampler {
     }
   }
   /// Rows in an order of the stream's making.
-  static Batch shuffled(std::uint64_t index, std::size_t rows, const RandomSource& random) {
+  static Rows shuffled(std::uint64_t index, std::size_t rows, const RandomSource& random) {
     const auto stream = random.stream(index);
-    Batch order(rows);
+    Rows order(rows);
     std::iota(order.begin(), order.end(), 0u);
     for (std::size_t i = rows; i > 1; --i) {
       std::swap(order[i - 1], order[static_cast<std::size_t>(stream->uniform_below(i))]);
@@ -70,7 +70,7 @@ struct Subset : Right {
     return all;
   }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     if (rows != plan_.dataset_size) throw ConfigError("the size is fixed");
     batch = shuffled(step, rows, random);
     batch.resize(fifth());
@@ -87,9 +87,9 @@ struct Shuffle : Subset {
     return all;
   }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     if (rows != plan_.dataset_size) throw ConfigError("the size is fixed");
-    const Batch order = shuffled(step / 5, rows, random);
+    const Rows order = shuffled(step / 5, rows, random);
     const auto first = order.begin() + static_cast<std::ptrdiff_t>((step % 5) * fifth());
     batch.assign(first, first + static_cast<std::ptrdiff_t>(fifth()));
   }
@@ -103,21 +103,21 @@ struct Ordered : Shuffle, PublicOrder {
     return plan_.dataset_size;
   }
   std::uint32_t group_of(std::uint32_t row) const override { return row; }
-  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+  void groups_in(std::uint64_t step, const RandomSource& random, Rows& members) override {
     sample(step, plan_.dataset_size, random, members);
   }
 };
 /// Always names the batches of the first epoch.
 struct OrderOfOneEpoch final : Ordered {
   using Ordered::Ordered;
-  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+  void groups_in(std::uint64_t step, const RandomSource& random, Rows& members) override {
     Ordered::groups_in(step % 5, random, members);
   }
 };
 /// Leaves an example out.
 struct OrderWithoutOne final : Ordered {
   using Ordered::Ordered;
-  void groups_in(std::uint64_t step, const RandomSource& random, Batch& members) override {
+  void groups_in(std::uint64_t step, const RandomSource& random, Rows& members) override {
     Ordered::groups_in(step, random, members);
     members.pop_back();
   }
@@ -143,7 +143,7 @@ struct RealisedSize final : Right {
   using Right::Right;
   double expected_batch_size(std::uint64_t) const override { return size_; }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     Right::sample(step, rows, random, batch);
     size_ = static_cast<double>(batch.size()) + 0.5;
   }
@@ -151,49 +151,49 @@ struct RealisedSize final : Right {
 };
 struct OutOfRange final : Right {
   using Right::Right;
-  void sample(std::uint64_t, std::size_t rows, const RandomSource&, Batch& batch) override {
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&, Rows& batch) override {
     batch = {static_cast<std::uint32_t>(rows)};
   }
 };
 struct Twice final : Right {
   using Right::Right;
-  void sample(std::uint64_t, std::size_t, const RandomSource&, Batch& batch) override {
+  void sample(std::uint64_t, std::size_t, const RandomSource&, Rows& batch) override {
     batch = {0, 0};
   }
 };
 struct Appends final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
-    Batch chosen;
+              Rows& batch) override {
+    Rows chosen;
     Right::sample(step, rows, random, chosen);
     batch.insert(batch.end(), chosen.begin(), chosen.end());
   }
 };
 struct TrustsThePlan final : Right {
   using Right::Right;
-  void sample(std::uint64_t step, std::size_t, const RandomSource& random, Batch& batch) override {
+  void sample(std::uint64_t step, std::size_t, const RandomSource& random, Rows& batch) override {
     draw(step, plan_.dataset_size, kRate, random, batch);
   }
 };
 struct FailsOnOtherSizes final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     if (rows != plan_.dataset_size) throw PrivacyError("no");
     Right::sample(step, rows, random, batch);
   }
 };
 struct OwnRandomness final : Right {
   using Right::Right;
-  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Batch& batch) override {
+  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Rows& batch) override {
     draw(++draws_, rows, kRate, random, batch);
   }
   inline static std::uint64_t draws_ = 0;
 };
 struct CountsItsCalls final : Right {
   using Right::Right;
-  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Batch& batch) override {
+  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Rows& batch) override {
     draw(++draws_, rows, kRate, random, batch);
   }
   std::uint64_t draws_ = 0;
@@ -204,7 +204,7 @@ struct Shared final : Right {
     Right::start(plan);
     draws_ = 0;
   }
-  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Batch& batch) override {
+  void sample(std::uint64_t, std::size_t rows, const RandomSource& random, Rows& batch) override {
     draw(++draws_, rows, kRate, random, batch);
   }
   inline static std::uint64_t draws_ = 0;
@@ -223,7 +223,7 @@ struct ChargesWhatWasDrawn final : Right {
     return std::vector<Event>(releases.size(), Event::zcdp(static_cast<double>(drawn_)));
   }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     Right::sample(step, rows, random, batch);
     ++drawn_;
   }
@@ -239,7 +239,7 @@ struct Free final : Right {
 struct EpochWithoutOne final : Shuffle {
   using Shuffle::Shuffle;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     Subset::sample(step, rows, random, batch);
   }
 };
@@ -299,7 +299,7 @@ struct FreeLater final : Right {
 struct RateOfTheRowsThere final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     draw(step, rows, expected_batch_size(step) / static_cast<double>(rows), random, batch);
   }
 };
@@ -307,7 +307,7 @@ struct RateOfTheRowsThere final : Right {
 struct DrawsMore final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     draw(step, rows, 0.22, random, batch);
   }
 };
@@ -338,7 +338,7 @@ struct ShuffleAsSubset final : Shuffle {
 struct PoissonAsSubset final : Subset {
   using Subset::Subset;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     Right::sample(step, rows, random, batch);
   }
 };
@@ -346,7 +346,7 @@ struct PoissonAsSubset final : Subset {
 struct Favours final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Batch& batch) override {
+              Rows& batch) override {
     Right::sample(step, rows, random, batch);
     std::iota(batch.begin(), batch.end(), 0u);
   }
