@@ -276,6 +276,13 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
                all[0]["binds"]["../../etc/passwd"] = all[0]["binds"]["facts.json"];
              }),
              ContainsSubstring("the first line does not bind the files of a run"));
+  // The ledger of a client's program binds no model.
+  CHECK_THAT(problems([](auto& all) {
+               all[0]["run"] = "another";
+               for (const char* file : {"model.safetensors", "summary.json"})
+                 all[21]["files"].erase(file);
+             }),
+             ContainsSubstring("ledger.jsonl:1: is of a client that was a program of its own"));
 }
 
 TEST_CASE("a statement that is bound anew is held against the ledger", "[verify][privacy]") {

@@ -165,6 +165,9 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
+    // Such a ledger binds less at its end.
+    if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
+      problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
     Json facts = ledger_facts(*plan_, has_client_ledgers() ? std::optional(i) : std::nullopt);
     facts["type"] = "open";
