@@ -195,7 +195,8 @@ struct Compiled {
         if (block.name != "layers." + std::to_string(layer) + ".weight") continue;
         offsets.push_back(block.offset);
         dense.push_back(std::holds_alternative<Dense>(network.layers[layer]));
-        convolution.push_back(std::holds_alternative<Conv2d>(network.layers[layer]));
+        convolution.push_back(std::holds_alternative<Conv2d>(network.layers[layer]) ||
+                              std::holds_alternative<Shortcut>(network.layers[layer]));
         weights.push_back(element_count(block.shape));
       }
     }
@@ -208,7 +209,7 @@ struct Compiled {
   std::vector<std::size_t> offsets;  // of each group, and the end
   std::vector<std::size_t> weights;  // of each group
   std::vector<bool> dense;           // whether the group is a dense layer
-  std::vector<bool> convolution;     // or a convolution
+  std::vector<bool> convolution;     // or a convolution, or a shortcut's projection
 };
 
 inline Floats gradient_rows(const Compiled& one, const Batch& batch) {
