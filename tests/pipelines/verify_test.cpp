@@ -279,8 +279,8 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
   // The ledger of a client's program binds no model.
   CHECK_THAT(problems([](auto& all) {
                all[0]["run"] = "another";
-               for (const char* file : {"model.safetensors", "summary.json"})
-                 all[21]["files"].erase(file);
+               for (const char* bound : {"model.safetensors", "summary.json"})
+                 all[21]["files"].erase(bound);
              }),
              ContainsSubstring("ledger.jsonl:1: is of a client that was a program of its own"));
 }
