@@ -310,8 +310,7 @@ class Training final : ResumableRun {
     if (!plan_.report) return;
     reported_.kept = release_report(plan_.report->charge());
     has_reported_ = reported_.kept.has_value() && ledger() != nullptr;
-    if (reported_.kept)
-      show("train accuracy", parameters(), Json(reported_.kept->value).dump());
+    if (reported_.kept) show("train accuracy", parameters(), Json(reported_.kept->value).dump());
   }
 
   void close() override {
