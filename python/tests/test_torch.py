@@ -61,11 +61,13 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "activation", "function": "tanh"},
         {"kind": "conv2d", "channels": 6, "kernel": 3, "stride": 2, "padding": 1},
         {"kind": "shortcut", "over": 1, "stride": 2},
+        {"kind": "activation", "function": "tanh"},
         {"kind": "flatten"},
         {"kind": "dense", "units": 7},
         {"kind": "activation", "function": "relu"},
         {"kind": "dense", "units": 7},
         {"kind": "shortcut", "over": 2},
+        {"kind": "activation", "function": "tanh"},
     ]}),
     "norms of vectors": (GREY, {"kind": "cnn", "layers": [
         {"kind": "conv2d", "channels": 3, "kernel": 4, "stride": 3},
