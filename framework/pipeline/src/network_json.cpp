@@ -135,7 +135,7 @@ Opaque opaque_from(Members& members, const std::string& where) {
 Layer layer_from(const Json& json, const std::string& where) {
   Members members(json, where);
   const std::string kind = members.text("layer");
-  const auto layer = [&]() -> Layer {
+  auto layer = [&]() -> Layer {
     if (kind == "dense") return Dense{.units = members.number("units")};
     if (kind == "activation") return Activation{activation_from_text(members.text("kind"))};
     if (kind == "conv2d") {
