@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -50,6 +51,29 @@ std::set<fs::file_time_type> run_times(const fs::path& study) {
     if (entry.path().filename() == "summary.json") times.insert(entry.last_write_time());
   }
   return times;
+}
+
+/// The folders of keys and checkpoints of runs that can go on.
+std::vector<fs::path> run_folders(const fs::path& state) {
+  std::vector<fs::path> folders;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(state, missing)) {
+    if (entry.path().filename().string().rfind("run-", 0) == 0) folders.push_back(entry.path());
+  }
+  return folders;
+}
+
+/// Rows enough for a run to be met while it lives.
+const Words kTwentyThousandRows{"ablate",          "s.yaml", "--out", "s",      "--set",
+                                "data.rows=20000", "--jobs", "1",     "--quiet"};
+
+Outcome study_whose_first_run_crashes(const Workplace& work, const std::function<bool()>& is_time) {
+  Process process(work.prepare(kTwentyThousandRows));
+  REQUIRE(Process::wait_for([&] { return process.children().size() == 1; }));
+  const pid_t run = process.children().front();
+  REQUIRE(Process::wait_for(is_time));
+  ::kill(run, SIGSEGV);
+  return process.finish();
 }
 
 }  // namespace
@@ -400,15 +424,9 @@ TEST_CASE("a study without equal privacy is stained wherever it is read", "[abla
 TEST_CASE("a run that crashes is named, the others are kept, and the next call tries it again",
           "[ablate]") {
   const Workplace work;
-  const Words words{"ablate",          "s.yaml", "--out", "s",      "--set",
-                    "data.rows=20000", "--jobs", "1",     "--quiet"};
-  Process process(work.prepare(words));
-  REQUIRE(Process::wait_for([&] { return process.children().size() == 1; }));
-  const pid_t run = process.children().front();
   // Not before it is a run of its own, or the whole study would be what crashes.
-  REQUIRE(Process::wait_for([&] { return fs::exists(work.out("s/runs/uniform+sgd/seed-1")); }));
-  ::kill(run, SIGSEGV);
-  const Outcome outcome = process.finish();
+  const Outcome outcome = study_whose_first_run_crashes(
+      work, [&] { return fs::exists(work.out("s/runs/uniform+sgd/seed-1")); });
   INFO(outcome.err);
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.err ==
@@ -416,7 +434,24 @@ TEST_CASE("a run that crashes is named, the others are kept, and the next call t
         "privgrad: error: 11 of 12 runs are done; the same call tries the others again\n");
   CHECK(work.finished("s") == 11);
   CHECK_FALSE(fs::exists(work.out("s/results.csv")));
-  CHECK(work(words).exit_code == 0);
+  const Outcome again = work(kTwentyThousandRows);
+  INFO(again.err);
+  CHECK(again.exit_code == 0);
+  CHECK(line_count(work.csv("s")) == 13);
+}
+
+// It was charged for nothing, and nothing is left of it to go on with.
+TEST_CASE("a run that crashes before its first checkpoint begins anew at the next call",
+          "[ablate]") {
+  const Workplace work;
+  const auto has_keys = [&] { return run_folders(work.state()).size() == 1; };
+  REQUIRE(study_whose_first_run_crashes(work, has_keys).exit_code == 1);
+  REQUIRE(has_keys());
+  for (const char* slot : {"checkpoint-a", "checkpoint-b"})
+    fs::remove(run_folders(work.state()).front() / slot);
+  const Outcome again = work(kTwentyThousandRows);
+  INFO(again.err);
+  CHECK(again.exit_code == 0);
   CHECK(line_count(work.csv("s")) == 13);
 }
 

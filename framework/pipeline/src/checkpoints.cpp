@@ -200,7 +200,7 @@ void check_resumable(const RunOptions& options) { name_to_resume(options); }
 
 bool can_be_resumed(const RunOptions& options) {
   try {
-    return CheckpointFolder::is_there(options.state, name_to_resume(options));
+    return CheckpointFolder::has_checkpoints(options.state, name_to_resume(options));
   } catch (const Error&) {
     return false;
   }

@@ -133,6 +133,12 @@ std::optional<std::string> read_kept(const fs::path& path, const char* name) {
   return folder.has(name) ? std::optional(folder.read(name, kMostKept)) : std::nullopt;
 }
 
+bool holds_checkpoints(const fs::path& path) {
+  const RecordDirectory folder(path);
+  return std::any_of(kSlots.begin(), kSlots.end(),
+                     [&](const char* slot) { return folder.has(slot); });
+}
+
 }  // namespace
 
 CheckpointFolder CheckpointFolder::open(const fs::path& state, const std::string& id) {
@@ -251,10 +257,10 @@ std::optional<std::string> CheckpointFolder::kept(const fs::path& state, const s
   return read_kept(folder_of(state, id), name);
 }
 
-bool CheckpointFolder::has_checkpoints() const {
-  const RecordDirectory folder(path_);
-  return std::any_of(kSlots.begin(), kSlots.end(),
-                     [&](const char* slot) { return folder.has(slot); });
+bool CheckpointFolder::has_checkpoints() const { return holds_checkpoints(path_); }
+
+bool CheckpointFolder::has_checkpoints(const fs::path& state, const std::string& id) {
+  return is_there(state, id) && holds_checkpoints(folder_of(state, id));
 }
 
 std::optional<std::string> CheckpointFolder::settled_summary() const {

@@ -113,7 +113,9 @@ inline constexpr const char* kResumeFile = "resume.json";
 ///   no checkpoint.
 void check_resumable(const RunOptions& options);
 
-/// Whether the directory holds a run that was cut off, whose private state is still there.
+/// Whether the directory holds a run that was cut off, whose private state is still there and has a
+/// checkpoint. One that was cut off before its first checkpoint was charged for nothing, and begins
+/// anew.
 bool can_be_resumed(const RunOptions& options);
 
 /// Takes away the private state of a run that nobody will go on with, if there is any, and the

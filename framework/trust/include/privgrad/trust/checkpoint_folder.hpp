@@ -79,6 +79,9 @@ class CheckpointFolder {
 
   /// Whether there is a checkpoint, whole or not.
   bool has_checkpoints() const;
+  /// The same of a folder that nobody opened; false if it is not there.
+  /// \throws IoError
+  static bool has_checkpoints(const std::filesystem::path& state, const std::string& id);
 
   /// How many things were bound.
   std::uint64_t bindings() const noexcept { return bound_.size(); }
