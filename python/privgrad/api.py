@@ -262,10 +262,12 @@ def plan(
 
     Parameters
     ----------
-    manifest, overrides, plugin_dirs
+    manifest, overrides
         As for :func:`validate`.
     cache : bool or path
         As for :func:`run`: rows that are streamed are kept.
+    plugin_dirs : iterable of path
+        As for :func:`validate`.
 
     Returns
     -------
