@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,17 +15,22 @@ import pytest
 import privgrad
 from privgrad.trackers import WeightsAndBiases
 
-wandb = pytest.importorskip("wandb", reason="wandb is not installed")
+pytest.importorskip("wandb", reason="wandb is not installed")
 
 
 @pytest.fixture(autouse=True)
 def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing leaves this machine: no key, no server that could be asked, no news of crashes.
-    for name, value in [("WANDB_MODE", "offline"), ("WANDB_SILENT", "true"), ("WANDB_DIR", str(tmp_path)),
+    for name, value in [("WANDB_SILENT", "true"),
                         ("WANDB_CONFIG_DIR", str(tmp_path / "config")), ("WANDB_ERROR_REPORTING", "false"),
                         ("WANDB_CACHE_DIR", str(tmp_path / "cache")), ("WANDB_CONSOLE", "off"),
                         ("WANDB_DATA_DIR", str(tmp_path / "data"))]:
         monkeypatch.setenv(name, value)
+
+
+def tracker() -> WeightsAndBiases:
+    # The variables of the environment are read once in a process; these options are this run's.
+    return WeightsAndBiases(project="privgrad", mode="offline", dir=os.getcwd())
 
 
 def pieces(raw: bytes) -> Iterator[tuple[int, bytes]]:
@@ -40,7 +47,15 @@ def pieces(raw: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def records() -> list[Any]:
-    """What the run's log has, in order."""
+    """What the run's log has, in order, once its last record is there: a process of its own writes it."""
+    deadline = time.monotonic() + 30
+    while not any(record.WhichOneof("record_type") == "exit" for record in (found := read())):
+        assert time.monotonic() < deadline, "the log has no end"
+        time.sleep(0.1)
+    return found
+
+
+def read() -> list[Any]:
     from wandb.proto import wandb_internal_pb2
 
     (file,) = Path("wandb").glob("offline-run-*/run-*.wandb")
@@ -65,8 +80,7 @@ def logged(found: list[Any]) -> list[dict[str, Any]]:
 
 def test_a_run_is_handed_on(small: dict[str, Any]) -> None:
     seen: list[privgrad.Progress] = []
-    tracker = WeightsAndBiases(project="privgrad", settings=wandb.Settings(x_disable_stats=True))
-    run = privgrad.run({**small, "evaluate_every": 5}, callback=[seen.append, tracker])
+    run = privgrad.run({**small, "evaluate_every": 5}, callback=[seen.append, tracker()])
     found = records()
     steps = logged(found)
     assert [one["_step"] for one in steps] == [progress.step for progress in seen] == [5, 10, 15, 20]
@@ -87,7 +101,7 @@ def test_a_run_is_handed_on(small: dict[str, Any]) -> None:
 def test_release_mode_hands_on_what_it_shows(small: dict[str, Any]) -> None:
     manifest = {key: value for key, value in small.items() if key != "seed"} | {
         "mode": "release", "evaluate_every": 5}
-    run = privgrad.run(manifest, callback=WeightsAndBiases(project="privgrad"))
+    run = privgrad.run(manifest, callback=tracker())
     assert run.metrics["train_loss"] is None
     for one in logged(records()):
         assert {key for key in one if not key.startswith("_")} == {"epsilon"}
@@ -99,6 +113,6 @@ def test_a_run_that_was_stopped_is_closed(small: dict[str, Any]) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         privgrad.run({**small, "steps": 3000, "evaluate_every": 5},
-                     callback=[WeightsAndBiases(project="privgrad"), stop])
+                     callback=[tracker(), stop])
     assert [record.exit.exit_code for record in records()
             if record.WhichOneof("record_type") == "exit"] == [1]
