@@ -49,10 +49,12 @@ def pieces(raw: bytes) -> Iterator[tuple[int, bytes]]:
 def records() -> list[Any]:
     """What the run's log has, in order, once its last record is there: a process of its own writes it."""
     deadline = time.monotonic() + 30
-    while not any(record.WhichOneof("record_type") == "exit" for record in (found := read())):
+    while True:
+        found = read()
+        if any(record.WhichOneof("record_type") == "exit" for record in found):
+            return found
         assert time.monotonic() < deadline, "the log has no end"
         time.sleep(0.1)
-    return found
 
 
 def read() -> list[Any]:
