@@ -159,11 +159,30 @@ def test_what_frozen_layers_make_is_kept(study: dict[str, Any]) -> None:
         second = privgrad.run(run, out="second", cache="kept")
     made = [weights_of(one.run_dir / "model.safetensors") for one in (without, first, second)]
     assert made[0] == made[1] == made[2]
-    with pytest.warns(privgrad.PrivgradWarning, match="are kept in .*kept, as private as the data"):
-        privgrad.ablate(study, out="study", cache="kept")
-    assert {file for file in Path("kept").glob("*.features")} == set(files)
+    with pytest.warns(privgrad.PrivgradWarning, match="are kept in .*shared, as private as the data"):
+        privgrad.ablate(study, out="study", cache="shared")
+    # All runs have the same frozen layers, and the same rows: one file for each split.
+    assert {file.name for file in Path("shared").glob("*.features")} == {file.name for file in files}
     privgrad.ablate(study, out="plain")
     assert without_time("study") == without_time("plain")
+
+
+def test_rows_that_are_streamed_are_kept(small: dict[str, Any]) -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 3)).astype(np.float32)
+    np.save("x.npy", rows)
+    np.save("y.npy", (rows.sum(axis=1) > 0).astype(np.float32))
+    small["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2,
+                     "streaming": True}
+    with pytest.warns(privgrad.PrivgradWarning):
+        privgrad.plan(small, cache="kept")
+    files = {file.name for file in Path("kept").iterdir()}
+    assert files
+    with pytest.warns(privgrad.PrivgradWarning):
+        kept = privgrad.run(small, out="run", cache="kept")
+    assert {file.name for file in Path("kept").iterdir()} == files
+    del small["data"]["streaming"]
+    assert weights_of(kept.run_dir / "model.safetensors") == weights_of(
+        privgrad.run(small, out="in-memory").run_dir / "model.safetensors")
 
 
 def test_a_cache_with_nothing_to_keep_says_so(small: dict[str, Any], study: dict[str, Any]) -> None:
