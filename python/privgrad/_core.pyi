@@ -45,7 +45,7 @@ class Framework:
     def describe(self, component: str) -> str: ...
     def schema(self, of_studies: bool) -> str: ...
     def validate(self, manifest: ManifestText) -> None: ...
-    def plan(self, manifest: ManifestText) -> str: ...
+    def plan(self, manifest: ManifestText, cache: str | None) -> str: ...
     def data_section(self, manifest: ManifestText) -> str: ...
     def evaluate(self, model: str, data: str | None, split: str | None, threads: int) -> str: ...
     def predict(
@@ -69,6 +69,8 @@ class Framework:
         name: str,
         overrides: Sequence[str],
         directory: str | None,
+        cache: str | None,
+        jobs: int,
         threads: int,
         dry_run: bool,
         callback: Callable[[str], None] | None,
@@ -79,8 +81,10 @@ class Framework:
         directory: str | None,
         state: str | None,
         locked: str | None,
+        cache: str | None,
         threads: int,
         finish: bool,
+        alone: bool,
         callback: Callable[[str], None] | None,
     ) -> tuple[str | None, BaseException | None]: ...
     def verify(

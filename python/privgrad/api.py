@@ -41,6 +41,33 @@ def _path(path: Path | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
+def _cache(cache: bool | Path) -> str | None:
+    """The folder of private copies: None for none, "" for the user's own place."""
+    if isinstance(cache, bool):
+        return "" if cache else None
+    return os.fspath(cache)
+
+
+def _number(value: int | None, what: str) -> int:
+    """A number of threads or runs; 0 for the default."""
+    if value is not None and not 1 <= value <= 4096:
+        raise ConfigError(f"{what} is {value}, allowed is [1, 4096]")
+    return value or 0
+
+
+def _is_alone(cluster: str | Mapping[str, Any] | None, call: str) -> bool:
+    """Whether this process was asked to be alone; several are for the command."""
+    if cluster is None:
+        return False
+    kind = cluster.get("kind") if isinstance(cluster, Mapping) else cluster
+    if kind == "local":
+        return True
+    raise ConfigError(
+        f"cluster is {kind!r}, and a call in Python is made by one process (\"local\"); make it by the"
+        f" command: mpirun -np N privgrad {call} --cluster {kind}"
+    )
+
+
 def _warn(notes: Iterable[str]) -> None:
     for note in notes:
         warnings.warn(note, PrivgradWarning, stacklevel=3)
@@ -225,13 +252,21 @@ def validate(
 
 
 def plan(
-    manifest: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
+    manifest: ManifestLike,
+    *,
+    overrides: Overrides = (),
+    cache: bool | Path = False,
+    plugin_dirs: Iterable[Path] = (),
 ) -> Plan:
     """Show what a run would do and cost. Trains nothing and releases nothing.
 
     Parameters
     ----------
-    manifest, overrides, plugin_dirs
+    manifest, overrides
+        As for :func:`validate`.
+    cache : bool or path
+        As for :func:`run`: rows that are streamed are kept.
+    plugin_dirs : iterable of path
         As for :func:`validate`.
 
     Returns
@@ -243,7 +278,9 @@ def plan(
     ManifestError, PrivacyError, DataError
     """
     with lent_manifest(manifest) as lent:
-        made = json.loads(framework(plugin_dirs).plan(manifest_text(lent, overrides)))
+        made = json.loads(
+            framework(plugin_dirs).plan(manifest_text(lent, overrides), _cache(cache))
+        )
     _warn(made["notes"])
     return Plan._of(made["name"], made["manifest"], made["plan"])
 
@@ -258,6 +295,8 @@ def run(
     threads: int | None = None,
     state: Path | None = None,
     locked: Path | None = None,
+    cache: bool | Path = False,
+    cluster: str | Mapping[str, Any] | None = None,
     data: Mapping[str, Any] | None = None,
     callback: Callable[[Progress], None] | Iterable[Any] | Any = None,
     plugin_dirs: Iterable[Path] = (),
@@ -285,6 +324,13 @@ def run(
         Keep what is private here, outside the run directory; default as the command's.
     locked : path, optional
         Load the plugins of this lock file only, unchanged.
+    cache : bool or path
+        Keep what frozen layers and costly transforms make of the data in this folder, and rows that
+        are streamed, and take them from there: private copies, readable by you alone, until
+        ``privgrad cache delete``. True is the user's own place, as the command's.
+    cluster : str or dict, optional
+        ``"local"``: this process alone, whatever the manifest says. Several processes make a run by
+        the command alone, ``mpirun -np N privgrad run``; docs/python.md says why.
     data : dict, optional
         With `resume`: the section ``data`` with the rows in memory that the run began with. Other
         rows are refused.
@@ -313,8 +359,8 @@ def run(
         raise ConfigError("finish ends a run that is resumed; give resume, too")
     if data is not None and resume is None:
         raise ConfigError("data is for resume; a manifest has its own")
-    if threads is not None and not 1 <= threads <= 4096:
-        raise ConfigError(f"threads is {threads}, allowed is [1, 4096]")
+    workers = _number(threads, "threads")
+    alone = _is_alone(cluster, "run MANIFEST" if resume is None else "run --resume DIR")
     listener = as_callback(callback)
     loaded = framework(plugin_dirs)
     if listener is not None:
@@ -324,8 +370,8 @@ def run(
         with lent_manifest(manifest) as lent, lent_again(*_rows_of_run(loaded, resume, data)):
             made, stopped_by = loaded.run(
                 None if manifest is None else manifest_text(lent, overrides),
-                _path(out if resume is None else resume), _path(state), _path(locked),
-                threads or 0, finish,
+                _path(out if resume is None else resume), _path(state), _path(locked), _cache(cache),
+                workers, finish, alone,
                 None
                 if listener is None
                 else lambda report: listener(Progress._of(json.loads(report))),
@@ -391,7 +437,7 @@ def predict(
     ConfigError, DataError
     """
     with lent_rows(data) as rows:
-        made = framework(plugin_dirs).predict(_model(model), _section(rows), split, threads or 0)
+        made = framework(plugin_dirs).predict(_model(model), _section(rows), split, _number(threads, "threads"))
     said = json.loads(made.json)
     _warn(said["remarks"])
     numbers, predicted = made.numbers(), made.predicted()
@@ -442,7 +488,7 @@ def evaluate(
     """
     with lent_rows(data) as rows:
         return json.loads(
-            framework(plugin_dirs).evaluate(_model(model), _section(rows), split, threads or 0)
+            framework(plugin_dirs).evaluate(_model(model), _section(rows), split, _number(threads, "threads"))
         )
 
 

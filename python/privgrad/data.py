@@ -7,8 +7,9 @@ down has the names under which they are lent::
     {"kind": "memory", "train": frame, "target": "label", "features": ["a", "b"], "labels": [...]}
 
 float32 and uint8 in rows are read where they lie: NumPy arrays, PyTorch tensors, whatever has
-``__dlpack__``. Other numbers are copied to float32 once, and so are the columns of tables (pandas,
-Polars, PyArrow, a path of a Parquet file, whatever has ``__arrow_c_stream__``).
+``__dlpack__``; of tables (pandas, Polars, PyArrow, a path of a Parquet file, whatever has
+``__arrow_c_stream__`` or ``__arrow_c_array__``) a column of lists of fixed size, and a frame that is one
+array. Other numbers are copied to float32 once, and so are columns that lie apart from each other.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _HERE = ("target", "features", "scale")
 def _is_table(rows: Any) -> bool:
     if isinstance(rows, (str, os.PathLike)):
         return os.fspath(rows).endswith(".parquet")
-    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__dataframe__")
+    return any(hasattr(rows, how) for how in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"))
 
 
 def _array(values: Any, what: str) -> np.ndarray:
@@ -44,7 +45,10 @@ def _array(values: Any, what: str) -> np.ndarray:
     if hasattr(values, "detach"):  # a tensor of PyTorch
         values = values.detach().cpu()
     if not isinstance(values, np.ndarray):
-        values = np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
+        try:
+            values = np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
+        except (BufferError, RuntimeError) as problem:  # on a device, or of a type that NumPy has not
+            raise DataError(f"{what}: cannot be read: {problem}") from problem
     if values.dtype.kind not in "biuf":
         raise DataError(
             f"{what}: holds {values.dtype} values, expected numbers"
@@ -56,18 +60,25 @@ def _array(values: Any, what: str) -> np.ndarray:
     return np.ascontiguousarray(values)
 
 
-def _targets(values: Any, labels: Sequence[Any] | None, what: str) -> np.ndarray:
-    """Targets as float32: numbers as they are, labels as their places."""
+def _targets(values: Any, labels: Sequence[Any] | None, fills: bool, what: str) -> np.ndarray:
+    """Targets as float32: numbers as they are, labels as their places.
+
+    Where a target that is none counts as another (`fills`), the source puts that in place of NaN.
+    """
     import numpy as np
 
     if labels is not None:
         places = {label: place for place, label in enumerate(labels)}
+        if fills:
+            return np.array([places.get(_plain(value), np.nan) for value in values], dtype=np.float32)
         wrong = [row for row, value in enumerate(values) if _plain(value) not in places]
         if wrong:
             raise DataError(
                 f"{what}: row {wrong[0]} is none of labels ({', '.join(map(str, labels))})"
             )
         return np.array([places[_plain(value)] for value in values], dtype=np.float32)
+    if fills and isinstance(values, list):  # a column, whose missing values are None
+        values = [np.nan if value is None else value for value in values]
     array = _array(values, what)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -92,7 +103,52 @@ def _table(rows: Any) -> Any:
             return pyarrow.parquet.read_table(os.fspath(rows))
         except (OSError, pyarrow.ArrowException) as problem:
             raise DataError(f"{os.fspath(rows)}: {problem}") from problem
-    return pyarrow.table(rows)
+    try:
+        return pyarrow.table(rows)
+    except (TypeError, ValueError, pyarrow.ArrowException):
+        # Not columns with names: one alone, such as a Series, or an array of lists.
+        column = pyarrow.array(rows) if hasattr(rows, "__arrow_c_array__") else pyarrow.chunked_array(rows)
+        return pyarrow.table({"values": column})
+
+
+def _in_place(table: Any, names: Sequence[str]) -> np.ndarray | None:
+    """The numbers of a column that holds all features of a row side by side, where they lie.
+
+    That is a list of fixed size in each row, or a single number. None of other columns.
+    """
+    import pyarrow
+
+    if len(names) != 1:
+        return None
+    column = table.column(names[0])
+    if isinstance(column.type, pyarrow.BaseExtensionType):  # such as arrow.fixed_shape_tensor
+        column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    kind, width = column.type, 1
+    if pyarrow.types.is_fixed_size_list(kind):
+        kind, width = kind.value_type, kind.list_size
+    elif column.num_chunks != 1:
+        return None
+    if kind not in (pyarrow.float32(), pyarrow.uint8()) or column.null_count or not table.num_rows:
+        return None
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    numbers = whole if width == 1 and whole.type == kind else whole.flatten()
+    if numbers.null_count:
+        return None
+    array: np.ndarray = numbers.to_numpy(zero_copy_only=True).reshape(table.num_rows, width)
+    return array
+
+
+def _block(rows: Any) -> np.ndarray | None:
+    """What a frame of pandas holds as one array with its rows one after the other; else None."""
+    import numpy as np
+
+    if not hasattr(rows, "dtypes") or not hasattr(rows, "iloc") or getattr(rows, "ndim", 0) != 2:
+        return None
+    kinds = set(rows.dtypes)
+    if len(kinds) != 1 or kinds.pop() not in (np.dtype(np.float32), np.dtype(np.uint8)):
+        return None
+    array: np.ndarray = rows.to_numpy(copy=False)
+    return array if array.flags.c_contiguous else None
 
 
 def _columns(table: Any, names: Sequence[str], split: str) -> np.ndarray:
@@ -119,7 +175,12 @@ def _columns(table: Any, names: Sequence[str], split: str) -> np.ndarray:
     return made
 
 
-def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, Any, list[str]]:
+def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, Any, list[str] | None]:
+    block = _block(rows)
+    if block is not None and section.get("target") is None:
+        all_names = [str(name) for name in rows.columns]
+        if section.get("features") in (None, all_names):
+            return block, None, all_names
     table = _table(rows)
     target = section.get("target")
     known = list(table.column_names)
@@ -130,7 +191,10 @@ def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, A
                 f"data.{split}: there is no column '{name}'; there are {', '.join(known)}"
             )
     targets = None if target is None else table.column(target).to_pylist()
-    return _columns(table, names, split), targets, names
+    array = _in_place(table, names)
+    if array is None:
+        return _columns(table, names, split), targets, names
+    return array, targets, names if array.shape[1] == 1 else None
 
 
 class _Rows:
@@ -160,7 +224,7 @@ class _Rows:
         self.features = _array(features, f"data.{split}: features")
         labels = section.get("labels")
         self.targets = (
-            None if targets is None else _targets(targets, labels, f"data.{split}: targets")
+            None if targets is None else _targets(targets, labels, "target_fill" in section, f"data.{split}: targets")
         )
 
 

@@ -9,13 +9,13 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
-from .api import Overrides, Path, _path, _warn
+from .api import Overrides, Path, _cache, _is_alone, _number, _path, _warn
 from .data import lent_manifest
 from .errors import _DICT, ConfigError, Interrupted, Problem, StudyError
 from .results import Audit, Study
 from .runs import Run
 
-__all__ = ["ablate", "audit"]
+__all__ = ["ablate", "audit", "plan_study"]
 
 
 def ablate(
@@ -23,14 +23,17 @@ def ablate(
     *,
     overrides: Overrides = (),
     out: Path | None = None,
+    jobs: int | None = None,
     threads: int | None = None,
+    cache: bool | Path = False,
+    cluster: str | Mapping[str, Any] | None = None,
     callback: Callable[[dict[str, Any]], None] | None = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Study:
     """Compare variants of a manifest at the same privacy.
 
-    The runs are made in this process, one after the other; the command makes as many at a time as
-    there are cores. What they leave is the same, and each goes on with what the other has begun.
+    The runs are made in this process, where rows in memory and prototypes are; the command makes each
+    in a process of its own. What they leave is the same, and each goes on with what the other has begun.
 
     Parameters
     ----------
@@ -40,8 +43,16 @@ def ablate(
         Changes of the base.
     out : path, optional
         The study's directory; default ``studies/NAME``. One that was begun is continued.
+    jobs : int, optional
+        Runs at a time; default as many as the cores have room for. The results do not depend on it.
     threads : int, optional
-        Of each run; default all. The results do not depend on it.
+        Of each run; default the cores, shared out among the runs at a time. The results do not depend
+        on it.
+    cache : bool or path
+        As for :func:`privgrad.run`, of all runs.
+    cluster : str or dict, optional
+        ``"local"``, as is the default. Several processes share a study by the command alone,
+        ``mpirun -np N privgrad ablate``; docs/python.md says why.
     callback : callable, optional
         Told ``{"run", "done", "runs"}`` after each run, on the calling thread.
     plugin_dirs : iterable of path
@@ -59,9 +70,12 @@ def ablate(
     Interrupted
         A ``KeyboardInterrupt``; the same call continues the study.
     """
+    at_a_time, of_each = _number(jobs, "jobs"), _number(threads, "threads")
+    _is_alone(cluster, "ablate STUDY")
     with lent_manifest(study) as lent:
         made, stopped_by = framework(plugin_dirs).ablate(
-            *_study_text(lent), override_lines(overrides), _path(out), threads or 0, False,
+            *_study_text(lent), override_lines(overrides), _path(out), _cache(cache), at_a_time,
+            of_each, False,
             None if callback is None else lambda report: callback(json.loads(report)),
         )
     answer: Any = None if made is None else json.loads(made)
@@ -79,6 +93,39 @@ def ablate(
         error.study_dir = answer["study_dir"]
         raise error
     return Study._of(answer["results"])
+
+
+def plan_study(
+    study: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
+) -> dict[str, Any]:
+    """Plan and calibrate every arm of a study. Trains nothing and releases nothing.
+
+    Parameters
+    ----------
+    study, overrides, plugin_dirs
+        As for :func:`ablate`.
+
+    Returns
+    -------
+    dict
+        What ``privgrad ablate --dry-run --json`` prints: of each of ``arms`` the plan, and about how
+        many seconds a run takes on one thread.
+
+    Raises
+    ------
+    ManifestError, PrivacyError, DataError
+    """
+    with lent_manifest(study) as lent:
+        made, stopped_by = framework(plugin_dirs).ablate(
+            *_study_text(lent), override_lines(overrides), None, None, 0, 0, True, None
+        )
+    if stopped_by is not None:
+        raise stopped_by
+    assert made is not None  # where nothing stopped it
+    answer = json.loads(made)
+    _warn(answer["notes"])
+    planned: dict[str, Any] = answer["plan"]
+    return planned
 
 
 def _study_text(study: ManifestLike) -> tuple[bool, str, str]:
@@ -139,7 +186,7 @@ def audit(
     with lent_manifest(manifest) as lent:
         made, stopped_by = framework(plugin_dirs).audit(
             manifest_text(lent, overrides) if directory is None else None,
-            directory or "", canaries, runs, confidence, neighbours, threads or 0,
+            directory or "", canaries, runs, confidence, neighbours, _number(threads, "threads"),
             None if callback is None else lambda report: callback(json.loads(report)),
         )
     if stopped_by is not None:

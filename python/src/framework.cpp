@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "keeping.hpp"
 #include "privgrad/calls/accounting.hpp"
 #include "privgrad/calls/auditing.hpp"
 #include "privgrad/calls/check_components.hpp"
@@ -12,6 +13,7 @@
 #include "privgrad/calls/model_call.hpp"
 #include "privgrad/calls/run_directory.hpp"
 #include "privgrad/calls/verification.hpp"
+#include "privgrad/cluster.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/blas.hpp"
 #include "privgrad/host/lock_file.hpp"
@@ -100,11 +102,13 @@ Json notes_of(const core::Plan& plan, const core::RunResult& result) {
   return notes;
 }
 
-std::string conclude(const core::Plan& plan, const core::RunResult& result) {
+std::string conclude(const core::Plan& plan, const core::RunResult& result,
+                     const Keeping& keeping) {
   Json json = result.summary;
   json.erase("test_evaluation");  // as `privgrad run --json`
   if (result.resumed_at) json["resumed_at"] = *result.resumed_at;
   Json notes = notes_of(plan, result);
+  for (const std::string& note : keeping.notes()) notes.push_back(note);
   if (!result.can_be_resumed) {
     try {
       report::write_report(result.summary.at("run_dir").get<std::string>());
@@ -196,13 +200,17 @@ void Framework::validate(const ManifestText& manifest) const {
   calls::check_components(load(manifest, catalog()));
 }
 
-std::string Framework::plan(const ManifestText& manifest) const {
-  const core::Manifest loaded = load(manifest, catalog());
+std::string Framework::plan(const ManifestText& manifest,
+                            const std::optional<std::string>& cache) const {
+  const Keeping keeping(cache);
+  core::Manifest loaded = load(manifest, catalog());
+  keeping.of_streamed_rows(loaded);
   const core::Plan plan = core::make_plan(loaded);
   Json notes = core::remarks(plan, plan.epsilon().value);
   if (loaded.mode == core::Mode::research) {
     for (const std::string& remark : plan.setting->info.remarks) notes.push_back(remark);
   }
+  for (const std::string& note : keeping.notes()) notes.push_back(note);
   return Json{{"plan", core::to_json(plan)},
               {"manifest", core::to_yaml(loaded.resolved)},
               {"name", loaded.name},
@@ -216,40 +224,81 @@ std::string Framework::data_section(const ManifestText& manifest) const {
   return section != nullptr ? core::value_to_json(*section).dump() : "null";
 }
 
+namespace {
+
+/// A call is one process. Where a manifest asks for several and several were started, each of them
+/// would make the whole run, into the same directory.
+void refuse_processes(const core::Manifest& manifest) {
+  if (!manifest.cluster.is_given()) return;
+  const std::size_t processes = manifest.cluster.make<Cluster>()->size();
+  if (processes < 2) return;
+  const std::string count = std::to_string(processes);
+  throw ConfigError("cluster: the manifest asks for the " + count +
+                    " processes that were started together, and a call in Python is made by one; "
+                    "make this run by the command: mpirun -np " +
+                    count +
+                    " privgrad run MANIFEST, or say cluster=\"local\" to make it in each process "
+                    "alone");
+}
+
+/// What keeping has nothing to do with is said, as the command says it.
+void note_what_is_not_kept(const core::Plan& plan, const Keeping& keeping) {
+  if (keeping.features() == nullptr || plan.manifest->streaming ||
+      core::has_features_to_keep(*plan.setting))
+    return;
+  keeping.note(
+      "cache keeps the outputs of frozen layers and of costly transforms, and this manifest has "
+      "neither");
+}
+
+}  // namespace
+
+std::string Framework::resumed(const RunCall& call, core::RunOptions options,
+                               const Keeping& keeping, const Watch& watch) const {
+  options.directory = call.directory.value();
+  options.resume = true;
+  options.finish = call.finish;
+  core::check_resumable(options);
+  const host::PluginHost locked = python::load(
+      plugin_dirs_, program_, host::read_lock_file(options.directory / "privgrad.lock"));
+  core::Manifest manifest =
+      core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
+  // As the command: whatever processes began the run, it goes on with those of this call.
+  keeping.of_streamed_rows(manifest);
+  options.lock = calls::lock_text({&manifest});
+  const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
+  return conclude(plan, train(plan, std::move(options), watch), keeping);
+}
+
 std::string Framework::run(const RunCall& call, const Watch& watch) const {
+  const Keeping keeping(call.cache);
   core::RunOptions options;
   options.threads = threads_of(call.threads);
   options.state = call.state ? fs::absolute(*call.state) : calls::default_state_directory();
-  if (!call.manifest) {
-    options.directory = call.directory.value();
-    options.resume = true;
-    options.finish = call.finish;
-    core::check_resumable(options);
-    const host::PluginHost locked = python::load(
-        plugin_dirs_, program_, host::read_lock_file(options.directory / "privgrad.lock"));
-    const core::Manifest manifest =
-        core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
-    options.lock = calls::lock_text({&manifest});
-    const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
-    return conclude(plan, train(plan, std::move(options), watch));
-  }
+  options.features = keeping.features();
+  if (!call.manifest) return resumed(call, std::move(options), keeping, watch);
   std::optional<host::PluginHost> locked;
   if (call.locked)
     locked.emplace(python::load(plugin_dirs_, program_, host::read_lock_file(*call.locked)));
-  const core::Manifest manifest = load(*call.manifest, locked ? locked->catalog() : catalog());
+  core::Manifest manifest = load(*call.manifest, locked ? locked->catalog() : catalog());
+  if (!call.alone) refuse_processes(manifest);
+  keeping.of_streamed_rows(manifest);
   options.lock = calls::lock_text({&manifest});
+  for (const std::string& hash : core::allowed_for_nothing(manifest))
+    keeping.note("allow.plugins: " + hash + " is of no plugin that this manifest uses");
   const core::Plan plan = core::make_plan(manifest);
+  note_what_is_not_kept(plan, keeping);
   if (call.directory) {
     options.directory = *call.directory;
-    return conclude(plan, train(plan, std::move(options), watch));
+    return conclude(plan, train(plan, std::move(options), watch), keeping);
   }
   const calls::DefaultRunDirectory directory(manifest.name);
   options.directory = directory.path();
-  return conclude(plan, train(plan, std::move(options), watch));
+  return conclude(plan, train(plan, std::move(options), watch), keeping);
 }
 
 std::string Framework::made(const core::Plan& plan, core::RunOptions options, const Watch& watch) {
-  return conclude(plan, train(plan, std::move(options), watch));
+  return conclude(plan, train(plan, std::move(options), watch), Keeping(std::nullopt));
 }
 
 std::string Framework::verify(const VerifyCall& call) const {

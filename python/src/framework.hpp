@@ -33,13 +33,17 @@ struct Watch {
   Listener listener;
 };
 
+class Keeping;
+
 struct RunCall {
   std::optional<ManifestText> manifest;  ///< Nothing: `directory` is resumed.
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
   std::optional<std::filesystem::path> locked;
-  int threads = 0;  ///< 0: all.
+  std::optional<std::string> cache;  ///< As of Keeping.
+  int threads = 0;                   ///< 0: all.
   bool finish = false;
+  bool alone = false;  ///< Whatever the manifest's key `cluster` says.
 };
 
 struct AuditCall {
@@ -57,7 +61,9 @@ struct StudyCall {
   std::string name;  ///< What errors call a text.
   std::vector<std::string> overrides;
   std::optional<std::string> directory;  ///< Nothing: studies/NAME.
-  int threads = 0;                       ///< 0: all.
+  std::optional<std::string> cache;      ///< As of Keeping.
+  int jobs = 0;                          ///< Runs at a time; 0: as many as the cores have room for.
+  int threads = 0;  ///< Of each run; 0: the cores, shared out among the runs at a time.
   bool dry_run = false;
 };
 
@@ -105,7 +111,8 @@ class Framework {
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
-  std::string plan(const ManifestText& manifest) const;
+  /// \param cache  as of Keeping: rows that are streamed are kept.
+  std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
   /// The section data, as resolved.
   std::string data_section(const ManifestText& manifest) const;
   std::string run(const RunCall& call, const Watch& watch) const;
@@ -131,6 +138,8 @@ class Framework {
   }
 
  private:
+  std::string resumed(const RunCall& call, core::RunOptions options, const Keeping& keeping,
+                      const Watch& watch) const;
   static std::string made(const core::Plan& plan, core::RunOptions options, const Watch& watch);
   core::Manifest load(const ManifestText& manifest, const Catalog& catalog) const;
 

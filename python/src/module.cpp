@@ -105,10 +105,11 @@ void add_calls(nb::class_<Framework>& framework) {
           "manifest"_a)
       .def(
           "plan",
-          [](const Framework& self, const ManifestText& manifest) {
-            return unlocked([&] { return self.plan(manifest); });
+          [](const Framework& self, const ManifestText& manifest,
+             const std::optional<std::string>& cache) {
+            return unlocked([&] { return self.plan(manifest, cache); });
           },
-          "manifest"_a)
+          "manifest"_a, "cache"_a.none())
       .def("data_section", &Framework::data_section, "manifest"_a)
       .def(
           "predict",
@@ -134,18 +135,18 @@ void add_long_calls(nb::class_<Framework>& framework) {
           "run",
           [](const Framework& self, const std::optional<ManifestText>& manifest,
              const std::optional<std::string>& directory, const std::optional<std::string>& state,
-             const std::optional<std::string>& locked, int threads, bool finish,
-             nb::object callback) {
+             const std::optional<std::string>& locked, const std::optional<std::string>& cache,
+             int threads, bool finish, bool alone, nb::object callback) {
             const auto path = [](const std::optional<std::string>& text) {
               return text ? std::optional<std::filesystem::path>(*text) : std::nullopt;
             };
-            const RunCall call{manifest,     path(directory), path(state),
-                               path(locked), threads,         finish};
+            const RunCall call{manifest, path(directory), path(state), path(locked),
+                               cache,    threads,         finish,      alone};
             return long_call([&](const Watch& watch) { return self.run(call, watch); },
                              std::move(callback));
           },
           "manifest"_a.none(), "directory"_a.none(), "state"_a.none(), "locked"_a.none(),
-          "threads"_a, "finish"_a, "callback"_a.none())
+          "cache"_a.none(), "threads"_a, "finish"_a, "alone"_a, "callback"_a.none())
       .def(
           "verify",
           [](const Framework& self, std::string directory, std::optional<std::uint64_t> client,
@@ -178,20 +179,23 @@ void add_studies(nb::class_<Framework>& framework) {
       .def(
           "ablate",
           [](const Framework& self, bool is_file, std::string text, std::string name,
-             std::vector<std::string> overrides, std::optional<std::string> directory, int threads,
-             bool dry_run, nb::object callback) {
+             std::vector<std::string> overrides, std::optional<std::string> directory,
+             std::optional<std::string> cache, int jobs, int threads, bool dry_run,
+             nb::object callback) {
             const StudyCall call{is_file,
                                  std::move(text),
                                  std::move(name),
                                  std::move(overrides),
                                  std::move(directory),
+                                 std::move(cache),
+                                 jobs,
                                  threads,
                                  dry_run};
             return long_call([&](const Watch& watch) { return self.ablate(call, watch); },
                              std::move(callback));
           },
-          "is_file"_a, "text"_a, "name"_a, "overrides"_a, "directory"_a.none(), "threads"_a,
-          "dry_run"_a, "callback"_a.none());
+          "is_file"_a, "text"_a, "name"_a, "overrides"_a, "directory"_a.none(), "cache"_a.none(),
+          "jobs"_a, "threads"_a, "dry_run"_a, "callback"_a.none());
 }
 
 /// Numbers that an array of Python's own keeps.

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "framework.hpp"
+#include "keeping.hpp"
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
 #include "privgrad/calls/study_state.hpp"
@@ -14,6 +17,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
+#include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/report/report.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_directory.hpp"
@@ -25,51 +29,78 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The runs of a study in this process, one after the other, each on all threads: rows that are in
+/// The runs of a study in this process, some at a time, each on threads of its own: rows that are in
 /// memory are there for all of them. The command makes each run in a process of its own; what they
 /// leave is the same.
 class StudyRunner {
  public:
+  /// \param threads  of each run.
   StudyRunner(const core::StudyPlan& plan, const core::StudyDirectory& directory,
-              const Catalog& catalog, int threads, const Watch& watch)
-      : plan_(plan), directory_(directory), catalog_(catalog), threads_(threads), watch_(watch) {}
+              const Catalog& catalog, int threads, const Keeping& keeping, const Watch& watch)
+      : plan_(plan),
+        directory_(directory),
+        catalog_(catalog),
+        threads_(threads),
+        keeping_(keeping),
+        watch_(watch) {}
 
-  /// \returns what failed, each a line; nothing that was left when it was asked to stop.
-  std::vector<std::string> make(const std::vector<calls::OpenRun>& open) {
-    std::vector<std::string> failed;
-    const std::size_t all = plan_.arms.size() * plan_.study->seeds.size();
-    std::size_t done = all - open.size();
-    for (const calls::OpenRun& run : open) {
-      if (watch_.stop->load()) break;
-      const std::string who = plan_.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
-      try {
-        make(run);
-      } catch (const Error& problem) {
-        failed.push_back(who + ": " + problem.what());
-      }
-      if (watch_.listener)
-        watch_.listener(Json{{"run", who}, {"done", ++done}, {"runs", all}}.dump());
+  /// \param jobs  runs at a time.
+  /// \returns what failed, each a line, in the order of the runs; nothing that was left when it was
+  ///   asked to stop.
+  std::vector<std::string> make(const std::vector<calls::OpenRun>& open, int jobs) {
+    std::vector<std::string> problems(open.size());
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+      for (std::size_t i = next++; i < open.size() && !watch_.stop->load(); i = next++)
+        problems[i] = problem_of(open[i]);
+    };
+    done_ = all() - open.size();
+    {
+      std::vector<std::jthread> others;
+      for (int job = 1; job < jobs; ++job) others.emplace_back(work);
+      work();
     }
-    return failed;
+    std::erase(problems, "");
+    return problems;
   }
 
  private:
+  std::size_t all() const { return plan_.arms.size() * plan_.study->seeds.size(); }
+
+  /// Makes a run, and tells of it. \returns why it failed; "" if it did not.
+  std::string problem_of(const calls::OpenRun& run) {
+    const std::string who = plan_.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
+    std::string problem;
+    try {
+      make(run);
+    } catch (const std::exception& failure) {
+      problem = who + ": " + failure.what();
+    }
+    if (watch_.listener) {
+      const std::lock_guard hold(telling_);
+      watch_.listener(Json{{"run", who}, {"done", ++done_}, {"runs", all()}}.dump());
+    }
+    return problem;
+  }
+
   void make(const calls::OpenRun& run) const {
     const std::string& arm = plan_.arms[run.arm].arm->name;
     core::RunOptions options;
     options.directory = directory_.run(arm, run.seed);
     options.threads = threads_;
     options.state = calls::default_state_directory();
+    options.features = keeping_.features();
     options.stop = watch_.stop;
     options.resume = core::can_be_resumed(options);
     if (!options.resume) {
       core::discard_state(options);
       directory_.clear(arm, run.seed);
     }
-    const core::Manifest manifest =
+    core::Manifest manifest =
         options.resume ? core::load_manifest(options.directory / "manifest.yaml", {}, catalog_)
                        : core::load_manifest(directory_.arm_manifest(arm),
                                              {"seed=" + std::to_string(run.seed)}, catalog_);
+    keeping_.of_streamed_rows(manifest);
     options.lock = calls::lock_text({&manifest});
     const core::Plan plan =
         options.resume ? core::make_resumed_plan(manifest, options.directory, options.state)
@@ -82,8 +113,49 @@ class StudyRunner {
   const core::StudyDirectory& directory_;
   const Catalog& catalog_;
   int threads_;
+  const Keeping& keeping_;
   const Watch& watch_;
+  std::mutex telling_;
+  std::size_t done_ = 0;
 };
+
+/// How the cores are shared out.
+struct Shares {
+  int jobs;     ///< Runs at a time.
+  int threads;  ///< Of each.
+};
+
+/// As many runs at a time as there are cores, where nothing else is said: what a run computes alone,
+/// between its parallel parts, then keeps no core waiting.
+Shares shares_of(const StudyCall& call, std::size_t open) {
+  const int cores = core::available_threads();
+  const int most = static_cast<int>(std::min<std::size_t>(open, 4096));
+  const int wanted = call.jobs > 0 ? call.jobs : std::max(1, cores / std::max(1, call.threads));
+  const int jobs = std::min(wanted, most);
+  return {jobs, call.threads > 0 ? call.threads : std::max(1, cores / jobs)};
+}
+
+/// What is said once of all runs; what they say of their own copies is the same again and again.
+void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
+  if (keeping.features() == nullptr) return;
+  const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
+    return core::has_features_to_keep(*arm.plan.setting) || arm.manifest->streaming;
+  });
+  notes.push_back(
+      any ? "what frozen layers and costly transforms make of the data, and rows that are "
+            "streamed, "
+            "are kept in " +
+                keeping.folder().string() + ", as private as the data, until privgrad cache delete"
+          : "cache keeps the outputs of frozen layers and of costly transforms, and no arm has "
+            "either");
+}
+
+Json planned(const core::StudyPlan& plan) {
+  Json json = core::to_json(plan);
+  for (std::size_t a = 0; a < plan.arms.size(); ++a)
+    json["arms"][a]["estimated_seconds"] = core::estimated_seconds(plan.arms[a].plan);
+  return json;
+}
 
 core::Study study_of(const StudyCall& call) {
   return call.is_file ? core::read_study(call.text) : core::parse_study(call.text, call.name);
@@ -93,9 +165,10 @@ core::Study study_of(const StudyCall& call) {
 
 std::string Framework::ablate(const StudyCall& call, const Watch& watch) const {
   const core::StudyPlan plan = core::plan_study(study_of(call), call.overrides, catalog());
+  const Keeping keeping(call.cache);
   Json answer{{"notes", core::study_remarks(plan)}, {"failed", Json::array()}};
   if (call.dry_run) {
-    answer["plan"] = core::to_json(plan);
+    answer["plan"] = planned(plan);
     return answer.dump();
   }
   const core::StudyDirectory directory(call.directory ? fs::path(*call.directory)
@@ -105,8 +178,10 @@ std::string Framework::ablate(const StudyCall& call, const Watch& watch) const {
   const std::vector<calls::OpenRun> open = calls::left_runs(plan, directory);
   if (!open.empty()) {
     calls::remove_results(directory);  // they would not be those of this study
-    const int threads = call.threads > 0 ? call.threads : core::available_threads();
-    answer["failed"] = StudyRunner(plan, directory, catalog(), threads, watch).make(open);
+    tell_of(keeping, plan, answer["notes"]);
+    const Shares shares = shares_of(call, open.size());
+    answer["failed"] = StudyRunner(plan, directory, catalog(), shares.threads, keeping, watch)
+                           .make(open, shares.jobs);
     answer["left"] = calls::left_runs(plan, directory).size();
     if (answer["left"] != 0) return answer.dump();
   }

@@ -127,6 +127,7 @@ class Federation:
             **os.environ,
             "FLWR_HOME": str(folder / "flwr"),
             "FLWR_TELEMETRY_ENABLED": "0",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",  # else 1 s before each process is started
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ import privgrad
 from privgrad import federated
 
 pytest.importorskip("flwr", reason="Flower is not installed")
+
+from privgrad import flower
 
 from flower_federation import Federation
 from test_federated import manifest_of, releases, weights
@@ -94,3 +97,40 @@ def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, An
     assert weights(privgrad.Run.open("server")) == weights(expected), log
     for i in range(4):
         assert charged(i) == releases(Path(f"again-{i}", "ledgers", f"client-{i}.jsonl")), log
+
+
+class Slow:
+    """A grid whose nodes take a while, by a clock that only waiting moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float) -> None:
+        self.now, self.takes, self.looks = 0.0, takes, 0
+        monkeypatch.setattr(flower.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(flower.time, "sleep", self.wait)
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def push_messages(self, messages: list[Any]) -> list[str | None]:
+        return ["a", "b", None]  # the last could not be sent
+
+    def pull_messages(self, ids: set[str]) -> list[Any]:
+        self.looks += 1
+        assert None not in ids
+        return [SimpleNamespace(metadata=SimpleNamespace(reply_to_message_id=one))
+                for one in sorted(ids) if one == "a" or self.now >= self.takes]
+
+
+@pytest.mark.parametrize(("takes", "most_looks"), [(0.3, 10), (10, 60), (300, 200)])
+def test_looking_for_answers_adds_a_tenth_at_most(
+    monkeypatch: pytest.MonkeyPatch, takes: float, most_looks: int
+) -> None:
+    grid = Slow(monkeypatch, takes)
+    assert len(flower._replies(grid, [], 600.0)) == 2
+    assert takes <= grid.now <= 1.1 * takes + 0.1
+    assert grid.looks <= most_looks
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = Slow(monkeypatch, 300)
+    assert len(flower._replies(grid, [], 20.0)) == 1
+    assert grid.now == pytest.approx(20)

@@ -11,6 +11,7 @@ import pytest
 
 import privgrad
 from privgrad import _core
+from privgrad.data import _Rows
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_rows_in_memory_are_the_rows_of_files(small: dict[str, Any], rows: Any) 
     small["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2,
                      "target_fill": 0}
     of_files = privgrad.run(small)
-    here = privgrad.run(with_rows(small, {"train": rows}))
+    here = privgrad.run(with_rows(small, {"train": rows, "target_fill": 0}))
     assert weights(here) == weights(of_files)
     assert (here.epsilon, here.metrics) == (of_files.epsilon, of_files.metrics)
     assert here.unaccounted == of_files.unaccounted
@@ -110,7 +111,7 @@ def test_the_command_says_that_rows_are_not_there(
     ("spoil", "says"),
     [
         (lambda x, y: (x, y[:-1]), "300 examples, but 299 targets"),
-        (lambda x, y: (x, y + 5), r"target 0 is [56], expected a class index"),
+        (lambda x, y: (x, y + 5), r"target 0 is not a class index: a whole number in 0..1; target_fill says"),
         (lambda x, y: (np.where(np.arange(4) == 2, np.nan, x), y), "row 0, feature 2 is nan"),
         (lambda x, y: (x * 1e300, y), "is -?inf, expected a finite number"),
         (lambda x, y: (x[:, 0], y), "expected at least two"),
@@ -241,3 +242,141 @@ def test_a_tensor_is_read_by_dlpack(small: dict[str, Any], rows: Any) -> None:
         privgrad.run(with_rows(small, {"train": rows}))
     )
     assert Path("runs").is_dir()
+
+
+# ---- where no copy is made
+
+
+def kept(given: Any, **section: Any) -> np.ndarray:
+    """The array that is lent."""
+    return _Rows(given, {"kind": "memory", **section}, "train").features
+
+
+def test_what_lies_in_rows_is_not_copied(rows: Any) -> None:
+    import pandas
+    import polars
+    import pyarrow
+
+    x = rows[0]
+    bytes_ = x.astype(np.uint8)
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(x.ravel()), 4)
+    tensors = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(x)
+    frame = pandas.DataFrame(x, columns=list("abcd"), copy=False)
+    in_polars = polars.DataFrame({"x": polars.Series(x)})
+    for given, of in [
+        (x, x),
+        (bytes_, bytes_),
+        (frame, frame.to_numpy()),
+        (pyarrow.table({"x": lists}), lists.flatten().to_numpy()),
+        (pyarrow.table({"x": tensors}), tensors.storage.flatten().to_numpy()),
+        (pyarrow.table({"x": lists}).slice(100, 50), lists.flatten().to_numpy()),
+        (lists, lists.flatten().to_numpy()),
+        (Capsules(pyarrow.table({"x": lists})), lists.flatten().to_numpy()),
+        (Capsule(pyarrow.record_batch({"x": lists})), lists.flatten().to_numpy()),
+        (Capsule(lists), lists.flatten().to_numpy()),
+        (in_polars, in_polars["x"].to_arrow().flatten().to_numpy()),
+        (pyarrow.table({"a": x[:, 0].copy()}), None),
+    ]:
+        lent = kept(given)
+        assert lent.flags.c_contiguous and lent.dtype in (np.float32, np.uint8)
+        assert of is None or np.shares_memory(lent, of), given
+    sliced = kept(pyarrow.table({"x": lists}).slice(100, 50))
+    np.testing.assert_array_equal(sliced, x[100:150])
+    column = pyarrow.array(x[:, 0].copy())
+    assert np.shares_memory(kept(pyarrow.table({"a": column})), column.to_numpy())
+
+
+def test_what_lies_otherwise_is_copied_once(rows: Any) -> None:
+    import pandas
+    import pyarrow
+
+    x = rows[0]
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(x.ravel()), 4)
+    halves = pyarrow.chunked_array([lists.slice(0, 100), lists.slice(100)])
+    for given in (np.asfortranarray(x), x.astype(np.float64), np.repeat(x, 2, axis=0)[::2],
+                  pandas.DataFrame({name: x[:, i] for i, name in enumerate("abcd")}),
+                  pyarrow.table({"x": halves})):
+        lent = kept(given)
+        assert lent.flags.c_contiguous and lent.dtype == np.float32
+        np.testing.assert_array_equal(lent, x)
+
+
+class Capsules:
+    """What has ``__arrow_c_stream__`` and nothing else."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class Capsule:
+    """What has ``__arrow_c_array__`` and nothing else."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        return self._array.__arrow_c_array__(requested_schema)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_arrow_capsules_are_enough(small: dict[str, Any], rows: Any, kind: str) -> None:
+    import pyarrow
+
+    table = pyarrow.table(frames(rows)[kind])
+    section = {"kind": "memory", "target": "label", "labels": ["no", "yes"]}
+    expected = weights(privgrad.run(with_rows(small, {"train": rows})))
+    for given in (Capsules(table), Capsule(table.combine_chunks().to_batches()[0])):
+        assert weights(privgrad.run({**small, "data": {**section, "train": given}})) == expected
+
+
+def test_features_and_targets_may_be_columns(small: dict[str, Any], rows: Any) -> None:
+    import pyarrow
+
+    x = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows[0].ravel()), 4)
+    given = {"features": Capsule(x), "targets": Capsule(pyarrow.array(rows[1]))}
+    assert weights(privgrad.run(with_rows(small, {"train": given}))) == weights(
+        privgrad.run(with_rows(small, {"train": rows})))
+
+
+@pytest.mark.parametrize("missing", ["of numbers", "of lists"])
+def test_a_list_with_missing_numbers_is_refused(small: dict[str, Any], missing: str) -> None:
+    import pyarrow
+
+    kind = pyarrow.list_(pyarrow.float32(), 2)
+    values = [[0, None], [1, 1]] if missing == "of numbers" else [None, [1, 1]]
+    table = pyarrow.table({"x": pyarrow.array(values, kind), "y": [0, 1]})
+    with pytest.raises(privgrad.DataError, match="the column 'x' (has 1 missing|holds)"):
+        privgrad.plan(with_rows(small, {"train": table, "target": "y"}))
+
+
+def test_targets_that_are_none_count_as_declared(small: dict[str, Any], rows: Any) -> None:
+    import pyarrow
+
+    x, y = rows
+    spoiled = y.copy()
+    spoiled[[3, 50]] = [7, np.nan]
+    fitted = y.copy()
+    fitted[[3, 50]] = 1
+    expected = weights(privgrad.run(with_rows(small, {"train": (x, fitted), "target_fill": 1})))
+    with pytest.warns(privgrad.PrivgradWarning, match="2 of 300 targets are none, and count as target_fill"):
+        run = privgrad.run(with_rows(small, {"train": (x, spoiled), "target_fill": 1}))
+    assert weights(run) == expected
+    assert "target_fill: 1" in run.manifest()
+    labels = ["no" if one == 0 else "yes" for one in y]
+    labels[3], labels[50] = "maybe", None
+    table = pyarrow.table({**{n: x[:, i] for i, n in enumerate("abcd")}, "label": labels})
+    section = {"kind": "memory", "train": table, "target": "label", "labels": ["no", "yes"], "target_fill": 1}
+    with pytest.warns(privgrad.PrivgradWarning, match="2 of 300"):
+        assert weights(privgrad.run({**small, "data": section})) == expected
+
+
+def test_that_every_target_fits_is_a_fact_of_the_rows(small: dict[str, Any], rows: Any) -> None:
+    manifest = with_rows(small, {"train": rows})
+    assert "that every target fits" in privgrad.plan(manifest).unaccounted
+    filled = with_rows(small, {"train": rows, "target_fill": 0})
+    assert "that every target fits" not in privgrad.plan(filled).unaccounted
+    with pytest.raises(privgrad.ConfigError, match="target_fill is 2, expected a class index"):
+        privgrad.plan(with_rows(small, {"train": rows, "target_fill": 2}))

@@ -153,3 +153,16 @@ def test_a_search_does_not_search_its_budget(rows: Any) -> None:
     with pytest.raises(privgrad.ConfigError, match="epsilon is of the whole search"):
         DPGridSearch(classifier(), {"epsilon": [1, 2]}, epsilon=2, delta=1e-5,
                      validation=rows).fit(*rows)
+
+
+def test_in_release_mode_no_error_tells_of_a_label(rows: Any) -> None:
+    X, y = rows
+    other = np.array(y)
+    other[3] = 9
+    with pytest.raises(ValueError, match="labels that classes lacks"):
+        classifier().fit(X, other)
+    assert "that every target fits" in classifier().fit(X, y).unaccounted_
+    release = {"mode": "release", "random_state": None, "size": len(X)}
+    fitted = classifier(**release).fit(X, other)
+    assert fitted.unaccounted_ == ()
+    assert list(fitted.classes_) == list(classifier().fit(X, y).classes_)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +16,7 @@ import numpy as np
 import pytest
 
 import privgrad
+from privgrad.prototypes import Schedule
 
 
 @pytest.fixture
@@ -55,8 +61,6 @@ def test_predictions_of_a_regression_are_values(command: Any, small: dict[str, A
 
 
 def test_a_study_is_the_commands(command: Any, study: dict[str, Any]) -> None:
-    import json
-
     Path("study.yaml").write_text(json.dumps(study))
     told: list[dict[str, Any]] = []
     here = privgrad.ablate("study.yaml", out="here", callback=told.append)
@@ -70,13 +74,173 @@ def test_a_study_is_the_commands(command: Any, study: dict[str, Any]) -> None:
     assert privgrad.verify("here")
 
 
+def weights_of(file: Path) -> bytes:
+    raw = file.read_bytes()
+    return raw[8 + int.from_bytes(raw[:8], "little") :]
+
+
+def without_time(directory: str) -> dict[str, bytes]:
+    """What a study has left, but for what says when it was made, and how long it took."""
+    return {
+        str(file.relative_to(directory)): (
+            weights_of(file) if file.suffix == ".safetensors" else file.read_bytes())
+        for file in sorted(Path(directory).rglob("*"))
+        if file.name in ("results.csv", "model.safetensors", "metrics.jsonl", "manifest.yaml",
+                         "plan.json")
+    }
+
+
+@pytest.mark.parametrize("shares", [{"jobs": 1}, {"jobs": 4}, {"jobs": 3, "threads": 2}, {"threads": 9}])
+def test_a_study_is_the_same_however_it_is_shared_out(
+    study: dict[str, Any], shares: dict[str, int]
+) -> None:
+    privgrad.ablate(study, out="alone", jobs=1, threads=1)
+    privgrad.ablate(study, out="shared", **shares)
+    assert len(without_time("alone")) > 12
+    assert without_time("shared") == without_time("alone")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_as_many_runs_are_made_at_a_time_as_jobs(study: dict[str, Any], jobs: int) -> None:
+    makers = set()
+
+    class Slow(Schedule):
+        def value(self, step: int, steps: int) -> float:
+            if step == 0:
+                makers.add(threading.get_ident())
+                time.sleep(0.2)  # so that no thread can take all runs
+            return 0.25
+
+    study["base"]["schedules"] = {**study["base"]["schedules"], "learning_rate": Slow()}
+    study["axes"] = {"steps": [20, 30]}
+    privgrad.ablate(study, jobs=jobs)
+    assert len(makers) == jobs
+
+
+def test_a_study_is_planned_as_the_command_does(command: Any, study: dict[str, Any]) -> None:
+    Path("study.yaml").write_text(json.dumps(study))
+    here = privgrad.plan_study("study.yaml")
+    there = command("ablate", "study.yaml", "--dry-run", "--json", "--quiet")
+    for planned in (here, there):
+        for arm in planned["arms"]:
+            assert arm.pop("estimated_seconds") > 0
+    assert here == there
+    assert not Path("studies").exists()
+
+
+@pytest.mark.parametrize("number", [0, 4097])
+def test_jobs_and_threads_have_bounds(study: dict[str, Any], number: int) -> None:
+    for share in ("jobs", "threads"):
+        with pytest.raises(privgrad.ConfigError, match=rf"{share} is {number}, allowed is \[1, 4096\]"):
+            privgrad.ablate(study, **{share: number})
+
+
+def frozen(study: dict[str, Any]) -> dict[str, Any]:
+    """The same of the last layer of a network, whose first is frozen: outputs of it are kept."""
+    privgrad.run({**study["base"], "seed": 9, "model": NETWORK}, out="before")
+    base = {**study["base"], "model": {**NETWORK, "train": ["last"], "weights": {
+        "file": str(Path("before/model.safetensors").absolute()), "public": True}}}
+    return {**study, "base": base}
+
+
+NETWORK = {"kind": "mlp", "hidden": [5], "loss": "cross_entropy"}
+
+
+@pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+def test_what_frozen_layers_make_is_kept(study: dict[str, Any]) -> None:
+    study = frozen(study)
+    run = {**study["base"], "seed": 1}
+    without = privgrad.run(run, out="without")
+    with pytest.warns(privgrad.PrivgradWarning, match="kept"):
+        first = privgrad.run(run, out="first", cache="kept")
+    files = {file: file.stat().st_mtime_ns for file in Path("kept").glob("*.features")}
+    assert files
+    with pytest.warns(privgrad.PrivgradWarning, match="kept"):
+        second = privgrad.run(run, out="second", cache="kept")
+    made = [weights_of(one.run_dir / "model.safetensors") for one in (without, first, second)]
+    assert made[0] == made[1] == made[2]
+    with pytest.warns(privgrad.PrivgradWarning, match="are kept in .*shared, as private as the data"):
+        privgrad.ablate(study, out="study", cache="shared")
+    # All runs have the same frozen layers, and the same rows: one file for each split.
+    assert {file.name for file in Path("shared").glob("*.features")} == {file.name for file in files}
+    privgrad.ablate(study, out="plain")
+    assert without_time("study") == without_time("plain")
+
+
+def test_rows_that_are_streamed_are_kept(small: dict[str, Any]) -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 3)).astype(np.float32)
+    np.save("x.npy", rows)
+    np.save("y.npy", (rows.sum(axis=1) > 0).astype(np.float32))
+    small["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2,
+                     "streaming": True}
+    with pytest.warns(privgrad.PrivgradWarning):
+        privgrad.plan(small, cache="kept")
+    files = {file.name for file in Path("kept").iterdir()}
+    assert files
+    with pytest.warns(privgrad.PrivgradWarning):
+        kept = privgrad.run(small, out="run", cache="kept")
+    assert {file.name for file in Path("kept").iterdir()} == files
+    del small["data"]["streaming"]
+    assert weights_of(kept.run_dir / "model.safetensors") == weights_of(
+        privgrad.run(small, out="in-memory").run_dir / "model.safetensors")
+
+
+def test_a_cache_with_nothing_to_keep_says_so(small: dict[str, Any], study: dict[str, Any]) -> None:
+    with pytest.warns(privgrad.PrivgradWarning, match="this manifest has neither"):
+        privgrad.run(small, cache="kept")
+    with pytest.warns(privgrad.PrivgradWarning, match="no arm has either"):
+        privgrad.ablate(study, cache="kept")
+    assert not list(Path("kept").iterdir())
+
+
+def test_the_users_own_cache_is_the_commands(
+    command: Any, study: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("own").absolute()))
+    with pytest.warns(privgrad.PrivgradWarning, match="own/privgrad/features"):
+        privgrad.run({**frozen(study)["base"], "seed": 1}, cache=True)
+    assert len(command("cache", "list", "--json")["features"]) > 0
+
+
+def test_several_processes_are_for_the_command(small: dict[str, Any], study: dict[str, Any]) -> None:
+    for call, words in [
+        (lambda: privgrad.run(small, cluster="mpi"), "mpirun -np N privgrad run MANIFEST --cluster mpi"),
+        (lambda: privgrad.run(resume="runs/x", cluster={"kind": "mpi"}), "privgrad run --resume DIR"),
+        (lambda: privgrad.ablate(study, cluster="mpi"), "mpirun -np N privgrad ablate STUDY"),
+    ]:
+        with pytest.raises(privgrad.ConfigError, match=words):
+            call()
+    assert privgrad.run(small, cluster="local").status == "completed"
+
+
+def test_a_process_of_several_does_not_make_the_run_of_all(small: dict[str, Any]) -> None:
+    plugin = os.environ.get("PRIVGRAD_TEST_MPI")
+    if not plugin or shutil.which("mpirun") is None:
+        pytest.skip("there is no MPI, or its plugin was not built")
+    Path("run.py").write_text(
+        "import privgrad\n"
+        f"m = {{**{small!r}, 'cluster': 'mpi'}}\n"
+        f"dirs = [{plugin!r}]\n"
+        "try:\n"
+        "    privgrad.run(m, plugin_dirs=dirs)\n"
+        "except privgrad.ConfigError as error:\n"
+        "    print(error)\n"
+        "print(privgrad.run(m, plugin_dirs=dirs, cluster='local').status)\n")
+    done = subprocess.run(
+        ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", sys.executable, "run.py"],
+        capture_output=True, text=True, check=False, timeout=120,
+        env={**os.environ, "OMPI_MCA_btl_vader_single_copy_mechanism": "none"})
+    assert done.stdout.count("mpirun -np 2 privgrad run MANIFEST, or say cluster=") == 2, done
+    assert done.stdout.count("completed") == 2, done
+
+
 def test_a_study_goes_on_where_it_was_stopped(command: Any, study: dict[str, Any]) -> None:
     def stop(report: dict[str, Any]) -> None:
         if report["done"] == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        privgrad.ablate(study, out="study", callback=stop)
+        privgrad.ablate(study, out="study", jobs=1, callback=stop)
     assert not Path("study/results.json").exists()
     made = sorted(Path("study").rglob("summary.json"))
     assert 2 <= len(made) <= 3

@@ -47,15 +47,18 @@ std::vector<std::string> names(const privgrad::Params& params, const char* key) 
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
 }
 
-[[noreturn]] void fail_target(const std::string& where, std::size_t row, const std::string& wrong) {
-  throw IoError(where + "target " + std::to_string(row) + " " + wrong);
-}
-
 std::size_t rows_of(const MemoryTable& table) {
   const std::size_t count =
       std::visit([](const auto numbers) { return numbers.size(); }, table.numbers);
   return count / privgrad::element_count(table.features);
 }
+
+/// A split as it was found.
+struct Rows {
+  MemoryTable table;
+  std::vector<float> targets;  ///< [rows], as they count; empty where there are none.
+  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+};
 
 class Memory final : public privgrad::DataSource {
  public:
@@ -65,18 +68,27 @@ class Memory final : public privgrad::DataSource {
         has_targets_(!params.boolean("unlabelled")),
         class_names_(names(params, "labels")),
         feature_names_(names(params, "feature_names")) {
-    if (class_names_.empty()) return;
-    if (const std::string wrong = task_.state_classes(class_names_.size()); !wrong.empty())
-      throw ConfigError("memory: labels has " + std::to_string(class_names_.size()) +
-                        " names, but " + wrong);
+    if (!class_names_.empty()) {
+      if (const std::string wrong = task_.state_classes(class_names_.size()); !wrong.empty())
+        throw ConfigError("memory: labels has " + std::to_string(class_names_.size()) +
+                          " names, but " + wrong);
+    }
+    task_.take_fill("memory", params);
   }
 
   DataInfo info() override {
     load();
-    DataInfo info{.shape = {train_->features, task_.classes()},
-                  .train_rows = rows_of(*train_),
-                  .test_rows = test_ ? rows_of(*test_) : 0,
-                  .unaccounted = task_.unaccounted()};
+    DataInfo info{.shape = {train_->table.features, task_.classes()},
+                  .train_rows = rows_of(train_->table),
+                  .test_rows = test_ ? rows_of(test_->table) : 0,
+                  .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted()};
+    const auto add_remark = [&](const char* split, const Rows& rows) {
+      std::string remark =
+          TargetTask::remark("memory: " + std::string(split), rows.filled, rows.targets.size());
+      if (!remark.empty()) info.remarks.push_back(std::move(remark));
+    };
+    add_remark("train", *train_);
+    if (test_) add_remark("test", *test_);
     info.class_names = class_names_;
     info.feature_names = feature_names_;
     info.reading = reading();
@@ -95,8 +107,7 @@ class Memory final : public privgrad::DataSource {
   /// Finds the tables, once: what is exchanged under their names later is of no concern.
   void load() {
     if (train_) return;
-    const MemoryTable train = table_of(params_.object("train"));
-    check("train", train);
+    Rows train = rows_found("train");
     if (has_targets_) {
       if (const std::string wrong = task_.learn(train.targets); !wrong.empty())
         throw IoError("memory: train: " + wrong);
@@ -105,15 +116,26 @@ class Memory final : public privgrad::DataSource {
           "memory: unlabelled rows do not say how many classes there are: say classes");
     }
     if (params_.has("test")) {
-      MemoryTable test = table_of(params_.object("test"));
-      if (test.features != train.features) {
-        throw IoError("memory: test: holds examples of " + privgrad::to_text(test.features) +
-                      ", expected " + privgrad::to_text(train.features) + " as in train");
+      Rows test = rows_found("test");
+      if (test.table.features != train.table.features) {
+        throw IoError("memory: test: holds examples of " + privgrad::to_text(test.table.features) +
+                      ", expected " + privgrad::to_text(train.table.features) + " as in train");
       }
-      check("test", test);
       test_ = std::move(test);
     }
-    train_ = train;
+    train_ = std::move(train);
+  }
+
+  Rows rows_found(const char* split) const {
+    Rows rows{.table = table_of(params_.object(split)), .targets = {}};
+    check(split, rows.table);
+    if (!has_targets_) return rows;
+    rows.targets.assign(rows.table.targets.begin(), rows.table.targets.end());
+    if (const auto row = task_.fit(rows.targets, rows.filled)) {
+      throw IoError("memory: " + std::string(split) + ": target " + std::to_string(*row) +
+                    " is not " + task_.expected() + "; target_fill says what such a row counts as");
+    }
+    return rows;
   }
 
   void check(const std::string& split, const MemoryTable& table) const {
@@ -129,15 +151,12 @@ class Memory final : public privgrad::DataSource {
                     std::to_string(table.targets.size()) + " targets" +
                     (table.targets.empty() ? "; say unlabelled: true to predict them" : ""));
     }
-    for (std::size_t row = 0; row < table.targets.size(); ++row) {
-      const std::string wrong = task_.problem(static_cast<double>(table.targets[row]));
-      if (!wrong.empty()) fail_target(where, row, wrong);
-    }
   }
 
-  Dataset dataset(const MemoryTable& table) const {
+  Dataset dataset(const Rows& rows) const {
+    const MemoryTable& table = rows.table;
     const privgrad::ExampleShape shape{table.features, task_.classes()};
-    std::vector<float> targets(table.targets.begin(), table.targets.end());
+    std::vector<float> targets = rows.targets;
     if (!has_targets_) targets.assign(rows_of(table), 0.0f);
     if (const auto* reals = std::get_if<std::span<const float>>(&table.numbers))
       return Dataset(shape, *reals, table.owner, std::move(targets));
@@ -161,7 +180,7 @@ class Memory final : public privgrad::DataSource {
   TargetTask task_;
   bool has_targets_;
   std::vector<std::string> class_names_, feature_names_;
-  std::optional<MemoryTable> train_, test_;
+  std::optional<Rows> train_, test_;
 };
 
 std::vector<privgrad::ParamSpec> table_params() {
@@ -191,6 +210,7 @@ void register_components(privgrad::Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
+  params.push_back(TargetTask::fill_param());
   registrar.add<privgrad::DataSource, Memory>({
       .name = "memory",
       .summary = "Features and targets that the program holds in memory, without a copy.",
