@@ -127,6 +127,7 @@ struct Shares {
 
 /// As many runs at a time as there are cores, where nothing else is said: what a run computes alone,
 /// between its parallel parts, then keeps no core waiting.
+/// \param open  runs to make, at least 1.
 Shares shares_of(const StudyCall& call, std::size_t open) {
   const int cores = core::available_threads();
   const int most = static_cast<int>(std::min<std::size_t>(open, 4096));
@@ -143,8 +144,7 @@ void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
   });
   notes.push_back(
       any ? "what frozen layers and costly transforms make of the data, and rows that are "
-            "streamed, "
-            "are kept in " +
+            "streamed, are kept in " +
                 keeping.folder().string() + ", as private as the data, until privgrad cache delete"
           : "cache keeps the outputs of frozen layers and of costly transforms, and no arm has "
             "either");
