@@ -85,6 +85,20 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
                    executor, 0, nullptr, PrivacyUnit::example, check);
 }
 
+BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor) {
+  // The targets in the place of features: nothing else of an example is behind what it adds.
+  const Dataset labels({{1}, 0}, std::vector<float>(targets.begin(), targets.end()),
+                       std::vector<float>(targets.size(), 0.0f));
+  const auto one_of_its_class = [](std::span<const float> label, std::span<float> out) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    const float number = label.front();
+    const bool is_class =
+        number >= 0.0f && number < static_cast<float>(out.size()) && number == std::floor(number);
+    if (is_class) out[static_cast<std::size_t>(number)] = 1.0f;
+  };
+  return statistic_sum(one_of_its_class, labels, classes, 1.0, executor);
+}
+
 std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor) {
