@@ -190,7 +190,9 @@ class Builder {
   /// A number, or an object in its place.
   static void add_private_size(Json& schema) {
     Json released = param_schema(private_size_spec());
-    released["oneOf"] = {{{"required", {"share"}}}, {{"required", {"noise_multiplier"}}}};
+    released.update(choose({{"required", {"share"}}},
+                           {{"properties", {{"noise_multiplier", false}}}},
+                           {{"required", {"noise_multiplier"}}}));
     Json& size = schema["properties"]["size"];
     const Json description = size["description"];
     size = choose(of_type("object"), std::move(released), size);

@@ -45,23 +45,27 @@ const RecordedRelease& recorded(const RecordedRun& run, const PlannedStatistic& 
   throw PrivacyError("the " + words_for(one) + " was not released");
 }
 
+/// What a row adds, brought within the bound, in cells.
+std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
+  std::vector<std::int32_t> cells(made.size(), 0);
+  if (!all_finite(made)) return cells;
+  const LongestStay rule;
+  const std::vector<ParameterGroup> groups{{"statistic", 0, made.size()}};
+  const Clip clip{.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0};
+  const double norm = squared_norm_at_most(made);
+  double factor = 0.0;
+  clip_factors(clip, {&norm, 1}, {&factor, 1});
+  round_to_grid(made, groups, {&factor, 1}, bound, kExactLevels, cells);
+  return cells;
+}
+
 /// One row's contribution in cells, alone.
 std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const BoundedStatistic& learner,
                                    const Dataset& train, std::uint32_t row) {
   std::vector<float> features(train.row_size()), target(1), made(planned.size);
   train.gather({&row, 1}, features, target);
   learner.contribution(train.shape().features, features, made);
-  std::vector<std::int32_t> cells(planned.size, 0);
-  if (!all_finite(made)) return cells;
-  const LongestStay rule;
-  const std::vector<ParameterGroup> groups{{"statistic", 0, planned.size}};
-  const Clip clip{
-      .rule = rule, .groups = groups, .clip_norm = planned.l2_bound, .count_share = 0.0};
-  const double norm = squared_norm_at_most(made);
-  double factor = 0.0;
-  clip_factors(clip, {&norm, 1}, {&factor, 1});
-  round_to_grid(made, groups, {&factor, 1}, planned.l2_bound, kExactLevels, cells);
-  return cells;
+  return in_cells(made, planned.l2_bound);
 }
 
 }  // namespace
@@ -85,6 +89,8 @@ void ReplayedStatistics::teach(std::size_t number, Transform& transform, const D
 }
 
 void ReplayedStatistics::count(const Dataset& train) {
+  const float once = 1.0f;
+  const std::int64_t cells_of_one = in_cells({&once, 1}, 1.0).front();
   for (const PlannedStatistic& one : plan_.statistics) {
     if (one.of == StatisticOf::transform) continue;
     Cells& made = cells_[{one.of, 0}];
@@ -96,8 +102,8 @@ void ReplayedStatistics::count(const Dataset& train) {
         while (place < one.size && static_cast<float>(place) != train.targets()[row]) ++place;
       }
       if (place == one.size) continue;
-      made.all[place] += kExactLevels;
-      if (row == last_) made.last[place] += kExactLevels;
+      made.all[place] += cells_of_one;
+      if (row == last_) made.last[place] += cells_of_one;
     }
   }
 }

@@ -37,8 +37,9 @@ class StatisticNoiseRecipes final : public Aggregator {
   std::vector<double> multipliers_;  // one per transform; 0: none
 };
 
-/// Makes the releases before the first step, counts and what transforms learn from: pays for all of them at once, before it looks at a
-/// row, and then releases each from the rows as the transforms before it have left them.
+/// Makes the releases before the first step, counts and what transforms learn from: pays for all of
+/// them at once, before it looks at a row, and then releases each from the rows as the transforms
+/// before it have left them.
 ///
 /// Privacy: each is one Gaussian mechanism of exactly what was charged for it. Which function of the
 /// rows a later one releases follows from earlier releases: adaptive composition, as of steps.

@@ -89,8 +89,8 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
 void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics,
                   const std::optional<PlannedReport>& report, std::uint64_t steps);
 
-/// The statistics that the manifest asks for in the order of their releases: the number of rows, that of
-/// each class, and those of transforms in their order.
+/// The statistics that the manifest asks for, in the order of their releases: the number of rows, that
+/// of each class, and those of transforms in their order.
 /// \throws ManifestError, PrivacyError with the place, for what does not fit together, and for more
 ///   than the budget pays for.
 std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Setting& setting);

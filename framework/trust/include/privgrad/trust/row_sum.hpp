@@ -57,8 +57,8 @@ using ContributionOf = std::function<void(std::span<const float> features, std::
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
                             double bound, Executor& executor, ContributionCheck* check = nullptr);
 
-/// How many examples each class has: one adds 1 to the number of its class, and nothing to any if its
-/// target is no whole number from 0 to classes - 1.
+/// How many examples each class has: one adds 1, less the last cell, to the number of its class, and
+/// nothing to any if its target is no whole number from 0 to classes - 1.
 ///
 /// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, for an example that comes,
 /// goes or counts as zero. Exchanged for another one it moves two numbers by 1 each, sqrt(2) of these
