@@ -38,9 +38,10 @@ std::string counts_prose(const nlohmann::json& statement, bool noise) {
   for (const nlohmann::json& one : statistics_of(statement)) {
     if (!one.at("transform").is_null()) continue;
     const bool is_of_rows = one.at("name") == "data.size";
+    const std::string when = is_of_rows ? "Before anything else is released of the rows, the "
+                                        : "Before the first step, the ";
     words +=
-        "Before anything else is released of the rows, the " + one.at("what").get<std::string>() +
-        " is" +
+        when + one.at("what").get<std::string>() + " is" +
         (noise ? ", noised and charged as one Gaussian release without amplification, to which "
                  "a row adds 1 (" +
                      noise_words(one) + ")"
