@@ -154,7 +154,7 @@ TEST_CASE(
     "[statistics]") {
   const Catalog catalog = house_with({offer<Transform, Ones>("ones")});
   // The noise of seed 1 to 3 is not 0 in each of them, with a probability above 0.9998.
-  bool differs = false;
+  bool differs = false, is_noise_its_own = false;
   for (const char* seed : {"seed=1", "seed=2", "seed=3"}) {
     Experiment experiment(kBase,
                           with(kOneStep, {seed, "data.transforms=[{kind: ones}]",
@@ -163,18 +163,23 @@ TEST_CASE(
     const core::RunResult result = experiment.run();
     const auto rows = static_cast<double>(result.counts.rows.value());
     differs = differs || rows != 200.0;
+    // Of the count rounded to a 16th.
+    const double of_rows = (rows - 200.0) / 8.0;
+    const double of_ones = (mean_of_ones(experiment) * rows - 200.0) / 1e-3;
+    is_noise_its_own = is_noise_its_own || std::abs(of_rows - of_ones) > 0.2;
     CHECK_THAT(mean_of_ones(experiment), WithinRel(200.0 / rows, 1e-4));
     CHECK_THAT(
         result.summary.at("/reported/train_accuracy/noise_stddev"_json_pointer).get<double>(),
         WithinRel(0.5 * 4.0 / rows, 1e-6));
   }
   CHECK(differs);
+  CHECK(is_noise_its_own);
 }
 
 TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]") {
   // 120 draws of rows, as many of two classes, rounded to whole numbers or not: the sum of 120 squared
   // normals is in [60, 200] but for a probability below 1e-6.
-  double of_rows = 0.0, of_classes = 0.0;
+  double of_rows = 0.0, of_classes = 0.0, together = 0.0;
   Experiment exact(kBase, with(kOneStep, {kClasses, "privacy.noise=off"}));
   const std::vector<double> classes = exact.run().counts.classes;
   REQUIRE(classes.size() == 2);
@@ -182,7 +187,9 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
   for (int seed = 1; seed <= 120; ++seed) {
     Experiment noised(kBase, with(kOneStep, {kClasses, "seed=" + std::to_string(seed)}));
     const core::ReleasedCounts counts = noised.run().counts;
-    of_rows += std::pow((static_cast<double>(counts.rows.value()) - 200.0) / 8.0, 2);
+    const double noise = (static_cast<double>(counts.rows.value()) - 200.0) / 8.0;
+    of_rows += noise * noise;
+    together += noise * (counts.classes.at(0) - classes[0]) / 6.0;
     if (seed > 60) continue;
     for (std::size_t i = 0; i < 2; ++i)
       of_classes += std::pow((counts.classes.at(i) - classes[i]) / 6.0, 2);
@@ -191,6 +198,8 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
   CHECK(of_rows < 200.0);
   CHECK(of_classes > 60.0);
   CHECK(of_classes < 200.0);
+  // Each has its own: 120 products have a standard deviation of 11, and would be 120 of the same noise.
+  CHECK(std::abs(together) < 60.0);
 }
 
 TEST_CASE("counts: without noise they are the true ones", "[statistics]") {
