@@ -55,6 +55,8 @@ const std::string kStatistics =
     "4}, "
     "{kind: standardize, statistic: private, range: [-3, 3], noise_multiplier: 5}]";
 
+const std::string kCounts = "data.size={about: 40, statistic: private, noise_multiplier: 9}";
+
 const std::string kReport = "report.train_accuracy.noise_multiplier=3";
 
 const std::string kReports = "report={train_accuracy: {noise_multiplier: 3, every: 2}}";
@@ -101,6 +103,13 @@ const std::vector<Kind> kKinds = {
     {"statistics that are paid for, add_or_remove_one",
      {kStatistics, "privacy.adjacency=add_or_remove_one"}},
     {"statistics that are paid for, tree", {kStatistics, kTree, kShuffle}},
+    {"counts that are paid for",
+     {kStatistics, kReport, kCounts, "report.class_counts.noise_multiplier=3",
+      "privacy.adjacency=add_or_remove_one"}},
+    {"counts that are paid for, sampled",
+     {kReport, kCounts, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
+      "privacy.adjacency=add_or_remove_one"}},
+    {"class counts", {"report.class_counts.noise_multiplier=3"}},
     {"a reported accuracy", {kReport}},
     {"a reported accuracy, sampled",
      {kReport, "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",

@@ -130,7 +130,9 @@ std::string training_section(const core::Plan& plan) {
   Table table({Align::left, Align::left});
   table.add({"parameters (d)", std::to_string(plan.parameters)});
   add_weights(plan, table);
-  table.add({"examples (N)", std::to_string(plan.dataset_size)});
+  table.add(
+      {"examples (N)", std::to_string(plan.dataset_size) +
+                           (manifest.size_noise ? ", a guess: their number is released" : "")});
   table.add({"steps", steps});
   for (const core::PlannedAuto& chosen : plan.auto_values)
     table.add({chosen.where + ", auto", short_number(chosen.value, 6) + ": " + chosen.reason});

@@ -81,6 +81,14 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
     facts.add({"spent", "epsilon " + short_bound(result.noise->spent_epsilon) +
                             ": no guarantee, the noise followed what was released"});
   }
+  if (const auto& rows = result.counts.rows)
+    facts.add({"rows", std::to_string(*rows) + ", as released"});
+  if (!result.counts.classes.empty()) {
+    std::string counts;
+    for (const double count : result.counts.classes)
+      counts += (counts.empty() ? "" : ", ") + short_number(count, 6);
+    facts.add({"rows of each class", counts + ", as released"});
+  }
   if (plan.report && result.summary.at("reported").at("train_accuracy").contains("value")) {
     const auto& released = result.summary.at("reported").at("train_accuracy");
     facts.add({"train accuracy", short_number(released.at("value").get<double>(), 5) +

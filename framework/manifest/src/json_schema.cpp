@@ -173,6 +173,7 @@ class Builder {
       schema["properties"].update(own["properties"]);
     }
     if (slot.key == model_section().key) add_tensor_names(schema);
+    if (slot.key == data_section().key) add_private_size(schema);
     return schema;
   }
 
@@ -184,6 +185,18 @@ class Builder {
         {"description",
          "What the file calls tensors that it calls otherwise: {NAME IN THE MODEL: NAME IN THE "
          "FILE}; null: the tensor begins as the model says."}};
+  }
+
+  /// A number, or an object in its place.
+  static void add_private_size(Json& schema) {
+    Json released = param_schema(private_size_spec());
+    released.update(choose({{"required", {"share"}}},
+                           {{"properties", {{"noise_multiplier", false}}}},
+                           {{"required", {"noise_multiplier"}}}));
+    Json& size = schema["properties"]["size"];
+    const Json description = size["description"];
+    size = choose(of_type("object"), std::move(released), size);
+    size["description"] = description;
   }
 
   const Catalog& catalog_;

@@ -168,6 +168,21 @@ const Section& root_section() {
                         .at_least(1)
                         .at_most(4294967295.0)
                         .optional()})
+                   .optional(),
+               param::object(
+                   "class_counts", "How many training rows each class has, before the first step.",
+                   {param::real("share",
+                                "Of the budget: as a part of 1 / noise multiplier^2 of a Gaussian "
+                                "release that takes all of it.")
+                        .above(0)
+                        .below(1)
+                        .optional(),
+                    param::real("noise_multiplier",
+                                "Instead of `share`: standard deviation of the noise of each "
+                                "count, in rows.")
+                        .above(0)
+                        .at_most(1e9)
+                        .optional()})
                    .optional()})
               .optional(),
           param::real("ema_decay",
@@ -206,6 +221,32 @@ const Section& root_section() {
   return section;
 }
 
+const ParamSpec& private_size_spec() {
+  static const ParamSpec spec = param::object(
+      "size",
+      "The number of training examples, released with noise that the budget pays for, before "
+      "anything else is released of them.",
+      {param::integer("about",
+                      "A public guess of it, which the run is planned with: sample rates, steps, "
+                      "noise. It need not be right for the guarantee to hold.")
+           .at_least(1)
+           .at_most(4294967295.0),
+       param::text("statistic", "private: released, and charged to the budget.")
+           .one_of({"private"}),
+       param::real("share",
+                   "Of the budget: as a part of 1 / noise multiplier^2 of a Gaussian release that "
+                   "takes all of it.")
+           .above(0)
+           .below(1)
+           .optional(),
+       param::real("noise_multiplier",
+                   "Instead of `share`: standard deviation of the noise, in examples.")
+           .above(0)
+           .at_most(1e9)
+           .optional()});
+  return spec;
+}
+
 const Section& data_section() {
   static const Section section{
       "data",
@@ -213,7 +254,8 @@ const Section& data_section() {
       {
           param::integer("size",
                          "The public number of training examples, where the number of rows itself "
-                         "must not be looked at (adjacency add_or_remove_one).")
+                         "must not be looked at (adjacency add_or_remove_one). Instead of a "
+                         "number, {about: N, statistic: private, share: S} releases it with noise.")
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),

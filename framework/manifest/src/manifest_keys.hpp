@@ -42,6 +42,10 @@ const Section& checkpoint_section();  ///< May be missing, or the word `off`.
 /// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
 const Slot& client_aggregator_slot();
 
+/// What may stand for the number `size` of the section `data`: a number that is released. Its fields
+/// are checked against this.
+const ParamSpec& private_size_spec();
+
 /// The names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 

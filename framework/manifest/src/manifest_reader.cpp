@@ -30,6 +30,7 @@ Manifest ManifestReader::load() {
   read_data(manifest);
   read_schedules(manifest);
   read_privacy(manifest);
+  check_private_size(manifest);
   read_federated(manifest);
   read_allow(manifest);
   read_checkpoint(manifest);
@@ -136,26 +137,41 @@ void ManifestReader::read_root(Manifest& manifest) {
 void ManifestReader::read_report(Manifest& manifest, const Params& params) {
   if (!params.has("report")) return;
   const Params report = params.object("report");
-  if (!report.has("train_accuracy")) return;
-  const Params given = report.object("train_accuracy");
-  const bool has_share = given.has("share"), has_noise = given.has("noise_multiplier");
-  if (has_share == has_noise) {
-    problems_.add(root_.find("report")->mark, "report.train_accuracy",
-                  std::string("takes share or noise_multiplier, ") +
-                      (has_share ? "both are given" : "neither is given"));
-    return;
+  if (report.has("train_accuracy")) read_accuracy_report(manifest, report.object("train_accuracy"));
+  if (report.has("class_counts")) {
+    manifest.class_count_noise = read_noise(report.object("class_counts"),
+                                            root_.find("report")->mark, "report.class_counts");
   }
-  AccuracyReport wish;
-  (has_share ? wish.noise.share : wish.noise.multiplier) =
-      given.real(has_share ? "share" : "noise_multiplier");
+}
+
+void ManifestReader::read_accuracy_report(Manifest& manifest, const Params& given) {
+  const Mark mark = root_.find("report")->mark;
+  const auto noise = read_noise(given, mark, "report.train_accuracy");
+  if (!noise) return;
+  AccuracyReport wish{.noise = *noise};
   if (given.has("every")) wish.every = static_cast<std::uint64_t>(given.integer("every"));
   if (given.has("patience")) wish.patience = static_cast<std::uint64_t>(given.integer("patience"));
   if (wish.patience > 0 && wish.every == 0) {
-    problems_.add(root_.find("report")->mark, "report.train_accuracy.patience",
+    problems_.add(mark, "report.train_accuracy.patience",
                   "counts releases between the steps, and there are none; give every");
     return;
   }
   manifest.report_accuracy = wish;
+}
+
+std::optional<StatisticNoise> ManifestReader::read_noise(const Params& given, Mark mark,
+                                                         std::string_view where) {
+  const bool has_share = given.has("share"), has_noise = given.has("noise_multiplier");
+  if (has_share == has_noise) {
+    problems_.add(mark, where,
+                  std::string("takes share or noise_multiplier, ") +
+                      (has_share ? "both are given" : "neither is given"));
+    return std::nullopt;
+  }
+  StatisticNoise noise;
+  (has_share ? noise.share : noise.multiplier) =
+      given.real(has_share ? "share" : "noise_multiplier");
+  return noise;
 }
 
 Value ManifestReader::with_steps(const Value& root) {
@@ -226,7 +242,15 @@ void ManifestReader::read_data(Manifest& manifest) {
   const bool is_object = given != nullptr && std::holds_alternative<Value::Object>(given->data());
   const Value& node = is_object ? *given : nothing;
   Value resolved = read_slot(slot, "", root_, manifest.data, section_names(section));
-  const Params params = own_params(section, node);
+  Value numbers = node;
+  const Value* size = node.find("size");
+  const bool is_released = size != nullptr && std::holds_alternative<Value::Object>(size->data());
+  if (is_released) {
+    std::erase_if(std::get<Value::Object>(numbers.data()),
+                  [](const Value::Member& member) { return member.key == "size"; });
+    resolved.set("size", read_private_size(manifest, *size));
+  }
+  const Params params = own_params(section, numbers);
   if (params.has("size")) {
     manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
   }
@@ -236,6 +260,31 @@ void ManifestReader::read_data(Manifest& manifest) {
   resolved.set("transforms", std::move(list));
   keep(resolved, params, {"size", "test_is_public", "streaming"});
   manifest.resolved.set("data", std::move(resolved));
+}
+
+Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) {
+  constexpr std::string_view kWhere = "data.size";
+  const std::vector<ParamSpec>& fields = private_size_spec().fields;
+  std::vector<Problem> found;
+  const Params params = Params::check(fields, given, found);
+  for (const Problem& problem : found)
+    problems_.add(problem.mark, dotted(std::string(kWhere), problem.where), problem.what);
+  if (!found.empty()) return given;
+  manifest.dataset_size = static_cast<std::uint64_t>(params.integer("about"));
+  manifest.size_noise = read_noise(params, given.mark, kWhere);
+  Value resolved = empty_object(given.mark);
+  keep(resolved, params, {"about", "statistic", "share", "noise_multiplier"});
+  return resolved;
+}
+
+/// Everybody knows the number under the other relations: noise would be paid for nothing.
+void ManifestReader::check_private_size(const Manifest& manifest) {
+  if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
+  problems_.add(root_.find("data")->find("size")->mark, "data.size",
+                "is to be released as a private statistic, but under " +
+                    std::string(to_text(manifest.adjacency)) +
+                    " the number of training examples is public; give it as a number, or leave it "
+                    "out");
 }
 
 Value ManifestReader::read_aggregator(Manifest& manifest, const Slot& slot) {

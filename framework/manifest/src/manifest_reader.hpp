@@ -52,7 +52,14 @@ class ManifestReader {
   /// What the progress line counts.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
+  /// Of a size that is released instead of declared. \returns it as resolved.
+  Value read_private_size(Manifest& manifest, const Value& given);
+  void check_private_size(const Manifest& manifest);
   void read_report(Manifest& manifest, const Params& params);
+  void read_accuracy_report(Manifest& manifest, const Params& given);
+  /// \param where  the key whose object has `share` or `noise_multiplier`. \param mark  for errors.
+  /// \returns what they say; nothing, once that is reported, unless exactly one is given.
+  std::optional<StatisticNoise> read_noise(const Params& given, Mark mark, std::string_view where);
   /// With the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);

@@ -21,9 +21,10 @@ std::vector<float> correct_halves(const Program& program, const Dataset& data,
 }
 
 std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
-                                                 const Dataset& train, const Workbench& bench,
-                                                 const RandomKey& key, Ledger* ledger,
-                                                 ReleaseWitness* witness, Executor& executor) {
+                                                 double divisor, const Dataset& train,
+                                                 const Workbench& bench, const RandomKey& key,
+                                                 Ledger* ledger, ReleaseWitness* witness,
+                                                 Executor& executor) {
   std::vector<Receipt> receipts;
   if (ledger != nullptr) {
     receipts = ledger->charge({&charge, 1});
@@ -36,7 +37,6 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge&
   const IndependentNoise noise(plan.report->noise_multiplier);
   Mechanism mechanism(noise, key, executor);
   BoundedOnGrid sum = row_sum(std::move(halves), 1, PlannedReport::kBound, executor);
-  const auto divisor = static_cast<double>(plan.dataset_size);
   std::vector<Released> own;
   if (ledger == nullptr) {
     own.push_back(mechanism.release_without_noise(std::move(sum), divisor));

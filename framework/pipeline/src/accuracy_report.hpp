@@ -41,13 +41,15 @@ struct ReportedAccuracies {
 /// Pays for a report, and releases the accuracy of the model on the bench.
 /// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the noise:
 ///   of one key, each charge's own.
+/// \param divisor  of the sum: divisor_of().
 /// \param key  of nothing but reports.
 /// \param ledger  null without noise. \param witness  null: none.
 /// \returns nothing if the ledger does not pay for it.
 std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
-                                                 const Dataset& train, const Workbench& bench,
-                                                 const RandomKey& key, Ledger* ledger,
-                                                 ReleaseWitness* witness, Executor& executor);
+                                                 double divisor, const Dataset& train,
+                                                 const Workbench& bench, const RandomKey& key,
+                                                 Ledger* ledger, ReleaseWitness* witness,
+                                                 Executor& executor);
 
 /// What is planned.
 nlohmann::json to_json(const PlannedReport& planned);

@@ -166,7 +166,7 @@ StateWriter::Whole Crew::whole() const {
 std::string why_not_shared(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (!plan.statistics.empty())
-    return "transforms that learn from released statistics are not shared among processes";
+    return "statistics that are released before the first step are not shared among processes";
   if (plan.report) return "a report of the training accuracy is not shared among processes";
   if (manifest.noise_off) return "runs without noise are not shared among processes";
   if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)

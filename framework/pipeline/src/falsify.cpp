@@ -31,6 +31,11 @@ bool is_amplified(const Event& event) {
          std::holds_alternative<SampledWithoutReplacementEvent>(event.kind());
 }
 
+bool is_before_steps(ReleaseSeen::What what) {
+  return what == ReleaseSeen::What::statistic || what == ReleaseSeen::What::rows ||
+         what == ReleaseSeen::What::classes;
+}
+
 /// The manifest of the runs that are compared: with a seed, so that they draw the same.
 Manifest manifest_of_runs(const Plan& plan) {
   Manifest manifest = *plan.manifest;
@@ -193,6 +198,8 @@ class Comparison {
     const RunData here = neighbouring_data(plan_, raw_, LastRow::as_it_is, &in_here);
     const RunData there = try_transforms(change, here, in_there);
     if (there.train.rows() == 0) return;
+    in_here.count(here.train);
+    in_there.count(there.train);
     compare_transforms(here.train, there.train);
     compare_learnt(here, there);
     const auto other =
@@ -231,9 +238,7 @@ class Comparison {
                           const RecordedRun& other) {
     for (const PlannedStatistic& one : plan_.statistics) {
       found_.coordinates += 2 * one.size;
-      if (other.find({.client = std::nullopt,
-                      .what = ReleaseSeen::What::statistic,
-                      .step = one.transform}) == nullptr)
+      if (other.find(name_of(one)) == nullptr)
         return report("status", std::nullopt, "one of the two runs does not release a statistic");
     }
     if (const auto what = difference_of_statistics(plan_, key(seed_), here, there, *first_, other))
@@ -244,7 +249,7 @@ class Comparison {
     std::map<std::optional<std::size_t>, ReplayedOwner> owners;
     const RandomKey run_key = key(seed_);
     for (const RecordedRelease* one : first_->releases()) {
-      if (one->name.what == ReleaseSeen::What::statistic) continue;  // compared already
+      if (is_before_steps(one->name.what)) continue;  // compared already
       const RecordedRelease* of_other = other.find(one->name);
       if (of_other == nullptr) {
         report("status", one->name.step, "one of the two runs does not make the step");
@@ -252,7 +257,7 @@ class Comparison {
       }
       const auto [owner, is_new] = owners.try_emplace(
           one->name.client, plan_, one->name.client, run_key,
-          ReplayedOwner::Worlds{here, there, last_}, *executor_,
+          ReplayedOwner::Worlds{here, there, last_, divisor_of(plan_, *first_)}, *executor_,
           [this, client = one->name.client](const std::string& what, std::uint64_t step,
                                             const std::string& detail) {
             const std::string whose = client ? "client " + std::to_string(*client) + ": " : "";

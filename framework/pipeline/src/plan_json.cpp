@@ -75,7 +75,8 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made)
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics) {
   Json list = Json::array();
   for (const PlannedStatistic& one : statistics) {
-    list.push_back({{"transform", one.transform},
+    const bool is_count = one.of != StatisticOf::transform;
+    list.push_back({{"transform", is_count ? Json(nullptr) : Json(one.transform)},
                     {"name", one.name},
                     {"what", one.what},
                     {"numbers", one.size},

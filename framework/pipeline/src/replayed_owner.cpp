@@ -284,7 +284,7 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
                   .width = 1,
                   .bound = PlannedReport::kBound,
                   .multiplier = plan_.report->noise_multiplier,
-                  .divisor = static_cast<double>(plan_.dataset_size)},
+                  .divisor = worlds_.divisor},
                  here, there, halves, halves_there);
 }
 

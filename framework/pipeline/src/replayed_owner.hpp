@@ -36,6 +36,7 @@ class ReplayedOwner {
     const RunData& here;
     const RunData& there;
     std::uint32_t last = 0;  ///< Of a server: the number of a client.
+    double divisor = 0.0;    ///< Of sums over all rows, as the first run had it.
   };
 
   /// \param run  the plan of the run. \param key  of the run. All outlive this.

@@ -20,14 +20,43 @@
 namespace privgrad::core {
 namespace {
 
-constexpr ReleaseSeen::What kWhat = ReleaseSeen::What::statistic;
+ReleaseSeen::What seen_as(StatisticOf of) {
+  switch (of) {
+    case StatisticOf::rows:
+      return ReleaseSeen::What::rows;
+    case StatisticOf::classes:
+      return ReleaseSeen::What::classes;
+    case StatisticOf::transform:
+      break;
+  }
+  return ReleaseSeen::What::statistic;
+}
 
-const RecordedRelease& recorded(const RecordedRun& run, std::size_t transform) {
-  const RecordedRelease* found =
-      run.find({.client = std::nullopt, .what = kWhat, .step = transform});
+/// "statistic of transform 2", "statistic of data.size"
+std::string words_for(const PlannedStatistic& one) {
+  return "statistic of " + (one.of == StatisticOf::transform
+                                ? "transform " + std::to_string(one.transform)
+                                : one.name);
+}
+
+const RecordedRelease& recorded(const RecordedRun& run, const PlannedStatistic& one) {
+  const RecordedRelease* found = run.find(name_of(one));
   if (found != nullptr && !found->own.empty()) return *found;
-  throw PrivacyError("the statistic of transform " + std::to_string(transform) +
-                     " was not released");
+  throw PrivacyError("the " + words_for(one) + " was not released");
+}
+
+/// What a row adds, brought within the bound, in cells.
+std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
+  std::vector<std::int32_t> cells(made.size(), 0);
+  if (!all_finite(made)) return cells;
+  const LongestStay rule;
+  const std::vector<ParameterGroup> groups{{"statistic", 0, made.size()}};
+  const Clip clip{.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0};
+  const double norm = squared_norm_at_most(made);
+  double factor = 0.0;
+  clip_factors(clip, {&norm, 1}, {&factor, 1});
+  round_to_grid(made, groups, {&factor, 1}, bound, kExactLevels, cells);
+  return cells;
 }
 
 /// One row's contribution in cells, alone.
@@ -36,28 +65,19 @@ std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const Bounde
   std::vector<float> features(train.row_size()), target(1), made(planned.size);
   train.gather({&row, 1}, features, target);
   learner.contribution(train.shape().features, features, made);
-  std::vector<std::int32_t> cells(planned.size, 0);
-  if (!all_finite(made)) return cells;
-  const LongestStay rule;
-  const std::vector<ParameterGroup> groups{{"statistic", 0, planned.size}};
-  const Clip clip{
-      .rule = rule, .groups = groups, .clip_norm = planned.l2_bound, .count_share = 0.0};
-  const double norm = squared_norm_at_most(made);
-  double factor = 0.0;
-  clip_factors(clip, {&norm, 1}, {&factor, 1});
-  round_to_grid(made, groups, {&factor, 1}, planned.l2_bound, kExactLevels, cells);
-  return cells;
+  return in_cells(made, planned.l2_bound);
 }
 
 }  // namespace
 
 void ReplayedStatistics::teach(std::size_t number, Transform& transform, const Dataset& train) {
-  const auto planned = std::find_if(plan_.statistics.begin(), plan_.statistics.end(),
-                                    [&](const auto& one) { return one.transform == number; });
+  const auto planned = std::find_if(
+      plan_.statistics.begin(), plan_.statistics.end(),
+      [&](const auto& one) { return one.of == StatisticOf::transform && one.transform == number; });
   auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
   if (planned == plan_.statistics.end() || learner == nullptr)
     throw PrivacyError("transform " + std::to_string(number) + " has no planned statistic");
-  Cells& made = cells_[number];
+  Cells& made = cells_[{StatisticOf::transform, number}];
   made.all.assign(planned->size, 0);
   made.last.assign(planned->size, 0);
   for (std::uint32_t row = 0; row < train.rows(); ++row) {
@@ -65,14 +85,45 @@ void ReplayedStatistics::teach(std::size_t number, Transform& transform, const D
     for (std::size_t i = 0; i < cells.size(); ++i) made.all[i] += cells[i];
     if (row == last_) made.last.assign(cells.begin(), cells.end());
   }
-  learner->learn(train.shape(), recorded(first_, number).own.front());
+  learner->learn(train.shape(), recorded(first_, *planned).own.front());
+}
+
+void ReplayedStatistics::count(const Dataset& train) {
+  const float once = 1.0f;
+  const std::int64_t cells_of_one = in_cells({&once, 1}, 1.0).front();
+  for (const PlannedStatistic& one : plan_.statistics) {
+    if (one.of == StatisticOf::transform) continue;
+    Cells& made = cells_[{one.of, 0}];
+    made.all.assign(one.size, 0);
+    made.last.assign(one.size, 0);
+    for (std::uint32_t row = 0; row < train.rows(); ++row) {
+      std::size_t place = 0;
+      if (one.of == StatisticOf::classes) {
+        while (place < one.size && static_cast<float>(place) != train.targets()[row]) ++place;
+      }
+      if (place == one.size) continue;
+      made.all[place] += cells_of_one;
+      if (row == last_) made.last[place] += cells_of_one;
+    }
+  }
+}
+
+double divisor_of(const Plan& plan, const RecordedRun& run) {
+  const RecordedRelease* rows = run.find({.what = ReleaseSeen::What::rows});
+  if (rows == nullptr) return static_cast<double>(plan.dataset_size);
+  const double noised = rows->own.front().values().front();
+  return std::max(1.0, std::floor(noised + 0.5));
+}
+
+ReleaseName name_of(const PlannedStatistic& statistic) {
+  return {.client = std::nullopt, .what = seen_as(statistic.of), .step = statistic.transform};
 }
 
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor) {
   const double sigma = statistic.noise_multiplier * static_cast<double>(kExactLevels);
   const unsigned shift = release_shift(sigma);
-  const RandomKey key = run_key.derive(kStatisticPurpose).derive("noise");
+  const RandomKey key = noise_key_of(statistic.of, run_key.derive(kStatisticPurpose));
   RoundedGaussianStream(key, statistic.transform).release(0, sigma, shift, cells, cells);
   const double width = statistic.l2_bound / static_cast<double>(kExactLevels);
   const double coarse = std::ldexp(width, static_cast<int>(shift)) / divisor;
@@ -88,26 +139,27 @@ std::optional<std::string> difference_of_statistics(const Plan& plan, const Rand
                                                     const ReplayedStatistics& there,
                                                     const RecordedRun& first,
                                                     const RecordedRun& other) {
-  const auto divisor = static_cast<double>(plan.dataset_size);
+  const double of_means = divisor_of(plan, first);
   for (const PlannedStatistic& one : plan.statistics) {
-    const ReplayedStatistics::Cells& in_here = here.cells().at(one.transform);
+    const ReplayedStatistics::Name name{one.of, one.transform};
+    const double divisor = one.of == StatisticOf::transform ? of_means : 1.0;
+    const ReplayedStatistics::Cells& in_here = here.cells().at(name);
     // What the other rows add is taken from the first world: it must not have changed.
     std::vector<std::int64_t> in_there = in_here.all;
-    const std::vector<std::int64_t>& last_there = there.cells().at(one.transform).last;
+    const std::vector<std::int64_t>& last_there = there.cells().at(name).last;
     for (std::size_t i = 0; i < in_there.size(); ++i)
       in_there[i] += last_there[i] - in_here.last[i];
     const auto differs = [&](const RecordedRun& run, std::vector<std::int64_t> cells,
                              const char* whose) -> std::optional<std::string> {
       const std::vector<float> expected = release_again(one, std::move(cells), run_key, divisor);
-      const std::span<const float> found = recorded(run, one.transform).own.front().values();
+      const std::span<const float> found = recorded(run, one).own.front().values();
       if (same_bits(expected, found)) return std::nullopt;
       std::size_t i = 0;
       while (i < expected.size() && i < found.size() &&
              same_bits({&expected[i], 1}, {&found[i], 1}))
         ++i;
       const std::string is = i < found.size() ? format_number(found[i]) : "missing";
-      return "number " + std::to_string(i) + " of the statistic of transform " +
-             std::to_string(one.transform) + whose + " is " + is +
+      return "number " + std::to_string(i) + " of the " + words_for(one) + whose + " is " + is +
              "; from the rows' own cells, the noise and the divisor comes " +
              (i < expected.size() ? format_number(expected[i]) : "nothing");
     };

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "privgrad/pipeline/plan.hpp"
@@ -26,20 +27,31 @@ class ReplayedStatistics final : public Teacher {
   /// \throws PrivacyError if the recorded run did not release it.
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
+  /// Counts the world's rows, as the plan's counts ask for.
+  void count(const Dataset& train);
+
   /// In cells, of a world.
   struct Cells {
     std::vector<std::int64_t> all;   ///< Of all rows.
     std::vector<std::int64_t> last;  ///< Of the row that differs; zeros where it was removed.
   };
-  /// By the number of the transform.
-  const std::map<std::size_t, Cells>& cells() const { return cells_; }
+  /// By what it is of, and the number of the transform.
+  using Name = std::pair<StatisticOf, std::size_t>;
+  const std::map<Name, Cells>& cells() const { return cells_; }
 
  private:
   const Plan& plan_;
   const RecordedRun& first_;
   std::uint32_t last_;
-  std::map<std::size_t, Cells> cells_;
+  std::map<Name, Cells> cells_;
 };
+
+/// What a recorded run divided its later means by: the number of rows that it released, or the public
+/// one.
+double divisor_of(const Plan& plan, const RecordedRun& run);
+
+/// What a recorded run calls its release.
+ReleaseName name_of(const PlannedStatistic& statistic);
 
 /// What these cells are released as.
 /// \param run_key  of a run whose keys do not change.

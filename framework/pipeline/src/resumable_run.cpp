@@ -188,12 +188,15 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
 void ResumableRun::release_statistics() {
   last_shown_.clear();
   const auto show_release = [&](const PlannedStatistic& one, std::span<const float> values) {
-    show("statistic " + std::to_string(one.transform), values, last_shown_);
+    const std::string which =
+        one.of == StatisticOf::transform ? std::to_string(one.transform) : one.name;
+    show("statistic " + which, values, last_shown_);
   };
   StatisticReleases releases(plan_, keys_->of_step().derive(kStatisticPurpose), *executor_,
                              ledger_of_statistics(),
                              manifest_.noise_off ? nullptr : options_.witness, show_release);
   releases.pay();
+  result_.counts = releases.release_counts(data_.train);
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,
                    &releases);
   is_transformed_ = true;
@@ -207,6 +210,9 @@ void ResumableRun::save_statistics(StateWriter& out) const {
   out.word(are_kept ? 1 : 0);
   if (!are_kept) return;
   for (const PlannedStatistic& one : plan_.statistics) {
+    if (one.of == StatisticOf::rows) out.word(result_.counts.rows.value());
+    if (one.of == StatisticOf::classes) out.array(result_.counts.classes);
+    if (one.of != StatisticOf::transform) continue;
     const std::vector<FittedTensor>& values = data_.preprocessing.at(one.transform).values;
     out.word(values.size());
     for (const FittedTensor& tensor : values) {
@@ -224,6 +230,12 @@ void ResumableRun::take_up_statistics(StateReader& in) {
   if (!is_transformed_) return;
   std::vector<FittedTransform> kept(manifest_.transforms.size());
   for (const PlannedStatistic& one : plan_.statistics) {
+    if (one.of == StatisticOf::rows) {
+      result_.counts.rows = in.word();
+      if (*result_.counts.rows == 0) in.fail("its released number of rows is 0");
+    }
+    if (one.of == StatisticOf::classes) result_.counts.classes = in.array<double>(one.size);
+    if (one.of != StatisticOf::transform) continue;
     for (std::uint64_t left = in.word(); left > 0; --left) {
       FittedTensor tensor;
       tensor.name = in.bytes();

@@ -258,9 +258,10 @@ class Training final : ResumableRun {
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
     trainer_->bring_home(bench_);  // what is evaluated was looked at, and can be shown
-    const auto made = release_accuracy(
-        plan_, charge, data_.train, bench_, keys_->of_step().derive(kReportPurpose), ledger(),
-        manifest_.noise_off ? nullptr : options_.witness, *executor_);
+    const auto made =
+        release_accuracy(plan_, charge, divisor_of(plan_, result_.counts), data_.train, bench_,
+                         keys_->of_step().derive(kReportPurpose), ledger(),
+                         manifest_.noise_off ? nullptr : options_.witness, *executor_);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
     return made;
   }
@@ -322,7 +323,9 @@ class Training final : ResumableRun {
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
     more["test_evaluation"] = output_.test_evaluation(data_, bench_, *executor_);
     if (average_) more["ema_decay"] = *manifest_.ema_decay;
-    if (plan_.report) more["reported"] = {{"train_accuracy", to_json(*plan_.report, reported_)}};
+    Json reported = to_json(plan_, result_.counts);
+    if (plan_.report) reported["train_accuracy"] = to_json(*plan_.report, reported_);
+    if (!reported.empty()) more["reported"] = std::move(reported);
     ChargedSteps& paid = result_.paid;
     if (ledger() != nullptr) {
       paid.charged = paid.accounted = steps_paid();

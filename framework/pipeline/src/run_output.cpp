@@ -296,6 +296,9 @@ std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcom
   if (!outcome.date.empty()) metadata["date"] = outcome.date;
   metadata.merge(model_description(plan));
   if (!ledger_opening.empty()) metadata["ledger"] = ledger_opening;
+  if (outcome.counts.rows) metadata["released_rows"] = std::to_string(*outcome.counts.rows);
+  if (!outcome.counts.classes.empty())
+    metadata["released_class_counts"] = Json(outcome.counts.classes).dump();
   if (plan.account) metadata["account"] = plan.account->opened;
   if (plan.setting->weights) metadata["initial_weights"] = plan.setting->weights->sha256;
   return metadata;

@@ -48,7 +48,19 @@ std::string_view size_pedigree(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
   if (manifest.adjacency != Adjacency::add_or_remove_one) return "public";
+  if (manifest.size_noise) return "guess";
   return manifest.dataset_size ? "declared" : "read_from_the_data";
+}
+
+/// What is planned, with the counts that were released.
+Json statistics(const PlanNumbers& stated, const ReleasedCounts& counts) {
+  Json list = to_json(stated.statistics);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const StatisticOf of = stated.statistics[i].of;
+    if (of == StatisticOf::rows && counts.rows) list[i]["value"] = *counts.rows;
+    if (of == StatisticOf::classes && !counts.classes.empty()) list[i]["value"] = counts.classes;
+  }
+  return list;
 }
 
 Json range(std::span<const double> values) {
@@ -290,7 +302,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["dataset_size_is"] = size_pedigree(plan);
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
-  if (!stated.statistics.empty()) json["statistics"] = to_json(stated.statistics);
+  if (!stated.statistics.empty()) json["statistics"] = statistics(stated, outcome.counts);
   if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report)}};
   json["released"] = "all_iterates";
   json["tuning"] = "not_included";

@@ -195,6 +195,12 @@ std::string unit(const Json& statement) {
            ", which the manifest declares; that this number is public is for its author to vouch "
            "for.";
   }
+  if (pedigree == "guess") {
+    return sentence +
+           "The computation is planned with a public guess of the number of training "
+           "examples, " +
+           size + ", which need not be right.";
+  }
   return sentence + "The computation uses the number of training examples, " + size +
          ", which was read off the private data and is not covered.";
 }

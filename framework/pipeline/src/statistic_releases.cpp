@@ -13,8 +13,9 @@ namespace privgrad::core {
 namespace {
 
 const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
-  const auto found = std::find_if(plan.statistics.begin(), plan.statistics.end(),
-                                  [&](const auto& one) { return one.transform == number; });
+  const auto found = std::find_if(
+      plan.statistics.begin(), plan.statistics.end(),
+      [&](const auto& one) { return one.of == StatisticOf::transform && one.transform == number; });
   if (found != plan.statistics.end()) return *found;
   throw PrivacyError("transform " + std::to_string(number) +
                      " learns from a statistic that was not planned");
@@ -29,10 +30,31 @@ ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::siz
           .clipping = who};
 }
 
+/// What rows add to a count: 1 to the only number (StatisticOf::rows), or to that of the row's class.
+BoundedOnGrid sum_of_count(const PlannedStatistic& planned, const Dataset& train,
+                           Executor& executor) {
+  if (planned.of == StatisticOf::rows)
+    return row_sum(std::vector<float>(train.rows(), 1.0f), 1, 1.0, executor);
+  return class_sum(train.targets(), planned.size, executor);
+}
+
 }  // namespace
+
+RandomKey noise_key_of(StatisticOf of, const RandomKey& key) {
+  switch (of) {
+    case StatisticOf::rows:
+      return key.derive("noise of the number of rows");
+    case StatisticOf::classes:
+      return key.derive("noise of the class counts");
+    case StatisticOf::transform:
+      break;
+  }
+  return key.derive("noise");
+}
 
 StatisticNoiseRecipes::StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics) {
   for (const PlannedStatistic& one : statistics) {
+    if (one.of != StatisticOf::transform) continue;
     multipliers_.resize(one.transform + 1, 0.0);
     multipliers_.back() = one.noise_multiplier;
   }
@@ -55,7 +77,7 @@ StatisticReleases::StatisticReleases(const Plan& plan, const RandomKey& key, Exe
       witness_(witness),
       shown_(std::move(shown)),
       noise_(plan.statistics),
-      mechanism_(noise_, key.derive("noise"), executor) {}
+      mechanism_(noise_, noise_key_of(StatisticOf::transform, key), executor) {}
 
 void StatisticReleases::pay() {
   if (ledger_ == nullptr) {
@@ -65,7 +87,7 @@ void StatisticReleases::pay() {
   const std::vector<Charge> charges = charges_of(plan_.statistics);
   receipts_ = ledger_->charge(charges);
   if (receipts_.size() != charges.size())
-    throw PrivacyError("the budget does not pay for the statistics that transforms learn from");
+    throw PrivacyError("the budget does not pay for the statistics of the rows");
   std::reverse(receipts_.begin(), receipts_.end());
 }
 
@@ -87,36 +109,64 @@ BoundedOnGrid StatisticReleases::sum(const PlannedStatistic& planned,
   return std::move(*made);
 }
 
-void StatisticReleases::teach(std::size_t number, Transform& transform, const Dataset& train) {
-  const PlannedStatistic& planned = planned_for(plan_, number);
-  auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
-  if (learner == nullptr)
-    throw PluginError(planned.name + " asks for no statistic, and planned to");
-  const auto divisor = static_cast<double>(plan_.dataset_size);
-  BoundedOnGrid sum = this->sum(planned, *learner, train);
-  std::vector<Released> own;
+const Released& StatisticReleases::release(const PlannedStatistic& planned, BoundedOnGrid sum,
+                                           double divisor, Mechanism& mechanism,
+                                           ReleaseSeen::What what, std::vector<Released>& own) {
   if (ledger_ == nullptr) {
-    own.push_back(mechanism_.release_without_noise(std::move(sum), divisor));
+    own.push_back(mechanism.release_without_noise(std::move(sum), divisor));
   } else {
     if (receipts_.empty())
       throw PrivacyError("a statistic is about to be released that nobody paid for");
     Receipt receipt = std::move(receipts_.back());
     receipts_.pop_back();
     own.push_back(
-        mechanism_.release(std::move(sum), plan_.manifest->adjacency, std::move(receipt), divisor));
+        mechanism.release(std::move(sum), plan_.manifest->adjacency, std::move(receipt), divisor));
   }
-  const std::span<const Released> released = led_by(witness_,
-                                                    {.what = ReleaseSeen::What::statistic,
-                                                     .client = std::nullopt,
-                                                     .step = number,
-                                                     .batch = {},
-                                                     .model = {},
-                                                     .reached = {},
-                                                     .clip_norm = planned.l2_bound},
-                                                    own);
-  if (shown_) shown_(planned, released.front().values());
+  const Released& released = led_by(witness_,
+                                    {.what = what,
+                                     .client = std::nullopt,
+                                     .step = planned.transform,
+                                     .batch = {},
+                                     .model = {},
+                                     .reached = {},
+                                     .clip_norm = planned.l2_bound},
+                                    own)
+                                 .front();
+  if (shown_) shown_(planned, released.values());
+  return released;
+}
+
+const ReleasedCounts& StatisticReleases::release_counts(const Dataset& train) {
+  for (const PlannedStatistic& one : plan_.statistics) {
+    if (one.of == StatisticOf::transform) continue;
+    const bool is_of_rows = one.of == StatisticOf::rows;
+    const IndependentNoise noise(one.noise_multiplier);
+    Mechanism mechanism(noise, noise_key_of(one.of, key_), executor_);
+    std::vector<Released> own;
+    // A count is no mean.
+    const Released& released =
+        release(one, sum_of_count(one, train, executor_), 1.0, mechanism,
+                is_of_rows ? ReleaseSeen::What::rows : ReleaseSeen::What::classes, own);
+    if (is_of_rows) {
+      counts_.rows = count_of_rows(released.values().front());
+    } else {
+      counts_.classes.assign(released.values().begin(), released.values().end());
+    }
+  }
+  return counts_;
+}
+
+void StatisticReleases::teach(std::size_t number, Transform& transform, const Dataset& train) {
+  const PlannedStatistic& planned = planned_for(plan_, number);
+  auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
+  if (learner == nullptr)
+    throw PluginError(planned.name + " asks for no statistic, and planned to");
+  std::vector<Released> own;
+  const Released& released =
+      release(planned, sum(planned, *learner, train), divisor_of(plan_, counts_), mechanism_,
+              ReleaseSeen::What::statistic, own);
   in_run_of(plan_.manifest->transforms[number].component->full_name(),
-            [&] { learner->learn(train.shape(), released.front()); });
+            [&] { learner->learn(train.shape(), released); });
 }
 
 void KeptStatistics::teach(std::size_t number, Transform& transform, const Dataset&) {

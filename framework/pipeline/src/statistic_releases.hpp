@@ -10,6 +10,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/release_witness.hpp"
+#include "privgrad/pipeline/released_counts.hpp"
 #include "privgrad/pipeline/setting.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -21,7 +22,11 @@ namespace privgrad::core {
 /// What the keys of statistics' noise are derived for.
 inline constexpr std::string_view kStatisticPurpose = "statistics";
 
-/// Noise of the statistics of a plan: of transform i its own, from the vector i.
+/// The key of the noise of a kind of statistics, each its own.
+/// \param key  of nothing but statistics.
+RandomKey noise_key_of(StatisticOf of, const RandomKey& key);
+
+/// Noise of what transforms of a plan learn from: of transform i its own, from the vector i.
 class StatisticNoiseRecipes final : public Aggregator {
  public:
   explicit StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics);
@@ -32,8 +37,9 @@ class StatisticNoiseRecipes final : public Aggregator {
   std::vector<double> multipliers_;  // one per transform; 0: none
 };
 
-/// Makes the releases that transforms learn from: pays for all of them at once, before it looks at a
-/// row, and then releases each from the rows as the transforms before it have left them.
+/// Makes the releases before the first step, counts and what transforms learn from: pays for all of
+/// them at once, before it looks at a row, and then releases each from the rows as the transforms
+/// before it have left them.
 ///
 /// Privacy: each is one Gaussian mechanism of exactly what was charged for it. Which function of the
 /// rows a later one releases follows from earlier releases: adaptive composition, as of steps.
@@ -51,12 +57,23 @@ class StatisticReleases final : public Teacher {
   /// \throws PrivacyError if the budget does not pay for them, which the plan has said it does.
   void pay();
 
+  /// The counts that are planned, before any transform learns: the number of rows is what all later
+  /// sums are divided by.
   /// \pre pay()
+  const ReleasedCounts& release_counts(const Dataset& train);
+
+  /// \pre pay(), release_counts()
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
  private:
   BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
                     const Dataset& train) const;
+  /// One release, against the next receipt: each is used for the statistic that it was charged for,
+  /// since they are released in the plan's order.
+  /// \param own  keeps it, where nobody stands between.
+  /// \returns what the run goes on with, once it was shown.
+  const Released& release(const PlannedStatistic& planned, BoundedOnGrid sum, double divisor,
+                          Mechanism& mechanism, ReleaseSeen::What what, std::vector<Released>& own);
 
   const Plan& plan_;
   RandomKey key_;
@@ -66,6 +83,7 @@ class StatisticReleases final : public Teacher {
   Shown shown_;
   StatisticNoiseRecipes noise_;
   Mechanism mechanism_;
+  ReleasedCounts counts_;
   std::vector<Receipt> receipts_;  // in reverse order: the next one is the last
 };
 

@@ -94,7 +94,7 @@ void check_budget(const Manifest& manifest, const std::vector<Charge>& charges) 
       manifest, "privacy.target_epsilon",
       "a budget of " + format_number(*manifest.target_epsilon) +
           " leaves nothing for training: the " + std::to_string(charges.size()) +
-          " statistic(s) that transforms learn from, or that are reported, cost " +
+          " statistic(s) that are released before the steps, or reported, cost " +
           format_number(cost));
 }
 
@@ -170,7 +170,13 @@ void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>&
   double shares = report ? report->share : 0.0;
   for (const PlannedStatistic& one : statistics) shares += one.share;
   if (shares >= 1.0) {
-    throw error_at(manifest, statistics.empty() ? "report" : "data.transforms",
+    const bool is_of_transforms =
+        std::any_of(statistics.begin(), statistics.end(),
+                    [](const auto& one) { return one.of == StatisticOf::transform; });
+    throw error_at(manifest,
+                   is_of_transforms     ? "data.transforms"
+                   : statistics.empty() ? "report"
+                                        : statistics.front().name,
                    "the shares of statistics and reports add up to " + format_number(shares) +
                        " of the budget, allowed is less than 1");
   }
@@ -189,9 +195,54 @@ std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics) 
   return charges;
 }
 
+namespace {
+
+/// How many rows there are, or how many of each class: a row adds 1 to one number, and 0 to others.
+PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
+                            const StatisticNoise& noise, std::optional<double>& of_budget) {
+  const auto refuse = [&](const std::string& what) {
+    throw error_at(manifest, planned.name, what);
+  };
+  if (manifest.federated)
+    refuse(
+        "is one sum over all rows, which no client of a federated run holds; give it as a "
+        "number, or leave it out");
+  if (planned.size == 0) refuse("is of classes, and the targets are reals");
+  if (adapts_noise(manifest)) {
+    refuse("is paid for before the first step, but " + manifest.noise_multiplier.name() +
+           " chooses the noise as the run goes, with the whole budget; use noise that is known "
+           "beforehand");
+  }
+  planned.l2_bound = 1.0;
+  planned.share = noise.share;
+  try {
+    planned.noise_multiplier = multiplier_of(noise, manifest, of_budget);
+  } catch (const ConfigError& problem) {
+    refuse(problem.what());
+  }
+  return planned;
+}
+
+}  // namespace
+
 std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Setting& setting) {
   std::vector<PlannedStatistic> statistics;
   std::optional<double> of_budget;
+  if (manifest.size_noise) {
+    PlannedStatistic rows{.of = StatisticOf::rows,
+                          .name = "data.size",
+                          .what = "number of training examples",
+                          .size = 1};
+    statistics.push_back(plan_count(manifest, std::move(rows), *manifest.size_noise, of_budget));
+  }
+  if (manifest.class_count_noise) {
+    PlannedStatistic classes{.of = StatisticOf::classes,
+                             .name = "report.class_counts",
+                             .what = "number of training examples of each class",
+                             .size = setting.info.shape.classes};
+    statistics.push_back(
+        plan_count(manifest, std::move(classes), *manifest.class_count_noise, of_budget));
+  }
   for (std::size_t i = 0; i < setting.requests.size(); ++i) {
     if (!setting.requests[i]) continue;
     const StatisticRequest& request = *setting.requests[i];
@@ -204,7 +255,8 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
         throw ConfigError("asks for a statistic of " + std::to_string(request.size) +
                           " numbers, allowed are at most " + std::to_string(kMostNumbers));
       }
-      statistics.push_back({.transform = i,
+      statistics.push_back({.of = StatisticOf::transform,
+                            .transform = i,
                             .name = use.name(),
                             .what = shown_line(request.what),
                             .size = request.size,

@@ -23,6 +23,35 @@ std::string noise_words(const nlohmann::json& one) {
   return words;
 }
 
+/// "398", or "201.3, 196.9"
+std::string values_text(const nlohmann::json& value) {
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const nlohmann::json& one : value)
+    text += (text.empty() ? "" : ", ") + short_number(one.get<double>(), 6);
+  return text;
+}
+
+/// Of the counts that are released before anything else.
+std::string counts_prose(const nlohmann::json& statement, bool noise) {
+  std::string words;
+  for (const nlohmann::json& one : statistics_of(statement)) {
+    if (!one.at("transform").is_null()) continue;
+    const bool is_of_rows = one.at("name") == "data.size";
+    const std::string when = is_of_rows ? "Before anything else is released of the rows, the "
+                                        : "Before the first step, the ";
+    words +=
+        when + one.at("what").get<std::string>() + " is" +
+        (noise ? ", noised and charged as one Gaussian release without amplification, to which "
+                 "a row adds 1 (" +
+                     noise_words(one) + ")"
+               : ", as it is, without noise");
+    if (one.contains("value")) words += ": " + values_text(one.at("value"));
+    words += is_of_rows ? ". Means that are released later are divided by it. " : ". ";
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string releases_beside_steps(const nlohmann::json& statement) {
@@ -42,14 +71,16 @@ std::string statistics_prose(const nlohmann::json& statement) {
   const bool noise = statement.at("noise").get<bool>();
   std::string items;
   for (const nlohmann::json& one : statistics_of(statement)) {
+    if (one.at("transform").is_null()) continue;
     items += (items.empty() ? "" : "; ") + one.at("name").get<std::string>() + " (" +
              one.at("what").get<std::string>() + ", " + one.at("numbers").dump() +
              " numbers; a row adds at most an L2 norm of " +
              short_number(one.at("l2_bound").get<double>(), 5) +
              (noise ? "; " + noise_words(one) : "") + ")";
   }
-  if (items.empty()) return "";
-  return "Before the first step, transforms learnt from sums over all rows, each clipped" +
+  const std::string counts = counts_prose(statement, noise);
+  if (items.empty()) return counts;
+  return counts + "Before the first step, transforms learnt from sums over all rows, each clipped" +
          std::string(noise ? ", noised and charged as one Gaussian release without amplification: "
                            : " and used as it is, without noise: ") +
          items + ". What they learnt is in the model file. ";

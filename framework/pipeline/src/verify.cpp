@@ -245,17 +245,28 @@ class Verifier {
         problem("ledgers: say of one run that it ended in different ways");
     }
     if (is_client_alone_) return derive_for_client();
-    const Outcome made = outcome();
+    Outcome made = outcome();
     ask_accountants(made);
     // A run that was cut off has a statement of what it could have come to.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
+    attempt("summary.json", [&] { made.counts = released_counts(); });
     attempt("statement.json", [&] { check_statement(made); });
     attempt("schedules.json", [&] { check_schedules(made); });
     attempt("summary.json", [&] { check_summary(made); });
     attempt("model.safetensors", [&] { check_model(made, evidence); });
     attempt("metrics.jsonl", [&] { check_last_metrics(); });
     tell_limits();
+  }
+
+  /// As the summary says them: statement and model file must say the same.
+  ReleasedCounts released_counts() {
+    const Json summary = object_of(directory_, "summary.json");
+    try {
+      return counts_from_json(*plan_, summary.value("reported", Json()));
+    } catch (const IoError& failure) {
+      throw IoError(std::string("summary.json: ") + failure.what());
+    }
   }
 
   /// A client states what the run could have come to, before it looks at an example; what it came to
@@ -372,6 +383,12 @@ class Verifier {
       problem("summary.json: says '" + key +
               "' otherwise than the plan and the ledgers, derived again");
       return;
+    }
+    const Json reported = said.value("reported", Json::object());
+    const Json counts = to_json(*plan_, made.counts);
+    for (const auto& [key, value] : counts.items()) {
+      if (!reported.contains(key) || !nearly_equal(reported.at(key), value))
+        problem("summary.json: says 'reported." + key + "' otherwise than the plan");
     }
     summary_metrics_ = said.value("metrics", Json());
     check_reports(said, made);

@@ -85,6 +85,23 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
                    executor, 0, nullptr, PrivacyUnit::example, check);
 }
 
+BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor) {
+  // In the place of features: nothing else of an example is behind what it adds.
+  constexpr float kNone = -1.0f;
+  std::vector<float> numbers(targets.size());
+  std::transform(targets.begin(), targets.end(), numbers.begin(), [&](float target) {
+    const bool is_class =
+        target >= 0.0f && target < static_cast<float>(classes) && target == std::floor(target);
+    return is_class ? target : kNone;
+  });
+  const Dataset labels({{1}, 0}, std::move(numbers), std::vector<float>(targets.size(), 0.0f));
+  const auto one_of_its_class = [](std::span<const float> label, std::span<float> out) {
+    std::fill(out.begin(), out.end(), 0.0f);
+    if (label.front() != kNone) out[static_cast<std::size_t>(label.front())] = 1.0f;
+  };
+  return statistic_sum(one_of_its_class, labels, classes, 1.0, executor);
+}
+
 std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor) {

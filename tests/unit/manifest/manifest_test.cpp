@@ -97,6 +97,9 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
       "mode: release\n" + kGood,
       "evaluate_every: 3\n" + kGood,
       replaced(kGood, "  rows: 20\n", "  size: 20\n  test_is_public: true\n"),
+      replaced(
+          replaced(kGood, "  rows: 20\n", "  size: {about: 20, statistic: private, share: 0.1}\n"),
+          "zero_out", "add_or_remove_one"),
       replaced(kGood, "steps: 100", "steps: 1"),
       "aggregator: {kind: gaussian, arithmetic: float}\n" + kGood,
       replaced(kGood, "  also: [rdp]\n", "  noise: off\n"),

@@ -90,3 +90,29 @@ TEST_CASE("a contribution that follows its neighbours is found by the look at on
   core::ContributionCheck check{.place = 7, .program = "counter", .clipping = "counter"};
   CHECK_THROWS_WITH(sum_of(counts, data, 1, 1.0, &check), ContainsSubstring("counter"));
 }
+
+TEST_CASE("a row counts for its class once, and for no class if its target is none",
+          "[statistic]") {
+  SerialExecutor executor;
+  const auto counts_of = [&](const std::vector<float>& targets) {
+    return core::cells_for_testing(core::class_sum(targets, 3, executor));
+  };
+  // Within the bound whatever the roundings: a cell less.
+  constexpr auto kOne = static_cast<std::int64_t>(kExactLevels) - 1;
+  CHECK(counts_of({0.0f, 2.0f, 2.0f, -0.0f, 1.0f, 2.0f}) ==
+        std::vector<std::int64_t>{2 * kOne, kOne, 3 * kOne});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity();
+  for (const float unfit : {3.0f, -1.0f, 0.5f, 1e30f, -1e30f, nan, infinite, -infinite}) {
+    CAPTURE(unfit);
+    CHECK(counts_of({1.0f, unfit}) == std::vector<std::int64_t>{0, kOne, 0});
+  }
+  // Exchanged for one of another class, a row moves two numbers: sqrt(2) bounds, and no more.
+  const auto before = counts_of({0.0f, 1.0f}), after = counts_of({0.0f, 2.0f});
+  Wide squares = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const auto moved = static_cast<std::uint64_t>(std::abs(before[i] - after[i]));
+    squares += Wide{moved} * moved;
+  }
+  CHECK((squares == 2 * Wide{kOne} * Wide{kOne}));
+}

@@ -116,8 +116,11 @@ struct Manifest {
   Mode mode = Mode::research;
   ComponentUse data;
   std::vector<ComponentUse> transforms;
-  std::optional<std::uint64_t>
-      dataset_size;                    ///< data.size: the declared, public number of training rows.
+  /// data.size: the declared, public number of training rows; of a number that is released
+  /// (size_noise) the public guess, data.size.about.
+  std::optional<std::uint64_t> dataset_size;
+  /// data.size.statistic: private: the number of training rows itself is released, with this noise.
+  std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;         ///< data.test_is_public.
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
@@ -148,6 +151,8 @@ struct Manifest {
   bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
   std::optional<Augmentation> augmentation;       ///< Nothing: examples as they are.
   std::optional<AccuracyReport> report_accuracy;  ///< Nothing: no accuracy is released.
+  /// report.class_counts: of the release of how many training rows each class has; nothing: none.
+  std::optional<StatisticNoise> class_count_noise;
   /// ema_decay: of the moving average of the parameters, in (0, 1); nothing: there is none.
   std::optional<double> ema_decay;
   bool keeps_average = false;          ///< Keep that average, not the last model.

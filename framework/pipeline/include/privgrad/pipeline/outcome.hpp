@@ -7,6 +7,7 @@
 
 #include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/pipeline/released_counts.hpp"
 
 namespace privgrad::core {
 
@@ -58,6 +59,7 @@ struct Outcome {
   /// When the run began, as "2026-05-17T12:00:00Z": before it read an example. As the ledgers' first
   /// lines say it; "" if they do not.
   std::string date = {};
+  ReleasedCounts counts = {};  ///< Of a run that has ended; nothing where none are planned.
 
   /// What was charged for, in place of what was planned: of the client that is stated, and with the
   /// noise that was chosen.

@@ -19,6 +19,8 @@ struct ReleaseSeen {
     estimate,      ///< Of a client's losses.
     statistic,     ///< That a transform learns from, before the first step.
     report,        ///< Of the final model's accuracy.
+    rows,          ///< How many there are, before any statistic.
+    classes,       ///< How many each class has.
   };
   What what = What::gradient;
   std::optional<std::size_t> client;  ///< Of fed_avg; nothing: of the run's owner, or its server.

@@ -14,11 +14,19 @@ namespace privgrad::core {
 struct Manifest;
 struct Setting;
 
-/// A statistic of the private rows that a transform learns from, released before the first step and
-/// paid for (BoundedStatistic, docs/statistics.md). All of it is public.
+/// What is released of the private rows before the first step.
+enum class StatisticOf {
+  transform = 1,  ///< What a transform learns from (BoundedStatistic).
+  rows,           ///< How many there are: data.size.
+  classes,        ///< How many each class has: report.class_counts.
+};
+
+/// A statistic of the private rows, released before the first step and paid for
+/// (docs/statistics.md). All of it is public.
 struct PlannedStatistic {
-  std::size_t transform = 0;      ///< Its number in data.transforms.
-  std::string name;               ///< The transform's: "standardize".
+  StatisticOf of = StatisticOf::transform;
+  std::size_t transform = 0;      ///< Its number in data.transforms; of a count 0.
+  std::string name;               ///< The transform's: "standardize"; of a count its key.
   std::string what;               ///< "means and mean squares of the features".
   std::size_t size = 0;           ///< Released numbers.
   double l2_bound = 0.0;          ///< Of a row's contribution.
@@ -81,7 +89,8 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
 void check_shares(const Manifest& manifest, const std::vector<PlannedStatistic>& statistics,
                   const std::optional<PlannedReport>& report, std::uint64_t steps);
 
-/// The statistics that the manifest's transforms ask for, in their order.
+/// The statistics that the manifest asks for, in the order of their releases: the number of rows, that
+/// of each class, and those of transforms in their order.
 /// \throws ManifestError, PrivacyError with the place, for what does not fit together, and for more
 ///   than the budget pays for.
 std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Setting& setting);

@@ -57,6 +57,16 @@ using ContributionOf = std::function<void(std::span<const float> features, std::
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
                             double bound, Executor& executor, ContributionCheck* check = nullptr);
 
+/// How many examples each class has: one adds 1, less the last cell, to the number of its class, and
+/// nothing to any if its target is no whole number from 0 to classes - 1.
+///
+/// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, for an example that comes,
+/// goes or counts as zero. Exchanged for another one it moves two numbers by 1 each, sqrt(2) of these
+/// bounds, which is less than the 2 that every sum is charged as.
+/// \param targets  of the examples, any floats.
+/// \param classes  > 0.
+BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
+
 /// What each example is evaluated to by itself: by RowEvaluations where the program has the ability, and
 /// else one at a time.
 /// \param rows  which examples.

@@ -1,0 +1,345 @@
+// Counts of the private rows that are released before anything else: how many there are, which later
+// means are divided by, and how many each class has.
+#include <cmath>
+
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "test_components.hpp"
+#include "verify.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+/// 200 rows, and a guess of 150.
+constexpr const char* kBase = R"(privgrad: 1
+name: counts
+mode: release
+data:
+  kind: synthetic
+  rows: 200
+  size: {about: 150, statistic: private, noise_multiplier: 8}
+  test_rows: 40
+  dimensions: 5
+  test_is_public: true
+model: {kind: linear}
+sampler: {kind: poisson, batch_size: 30}
+optimizer: {kind: sgd}
+schedules: {noise_multiplier: {kind: uniform}, clip_norm: 1.0, learning_rate: 0.5}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
+steps: 20
+)";
+
+using Overrides = std::vector<std::string>;
+using Json = nlohmann::json;
+
+const std::string kClasses = "report.class_counts.noise_multiplier=6";
+const std::string kStandardize =
+    "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.1}]";
+/// Noise that costs what it likes, of runs that others than the budget are looked at in.
+const Overrides kOneStep{"mode=research", "steps=1", "evaluate_every=1",
+                         "privacy.target_epsilon=null", "schedules.noise_multiplier=5"};
+
+Overrides with(Overrides set, const Overrides& more) {
+  set.insert(set.end(), more.begin(), more.end());
+  return set;
+}
+
+std::string problems_of(const Experiment& experiment) {
+  return verify::all_of(verify::check(experiment.run_dir()).problems);
+}
+
+/// Adds 1 for each row, with next to no noise, and keeps what it is told of the mean.
+class Ones final : public Transform,
+                   public RowTransform,
+                   public FittedValues,
+                   public BoundedStatistic {
+ public:
+  explicit Ones(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override { throw PluginError("ones: is not fitted"); }
+  void apply(Dataset& data) const override {
+    apply_to_each_row(*this, data.shape().features, data);
+  }
+  void apply_row(const Shape&, std::span<const float> in, std::span<float> out) const override {
+    std::copy(in.begin(), in.end(), out.begin());
+  }
+  Statistic statistic() const override { return Statistic::released; }
+  std::vector<FittedTensor> fitted_values() const override { return {{"mean", {1}, {mean_}}}; }
+  void restore(const std::vector<FittedTensor>& values) override {
+    mean_ = find_fitted(values, "ones", "mean", {1}).values.front();
+  }
+  std::optional<StatisticRequest> request(const ExampleShape&) const override {
+    return StatisticRequest{"ones", 1, 1.0, {.multiplier = 1e-3}};
+  }
+  void contribution(const Shape&, std::span<const float>, std::span<float> out) const override {
+    out[0] = 1.0f;
+  }
+  void learn(const ExampleShape&, const Released& mean) override { mean_ = mean.values().front(); }
+
+ private:
+  double mean_ = 0.0;
+};
+
+double mean_of_ones(const Experiment& experiment) {
+  return core::read_model_file(experiment.run_dir() / "model.safetensors")
+      .preprocessing.front()
+      .fitted.values.front()
+      .values.front();
+}
+
+}  // namespace
+
+TEST_CASE("counts: released and charged before all other statistics, within the budget",
+          "[statistics]") {
+  Experiment experiment(kBase, {kClasses, kStandardize});
+  const core::Plan& plan = experiment.plan();
+  CHECK(plan.unaccounted.empty());
+  CHECK(plan.dataset_size == 150);
+  REQUIRE(plan.statistics.size() == 3);
+  CHECK(plan.statistics[0].of == core::StatisticOf::rows);
+  CHECK(plan.statistics[1].of == core::StatisticOf::classes);
+  for (std::size_t i = 0; i < 2; ++i) CHECK(plan.statistics[i].l2_bound == 1.0);
+  const core::RunResult result = experiment.run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.paid.charged == 20);
+  CHECK(result.epsilon.value <= 3.0);
+  CHECK(result.epsilon.value > 3.0 - 1e-6);
+
+  const core::LedgerContents ledger = experiment.ledger();
+  REQUIRE(ledger.releases.size() == 23);
+  const char* const what[] = {
+      "statistic of data.size: number of training examples",
+      "statistic of report.class_counts: number of training examples of each class",
+      "statistic of standardize"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK_THAT(ledger.releases[i].what, ContainsSubstring(what[i]));
+    CHECK(ledger.releases[i].event ==
+          core::to_json(Event::gaussian(plan.statistics[i].noise_multiplier)));
+  }
+  CHECK(ledger.releases[0].event == core::to_json(Event::gaussian(8.0)));
+  CHECK(ledger.releases[1].event == core::to_json(Event::gaussian(6.0)));
+  CHECK(problems_of(experiment) == "");
+
+  // Six standard deviations and a rounding: further away with a probability below 1e-8.
+  const Json& reported = result.summary.at("reported");
+  const double rows = reported.at("rows").at("value").get<double>();
+  CHECK_THAT(rows, WithinAbs(200.0, 6.0 * 8.0 + 0.5));
+  CHECK(reported.at("rows").at("noise_stddev") == 8.0);
+  const auto classes = reported.at("class_counts").at("value").get<std::vector<double>>();
+  REQUIRE(classes.size() == 2);
+  CHECK_THAT(classes[0] + classes[1], WithinAbs(200.0, 6.0 * 6.0 * std::sqrt(2.0)));
+
+  // The same in the statement and with the model.
+  const Json& stated = result.statement.at("statistics");
+  CHECK(stated[0].at("transform").is_null());
+  CHECK(stated[0].at("name") == "data.size");
+  CHECK(stated[0].at("value") == reported.at("rows").at("value"));
+  CHECK(stated[1].at("value") == reported.at("class_counts").at("value"));
+  CHECK(stated[2].at("transform") == 0);
+  CHECK(result.statement.at("dataset_size_is") == "guess");
+  const std::string prose = result.statement.at("prose").dump();
+  CHECK_THAT(prose, ContainsSubstring("a public guess of the number of training examples, 150"));
+  CHECK_THAT(prose, ContainsSubstring(
+                        "noise multiplier 8): " + std::to_string(*result.counts.rows) + ". Means"));
+  CHECK_THAT(prose, ContainsSubstring("20 steps and of 3 statistics of the rows"));
+  const auto model = core::read_model_file(experiment.run_dir() / "model.safetensors");
+  CHECK(model.metadata.at("released_rows") == std::to_string(*result.counts.rows));
+  CHECK(Json::parse(model.metadata.at("released_class_counts")) == classes);
+}
+
+TEST_CASE(
+    "counts: later means are divided by the released number, not by the true one or the guess",
+    "[statistics]") {
+  const Catalog catalog = house_with({offer<Transform, Ones>("ones")});
+  // The noise of seed 1 to 3 is not 0 in each of them, with a probability above 0.9998.
+  bool differs = false, is_noise_its_own = false;
+  for (const char* seed : {"seed=1", "seed=2", "seed=3"}) {
+    Experiment experiment(kBase,
+                          with(kOneStep, {seed, "data.transforms=[{kind: ones}]",
+                                          "report.train_accuracy.noise_multiplier=4"}),
+                          catalog);
+    const core::RunResult result = experiment.run();
+    const auto rows = static_cast<double>(result.counts.rows.value());
+    differs = differs || rows != 200.0;
+    // Of the count rounded to a 16th.
+    const double of_rows = (rows - 200.0) / 8.0;
+    const double of_ones = (mean_of_ones(experiment) * rows - 200.0) / 1e-3;
+    is_noise_its_own = is_noise_its_own || std::abs(of_rows - of_ones) > 0.2;
+    CHECK_THAT(mean_of_ones(experiment), WithinRel(200.0 / rows, 1e-4));
+    CHECK_THAT(
+        result.summary.at("/reported/train_accuracy/noise_stddev"_json_pointer).get<double>(),
+        WithinRel(0.5 * 4.0 / rows, 1e-6));
+  }
+  CHECK(differs);
+  CHECK(is_noise_its_own);
+}
+
+TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]") {
+  // 120 draws of rows, as many of two classes, rounded to whole numbers or not: the sum of 120 squared
+  // normals is in [60, 200] but for a probability below 1e-6.
+  double of_rows = 0.0, of_classes = 0.0, together = 0.0;
+  Experiment exact(kBase, with(kOneStep, {kClasses, "privacy.noise=off"}));
+  const std::vector<double> classes = exact.run().counts.classes;
+  REQUIRE(classes.size() == 2);
+  CHECK_THAT(classes[0] + classes[1], WithinAbs(200.0, 1e-4));
+  for (int seed = 1; seed <= 120; ++seed) {
+    Experiment noised(kBase, with(kOneStep, {kClasses, "seed=" + std::to_string(seed)}));
+    const core::ReleasedCounts counts = noised.run().counts;
+    const double noise = (static_cast<double>(counts.rows.value()) - 200.0) / 8.0;
+    of_rows += noise * noise;
+    together += noise * (counts.classes.at(0) - classes[0]) / 6.0;
+    if (seed > 60) continue;
+    for (std::size_t i = 0; i < 2; ++i)
+      of_classes += std::pow((counts.classes.at(i) - classes[i]) / 6.0, 2);
+  }
+  CHECK(of_rows > 60.0);
+  CHECK(of_rows < 200.0);
+  CHECK(of_classes > 60.0);
+  CHECK(of_classes < 200.0);
+  // Each has its own: 120 products have a standard deviation of 11, and would be 120 of the same noise.
+  CHECK(std::abs(together) < 60.0);
+}
+
+TEST_CASE("counts: without noise they are the true ones", "[statistics]") {
+  const Catalog catalog = house_with({offer<Transform, Ones>("ones")});
+  Experiment experiment(
+      kBase, {"mode=research", "privacy.noise=off", "data.transforms=[{kind: ones}]"}, catalog);
+  CHECK(experiment.run().counts.rows == 200);
+  CHECK_THAT(mean_of_ones(experiment), WithinAbs(1.0, 1e-6));
+}
+
+TEST_CASE("counts: a number of rows is whole and at least 1, whatever the noise made of it",
+          "[statistics]") {
+  CHECK(core::count_of_rows(-5.0f) == 1);
+  CHECK(core::count_of_rows(0.4f) == 1);
+  CHECK(core::count_of_rows(2.4f) == 2);
+  CHECK(core::count_of_rows(60000.6f) == 60001);
+  CHECK(core::count_of_rows(3e38f) == std::uint64_t{1} << 53);
+}
+
+TEST_CASE("counts: a share is of the squared length of one Gaussian that takes the budget",
+          "[statistics]") {
+  const Overrides zcdp{"sampler=full_batch",
+                       "privacy.accountant={kind: zcdp, conversion: classic}"};
+  Experiment alone(kBase, with(zcdp, {"data.size=150"}));
+  double rho = 0.0;
+  for (const double z : alone.plan().noise_multiplier) rho += 1.0 / (2.0 * z * z);
+  Experiment shared(kBase, with(zcdp, {"data.size={about: 150, statistic: private, share: 0.04}",
+                                       "report.class_counts.share=0.02"}));
+  const double shares[] = {0.04, 0.02};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const double z = shared.plan().statistics.at(i).noise_multiplier;
+    CHECK_THAT(1.0 / (2.0 * z * z), WithinRel(shares[i] * rho, 1e-9));
+  }
+  double rest = 0.0;
+  for (const double z : shared.plan().noise_multiplier) rest += 1.0 / (2.0 * z * z);
+  CHECK_THAT(rest, WithinRel(0.94 * rho, 1e-6));
+}
+
+TEST_CASE("counts: exchanging an example costs class counts as two contributions", "[statistics]") {
+  const Overrides one_release{"mode=research",
+                              "data.size=200",
+                              "sampler=full_batch",
+                              "privacy.accountant=gdp",
+                              "steps=1",
+                              "privacy.target_epsilon=null",
+                              "privacy.adjacency=zero_out"};
+  Experiment zeroed(kBase, with(one_release, {"report.class_counts.noise_multiplier=8",
+                                              "schedules.noise_multiplier=1000"}));
+  Experiment exchanged(kBase, with(one_release, {"report.class_counts.noise_multiplier=16",
+                                                 "schedules.noise_multiplier=2000",
+                                                 "privacy.adjacency=replace_one"}));
+  CHECK_THAT(exchanged.plan().epsilon().value, WithinRel(zeroed.plan().epsilon().value, 1e-9));
+  CHECK(exchanged.run().counts.classes.size() == 2);
+  CHECK(problems_of(exchanged) == "");
+}
+
+TEST_CASE("counts: files that say other counts, or none, are found", "[statistics]") {
+  Experiment experiment(kBase, {kClasses});
+  experiment.run();
+  const auto ledger = experiment.run_dir() / "ledger.jsonl";
+  const std::vector<Json> whole = verify::json_lines(ledger);
+  const std::string summary = read_file(experiment.run_dir() / "summary.json");
+  const auto problems_with = [&](const std::function<void(Json&)>& change) {
+    Json forged = Json::parse(summary);
+    change(forged.at("reported"));
+    write_file(experiment.run_dir() / "summary.json", forged.dump());
+    std::vector<Json> lines = whole;
+    lines.back()["files"]["summary.json"] = core::sha256_hex(forged.dump());
+    verify::write_chain(ledger, lines);
+    return problems_of(experiment);
+  };
+  CHECK(problems_with([](Json&) {}) == "");
+  CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 1000; }),
+             ContainsSubstring("statement.json: says 'prose' otherwise") ||
+                 ContainsSubstring("statement.json: says 'statistics' otherwise"));
+  CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 1000; }),
+             ContainsSubstring("its metadata says 'released_rows' otherwise"));
+  CHECK_THAT(problems_with([](Json& all) { all["class_counts"]["value"][0] = 1; }),
+             ContainsSubstring("its metadata says 'released_class_counts' otherwise"));
+  CHECK_THAT(problems_with([](Json& all) { all.erase("rows"); }),
+             ContainsSubstring("has no reported.rows.value"));
+  CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 0; }),
+             ContainsSubstring("that is no number of rows"));
+  CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = "many"; }),
+             ContainsSubstring("that is no number of rows"));
+  CHECK_THAT(problems_with([](Json& all) { all["class_counts"]["value"] = {1}; }),
+             ContainsSubstring("that is not a number for each class"));
+  CHECK_THAT(problems_with([](Json& all) { all["rows"]["noise_stddev"] = 1; }),
+             ContainsSubstring("says 'reported.rows' otherwise than the plan"));
+  // A ledger that was not charged for the number of rows, or was after the first step.
+  std::vector<Json> lines = whole;
+  lines.erase(lines.begin() + 1);
+  verify::write_chain(ledger, lines);
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("ledger.jsonl"));
+  lines = whole;
+  std::swap(lines[1], lines[3]);
+  verify::write_chain(ledger, lines);
+  CHECK_THAT(problems_of(experiment), ContainsSubstring("is a release that is not planned"));
+}
+
+TEST_CASE("counts: what they do not go together with is refused by name", "[statistics]") {
+  const auto refused = [](const Overrides& set, const std::string& why) {
+    Experiment experiment(kBase, set);
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
+  };
+  for (const std::string adjacency : {"zero_out", "replace_one"}) {
+    refused({"privacy.adjacency=" + adjacency, "sampler=full_batch"},
+            "data.size: is to be released as a private statistic, but under " + adjacency +
+                " the number of training examples is public");
+  }
+  refused({"data.size={about: 150, statistic: private}"},
+          "data.size: takes share or noise_multiplier, neither is given");
+  refused({"data.size={about: 150, statistic: private, share: 0.1, noise_multiplier: 3}"},
+          "data.size: takes share or noise_multiplier, both are given");
+  refused({"data.size={about: 0, statistic: private, share: 0.1}"}, "data.size.about: is 0");
+  refused({"data.size={statistic: private, share: 0.1}"}, "data.size.about");
+  refused({"data.size={about: 150, share: 0.1}"}, "data.size.statistic");
+  refused({"data.size={about: 150, statistic: public, share: 0.1}"}, "data.size.statistic");
+  refused({"data.size={abuot: 150, statistic: private, share: 0.1}"}, "did you mean 'about'?");
+  refused(
+      {"data.size={about: 150, statistic: private, share: 0.6}", "report.class_counts.share=0.5"},
+      "data.size: the shares of statistics and reports add up to 1.1");
+  refused({"data.size={about: 150, statistic: private, noise_multiplier: 0.2}"},
+          "leaves nothing for training");
+  refused({"privacy.target_epsilon=null", "schedules.noise_multiplier=3",
+           "data.size={about: 150, statistic: private, share: 0.1}"},
+          "data.size: asks for a share of the budget, and there is none");
+  refused({"report={class_counts: {}}"},
+          "report.class_counts: takes share or noise_multiplier, neither is given");
+  const std::string clients =
+      "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}";
+  refused({"mode=research", clients}, "data.size: is one sum over all rows, which no client");
+  refused({"mode=research", "data.size=200", kClasses, clients},
+          "report.class_counts: is one sum over all rows, which no client");
+  const Overrides checks{"sampler=full_batch", "privacy.accountant=zcdp",
+                         "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, "
+                         "raise: 0.5, loss_bound: 2, check_noise_multiplier: 30}"};
+  refused(checks, "data.size: is paid for before the first step, but");
+  Experiment no_run(kBase);
+  const core::Plan& plan = no_run.plan();
+  CHECK_THROWS_WITH(core::read_data(*plan.manifest, *plan.setting),
+                    ContainsSubstring("data.size: is the number of rows, which a run releases"));
+}
