@@ -305,6 +305,8 @@ TEST_CASE("statistics: what they do not go together with is refused by name", "[
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
   refused({one_with("share: 0.1, noise_multiplier: 3")}, "both are given");
+  refused({one_with("share: 1e-24")},
+          "a share of 1e-24 of the budget needs a noise multiplier of ");
   refused({"data.transforms=[{kind: standardize, statistic: private, range: [0, 1]}]"},
           "neither is given");
   refused({"data.transforms=[{kind: standardize, statistic: private, share: 0.1}]"},

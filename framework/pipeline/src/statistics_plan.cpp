@@ -15,6 +15,7 @@
 #include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/row_sum.hpp"
 #include "privgrad/value.hpp"
 
@@ -82,7 +83,13 @@ double multiplier_of(const StatisticNoise& noise, const Manifest& manifest,
         "noise_multiplier");
   }
   if (!of_budget) of_budget = multiplier_of_budget(manifest);
-  return *of_budget / std::sqrt(noise.share);
+  const double multiplier = *of_budget / std::sqrt(noise.share);
+  // Said here, since noise is made once it is paid for.
+  constexpr double kMost = kLargestRoundedSigma / static_cast<double>(kExactLevels);
+  if (multiplier <= kMost) return multiplier;
+  throw ConfigError("a share of " + format_number(noise.share) +
+                    " of the budget needs a noise multiplier of " + format_number(multiplier) +
+                    ", allowed is at most " + format_number(kMost) + "; give a larger share");
 }
 
 /// Here, and not at the schedule of the noise, which could not do anything about it.
