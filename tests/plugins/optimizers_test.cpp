@@ -76,32 +76,6 @@ TEST_CASE("momentum: heavy ball sums what is left of the gradients", "[optimizer
   CHECK(path(*optimizer, {1.0f}) == std::vector<double>{-1.0});
 }
 
-// Wherever the optimizer is at the restart, from there it goes where a new one goes. Gradients and
-// rates are such that all is exact in binary for heavy_ball, and nearly so for hong.
-TEST_CASE("momentum: behind a restart it goes as one that begins", "[optimizer]") {
-  for (const char* variant : {"hong", "heavy_ball"}) {
-    for (std::size_t before = 1; before < kGradients.size(); ++before) {
-      const Value restarted = Value::Object{{"beta", 0.5, {}},
-                                            {"variant", variant, {}},
-                                            {"restart_after", static_cast<int>(before), {}}};
-      const auto got = path(*create("momentum", restarted, 1), kGradients);
-
-      const auto border = kGradients.begin() + static_cast<std::ptrdiff_t>(before);
-      auto expected =
-          path(*create("momentum", momentum(0.5, variant), 1), {kGradients.begin(), border});
-      const double there = expected.back();
-      for (const double further :
-           path(*create("momentum", momentum(0.5, variant), 1), {border, kGradients.end()})) {
-        expected.push_back(there + further);
-      }
-      for (std::size_t t = 0; t < kGradients.size(); ++t) {
-        INFO(variant << ", restarted behind " << before << ", step " << t);
-        CHECK_THAT(got[t], WithinAbs(expected[t], 2e-6));
-      }
-    }
-  }
-}
-
 TEST_CASE("momentum: hong, with the defaults, does not shorten the first steps", "[optimizer]") {
   const auto optimizer = create("momentum", Value::Object{}, 1);
   const auto got = path(*optimizer, std::vector<float>(50, 1.0f));

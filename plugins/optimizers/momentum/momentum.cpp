@@ -15,9 +15,6 @@ namespace {
 ///              t = 1, 2, ...: an average of the gradients so far, its weights adding up to 1.
 /// heavy_ball:  v <- beta v + g;             w <- w - learning_rate * v.
 ///
-/// Behind step `restart_after` v and t are 0 once more, whatever was released: a function of the
-/// number of the step alone.
-///
 /// State: v and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
 class Momentum final : public privgrad::Optimizer,
                        public privgrad::Checkpointable,
@@ -26,9 +23,7 @@ class Momentum final : public privgrad::Optimizer,
                        public privgrad::StepsByRule {
  public:
   explicit Momentum(const privgrad::Params& params)
-      : beta_(params.real("beta")),
-        bias_corrected_(params.text("variant") == "hong"),
-        restart_after_(static_cast<std::uint64_t>(params.integer("restart_after"))) {}
+      : beta_(params.real("beta")), bias_corrected_(params.text("variant") == "hong") {}
 
   void start(std::size_t parameters) override {
     size_ = parameters;
@@ -48,16 +43,15 @@ class Momentum final : public privgrad::Optimizer,
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
       throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
     }
-    const std::uint64_t step = count();
-    set_count(step + 1);
-    return {.kind = kind(),
-            .rate = context.learning_rate / weight_sum(step),
-            .keep = keep(step),
-            .take = take()};
+    const double rate = context.learning_rate / weight_sum(count());
+    set_count(count() + 1);
+    return {
+        .kind = kind(), .rate = rate, .keep = beta_, .take = bias_corrected_ ? 1.0 - beta_ : 1.0};
   }
 
   Coefficients coefficients(std::uint64_t step) const override {
-    return {.keep = keep(step), .take = take(), .rate = 1.0 / weight_sum(step)};
+    return {
+        .keep = beta_, .take = bias_corrected_ ? 1.0 - beta_ : 1.0, .rate = 1.0 / weight_sum(step)};
   }
 
   std::span<const float> state() const override { return state_; }
@@ -84,15 +78,9 @@ class Momentum final : public privgrad::Optimizer,
   static constexpr std::size_t kCounterSize = 2;
   static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;  // exact in float32
 
-  /// Share of the velocity that a step keeps. Steps are counted from 0, here and below.
-  double keep(std::uint64_t step) const { return step > 0 && step == restart_after_ ? 0.0 : beta_; }
-
-  double take() const { return bias_corrected_ ? 1.0 - beta_ : 1.0; }
-
-  /// What the weights of the gradients in v add up to behind a step: 1 - beta^t.
-  double weight_sum(std::uint64_t step) const {
-    const std::uint64_t begin = step >= restart_after_ ? restart_after_ : 0;
-    return bias_corrected_ ? privgrad::one_minus_power(beta_, step - begin + 1) : 1.0;
+  /// What the weights of the gradients in v add up to after so many steps and one more: 1 - beta^t.
+  double weight_sum(std::uint64_t steps) const {
+    return bias_corrected_ ? privgrad::one_minus_power(beta_, steps + 1) : 1.0;
   }
 
   std::uint64_t count() const {
@@ -119,7 +107,6 @@ class Momentum final : public privgrad::Optimizer,
 
   double beta_;
   bool bias_corrected_;
-  std::uint64_t restart_after_;  // 0: never
   std::size_t size_ = 0;
   std::vector<float> state_;  // v, then the count; empty before start()
 };
@@ -139,12 +126,7 @@ void register_components(privgrad::Registrar& registrar) {
                       "mean of the gradients. heavy_ball: v = beta v + g, and the step is v, up to "
                       "1/(1-beta) times as long.")
                      .one_of({"hong", "heavy_ball"})
-                     .defaults_to("hong"),
-                 integer("restart_after",
-                         "Behind so many steps the velocity is forgotten once: those that follow "
-                         "begin as if they were the first. 0: never.")
-                     .at_least(0)
-                     .defaults_to(0)},
+                     .defaults_to("hong")},
   });
 }
 
