@@ -14,6 +14,7 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/row_sum.hpp"
