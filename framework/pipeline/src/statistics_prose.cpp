@@ -78,7 +78,7 @@ std::string statistics_prose(const nlohmann::json& statement) {
              short_number(one.at("l2_bound").get<double>(), 5) +
              (noise ? "; " + noise_words(one) : "") + ")";
   }
-  const std::string counts = counts_prose(statement, noise);
+  std::string counts = counts_prose(statement, noise);
   if (items.empty()) return counts;
   return counts + "Before the first step, transforms learnt from sums over all rows, each clipped" +
          std::string(noise ? ", noised and charged as one Gaussian release without amplification: "
