@@ -39,7 +39,8 @@ class ExactLinear : public LinearProgram,
         std::int64_t& cell = rows.cells[i * parameters_.size() + j];
         const double wanted = scaled(scales[i], scales, row(rows.gradients, i)[j], most_cells);
         cell = static_cast<std::int64_t>(wanted * (1.0 - 0x1p-30));
-        lengths[i].low += static_cast<std::uint64_t>(cell * cell);
+        // Without a sign, since derived classes with a fault make cells whose squares go beyond 63 bits.
+        lengths[i].low += static_cast<std::uint64_t>(cell) * static_cast<std::uint64_t>(cell);
       }
       lengths[i] = told(lengths[i]);
     }

@@ -246,6 +246,7 @@ TEST_CASE("each rule of programs whose steps stay with them can fail", "[privacy
        {noise, "has not the noise that was ordered", findings<RepeatsItsNoise>()},
        {noise, "changes the sum", findings<NoisesInPlace>()},
        {noise, "leaves chunks open that there are not", findings<LeavesOpenWhatIsNot>()},
+       {updates, "leaves chunks open that there are not", findings<LeavesOpenWhatIsNot>()},
        {noise, "has not the noise that was ordered", findings<IgnoresPutChunks>()},
        {updates, "moves parameters otherwise", findings<TwiceTheRate>()},
        {updates, "moves the optimizer's state otherwise", findings<FusesTheState>()},

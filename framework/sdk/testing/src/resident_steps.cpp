@@ -34,6 +34,7 @@ class Bench {
       : program_(program),
         exact_(dynamic_cast<const ExactClipping&>(program)),
         resident_(dynamic_cast<ResidentSteps&>(program)),
+        where_(words(network)),
         size_(program.parameter_count()),
         examples_(examples_for(network, kRows)) {
     program_.load_parameters(parameters_for(network));
@@ -50,6 +51,7 @@ class Bench {
     exact_.make_cells(*pass_, scales, kMost, lengths);
   }
 
+  const std::string& where() const { return where_; }
   std::size_t size() const { return size_; }
   ResidentSteps& resident() { return resident_; }
   const Examples& examples() const { return examples_; }
@@ -117,6 +119,7 @@ class Bench {
   Program& program_;
   const ExactClipping& exact_;
   ResidentSteps& resident_;
+  std::string where_;
   std::size_t size_;
   Examples examples_;
   std::unique_ptr<ExactClipping::Pass> pass_;
@@ -181,6 +184,21 @@ struct Noise {
 constexpr std::array<Noise, 6> kNoises = {
     {{0x1.3p26, 17}, {0x1.9p28, 19}, {3.75, 0}, {0x1p-64, 0}, {0x1.8p59, 50}, {0x1p60, 0}}};
 
+/// Releases `sum`, which the memory holds, and makes those chunks that the program leaves open, as the core does.
+void release_all(Checker& checker, Bench& bench, ResidentSteps::Memory& memory,
+                 const NoiseOrder& order, const CellList& sum) {
+  const auto sums = bench.chunks_of(sum);
+  const std::vector<std::uint64_t> open = bench.resident().release(memory, order);
+  // Before a chunk is looked up: a program that names others must not take this process with it.
+  require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
+          bench.where() + "release() leaves chunks open that there are not");
+  for (const std::uint64_t chunk : open) {
+    CellList cells(sums[chunk].size());
+    checker.setup().release(order, chunk * ResidentSteps::kChunk, sums[chunk], cells);
+    bench.resident().put_released(memory, chunk, cells);
+  }
+}
+
 void require_noise(Checker& checker, Program& program, const Network& network) {
   const auto& setup = checker.setup();
   Bench bench(program, network);
@@ -188,18 +206,10 @@ void require_noise(Checker& checker, Program& program, const Network& network) {
   bench.resident().clear_sum(*memory);
   bench.add(Bench::some(0), *memory);
   const CellList sum = bench.sum_of(Bench::some(0));
-  const auto sums = bench.chunks_of(sum);
   std::uint64_t number = 0;
   for (const Noise& noise : kNoises) {
     const NoiseOrder order = setup.make_noise_order(++number, noise.sigma, noise.shift);
-    const std::vector<std::uint64_t> open = bench.resident().release(*memory, order);
-    require(std::is_sorted(open.begin(), open.end()) && (open.empty() || open.back() < sums.size()),
-            words(network) + "release() leaves chunks open that there are not");
-    for (const std::uint64_t chunk : open) {
-      CellList cells(sums[chunk].size());
-      setup.release(order, chunk * ResidentSteps::kChunk, sums[chunk], cells);
-      bench.resident().put_released(*memory, chunk, cells);
-    }
+    release_all(checker, bench, *memory, order, sum);
     CellList expected(bench.size());
     setup.release(order, 0, sum, expected);
     require(bench.cells(*memory, ResidentSteps::Cells::released) == expected,
@@ -233,15 +243,8 @@ std::unique_ptr<ResidentSteps::Memory> with_release(Checker& checker, Bench& ben
                                                     StepRule::Kind kind, std::uint64_t number) {
   auto memory = bench.memory(state_vectors(kind));
   bench.resident().clear_sum(*memory);
-  const CellList zeros(bench.size(), 0);
   const NoiseOrder order = checker.setup().make_noise_order(number, 900.0, 0);
-  for (const std::uint64_t chunk : bench.resident().release(*memory, order)) {
-    const std::size_t count = bench.chunks_of(zeros)[chunk].size();
-    CellList cells(count);
-    checker.setup().release(order, chunk * ResidentSteps::kChunk, std::span(zeros).first(count),
-                            cells);
-    bench.resident().put_released(*memory, chunk, cells);
-  }
+  release_all(checker, bench, *memory, order, CellList(bench.size(), 0));
   return memory;
 }
 
