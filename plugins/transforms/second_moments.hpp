@@ -12,7 +12,9 @@
 #include <xtensor-blas/xlinalg.hpp>
 #include <xtensor/xadapt.hpp>
 
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/wide_registers.hpp"
 
 // OpenBLAS's cblas.h and the one inside xtensor-blas cannot be included together.
 extern "C" void openblas_set_num_threads(int count);
@@ -61,40 +63,74 @@ inline double factor_within(std::span<const float> features, double most) {
 /// ||x||^2). With noise of one size in each number, what is off the diagonal has noise smaller by
 /// the root of 2, at the same sensitivity as where the triangle is released as it is.
 ///
-/// One product after the other, in a fixed order, in double: the same bits beside any other examples.
-/// \param out  [triangle(length)].
-inline void add_outer_products(std::span<const float> features, const Vectors& vectors,
-                               double factor, std::span<float> out) {
-  constexpr double kRoot = 1.4142135623730951;
-  const std::size_t length = vectors.length;
-  std::vector<double> x(length);
-  if (vectors.count() == 1) {  // nothing to add up, so no memory for sums: they are what takes long
-    for (std::size_t j = 0; j < length; ++j) x[j] = factor * static_cast<double>(features[j]);
-    float* row = out.data();
-    for (std::size_t i = 0; i < length; row += ++i) {
-      // 0 is added as below, where it makes of -0 what it is in a sum.
-      for (std::size_t j = 0; j < i; ++j) row[j] = static_cast<float>(kRoot * (0.0 + x[i] * x[j]));
-      row[i] = static_cast<float>(x[i] * x[i]);
-    }
-    return;
-  }
-  std::vector<double> sums(triangle(length));
-  for (std::size_t b = 0; b < vectors.before; ++b) {
-    for (std::size_t a = 0; a < vectors.after; ++a) {
-      for (std::size_t j = 0; j < length; ++j)
-        x[j] = factor * static_cast<double>(features[(b * length + j) * vectors.after + a]);
-      double* row = sums.data();
-      for (std::size_t i = 0; i < length; row += ++i) {
-        for (std::size_t j = 0; j <= i; ++j) row[j] += x[i] * x[j];
+/// One product after the other, in a fixed order, in double: the same bits beside any other examples,
+/// and in any pieces.
+class OuterProducts final : public privgrad::Contribution {
+ public:
+  OuterProducts(std::span<const float> features, const Vectors& vectors, double factor)
+      : length_(vectors.length), values_(features.size()) {
+    double* x = values_.data();
+    for (std::size_t b = 0; b < vectors.before; ++b) {
+      for (std::size_t a = 0; a < vectors.after; ++a, x += length_) {
+        for (std::size_t j = 0; j < length_; ++j)
+          x[j] = factor * static_cast<double>(features[(b * length_ + j) * vectors.after + a]);
       }
     }
   }
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < length; ++i) {
-    for (std::size_t j = 0; j <= i; ++j, ++at)
-      out[at] = static_cast<float>(i == j ? sums[at] : kRoot * sums[at]);
+
+  /// \param out  within [triangle(length)].
+  void piece(std::size_t begin, std::span<float> out) const override {
+    privgrad::in_wide_registers([&] {
+      std::size_t i = row_of(begin);
+      for (std::size_t j = begin - triangle(i); !out.empty(); ++i, j = 0) {
+        const std::size_t count = std::min(out.size(), i + 1 - j);
+        put_row(i, j, out.first(count));
+        out = out.subspan(count);
+      }
+    });
   }
-}
+
+ private:
+  static constexpr double kRoot = 1.4142135623730951;
+
+  /// Of a number of the triangle.
+  static std::size_t row_of(std::size_t place) {
+    auto row = static_cast<std::size_t>(std::sqrt(2.0 * static_cast<double>(place)));
+    while (triangle(row) > place) --row;
+    while (triangle(row + 1) <= place) ++row;
+    return row;
+  }
+
+  /// Numbers of row i from column j on.
+  [[gnu::always_inline]] void put_row(std::size_t i, std::size_t j, std::span<float> out) const {
+    constexpr std::size_t kAtOnce = 256;
+    const bool has_diagonal = j + out.size() > i;
+    if (values_.size() == length_) {  // nothing to add up, so no sums, which would take longer
+      const double* x = values_.data();
+      // 0 is added as below, where it makes of -0 what it is in a sum.
+      for (std::size_t k = 0; k < out.size(); ++k)
+        out[k] = static_cast<float>(kRoot * (0.0 + x[i] * x[j + k]));
+      if (has_diagonal) out[i - j] = static_cast<float>(x[i] * x[i]);
+      return;
+    }
+    double sums[kAtOnce];
+    for (std::size_t first = 0; first < out.size(); first += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, out.size() - first);
+      std::fill_n(sums, count, 0.0);
+      for (std::size_t at = 0; at < values_.size(); at += length_) {
+        const double left = values_[at + i];
+        const double* right = values_.data() + at + j + first;
+        for (std::size_t k = 0; k < count; ++k) sums[k] += left * right[k];
+      }
+      for (std::size_t k = 0; k < count; ++k) out[first + k] = static_cast<float>(kRoot * sums[k]);
+      if (has_diagonal && i - j >= first && i - j < first + count)
+        out[i - j] = static_cast<float>(sums[i - j - first]);
+    }
+  }
+
+  std::size_t length_;
+  std::vector<double> values_;  ///< [vectors, length], times the factor.
+};
 
 /// The whole matrix, [length, length], of numbers as above, each divided by `divisor`.
 template <class Number>

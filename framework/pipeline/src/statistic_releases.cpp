@@ -30,6 +30,15 @@ ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::siz
           .clipping = who};
 }
 
+/// Empty where the transform makes whole contributions alone.
+PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
+  const auto* able = dynamic_cast<const ContributionsInPieces*>(&transform);
+  if (able == nullptr) return {};
+  return [able, &shape](std::span<const float> features) {
+    return able->contribution_in_pieces(shape, features);
+  };
+}
+
 /// What rows add to a count: 1 to the only number (StatisticOf::rows), or to that of the row's class.
 BoundedOnGrid sum_of_count(const PlannedStatistic& planned, const Dataset& train,
                            Executor& executor) {
@@ -100,11 +109,11 @@ BoundedOnGrid StatisticReleases::sum(const PlannedStatistic& planned,
   in_run_of(who, [&] {
     ContributionCheck check =
         drawn_check(key_, planned.transform, std::max<std::size_t>(1, train.rows()), who);
-    made.emplace(statistic_sum(
-        [&](std::span<const float> features, std::span<float> out) {
-          transform.contribution(shape, features, out);
-        },
-        train, planned.size, planned.l2_bound, executor_, train.rows() > 0 ? &check : nullptr));
+    made.emplace(
+        statistic_sum([&](std::span<const float> features,
+                          std::span<float> out) { transform.contribution(shape, features, out); },
+                      train, planned.size, planned.l2_bound, executor_,
+                      train.rows() > 0 ? &check : nullptr, pieces_of(transform, shape)));
   });
   return std::move(*made);
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "privgrad/instruction_set.hpp"
@@ -26,6 +27,13 @@ PRIVGRAD_INLINE void add_all(std::span<const std::int32_t> cells, std::span<std:
   for (std::size_t i = 0; i < cells.size(); ++i) sum[i] += cells[i];
 }
 
+PRIVGRAD_INLINE std::uint64_t squares_of_all(std::span<const std::int32_t> cells) {
+  std::uint64_t squares = 0;
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    squares += static_cast<std::uint64_t>(std::int64_t{cells[i]} * std::int64_t{cells[i]});
+  return squares;
+}
+
 bool round_plain(std::span<const float> numbers, double scale, double levels,
                  std::span<std::int32_t> cells) {
   return round_all(numbers, scale, levels, cells);
@@ -34,6 +42,8 @@ bool round_plain(std::span<const float> numbers, double scale, double levels,
 void add_plain(std::span<const std::int32_t> cells, std::span<std::int64_t> sum) {
   add_all(cells, sum);
 }
+
+std::uint64_t squares_plain(std::span<const std::int32_t> cells) { return squares_of_all(cells); }
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] bool round_avx2(std::span<const float> numbers, double scale, double levels,
@@ -46,6 +56,10 @@ void add_plain(std::span<const std::int32_t> cells, std::span<std::int64_t> sum)
   add_all(cells, sum);
 }
 
+[[gnu::target("avx2")]] std::uint64_t squares_avx2(std::span<const std::int32_t> cells) {
+  return squares_of_all(cells);
+}
+
 [[gnu::target("avx512f,avx512dq,avx512vl")]] bool round_avx512(std::span<const float> numbers,
                                                                double scale, double levels,
                                                                std::span<std::int32_t> cells) {
@@ -56,16 +70,22 @@ void add_plain(std::span<const std::int32_t> cells, std::span<std::int64_t> sum)
                                                              std::span<std::int64_t> sum) {
   add_all(cells, sum);
 }
+
+[[gnu::target("avx512f,avx512dq,avx512vl")]] std::uint64_t squares_avx512(
+    std::span<const std::int32_t> cells) {
+  return squares_of_all(cells);
+}
 #endif
 
 std::vector<CellKernels> find_kernels() {
   std::vector<CellKernels> found;
 #if defined(__x86_64__)
   if (instruction_set() >= InstructionSet::avx512)
-    found.push_back({"avx512", round_avx512, add_avx512});
-  if (instruction_set() >= InstructionSet::avx2) found.push_back({"avx2", round_avx2, add_avx2});
+    found.push_back({"avx512", round_avx512, add_avx512, squares_avx512});
+  if (instruction_set() >= InstructionSet::avx2)
+    found.push_back({"avx2", round_avx2, add_avx2, squares_avx2});
 #endif
-  found.push_back({"plain", round_plain, add_plain});
+  found.push_back({"plain", round_plain, add_plain, squares_plain});
   return found;
 }
 

@@ -13,22 +13,6 @@ namespace {
 
 constexpr double kUnit = std::numeric_limits<double>::epsilon();  // 2^-52: twice the unit roundoff
 
-/// Sum of squares in double with eight partial sums, so that the compiler can use vector registers.
-double sum_of_squares(std::span<const float> row) {
-  std::array<double, 8> partial{};
-  std::size_t i = 0;
-  for (; i + 8 <= row.size(); i += 8) {
-    for (std::size_t j = 0; j < 8; ++j) {
-      const double x = row[i + j];
-      partial[j] += x * x;
-    }
-  }
-  double total = 0.0;
-  for (; i < row.size(); ++i) total += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-  for (const double part : partial) total += part;
-  return total;
-}
-
 /// Brings the factors down so that sum_g (factor_g norm_g)^2 <= bound^2.
 void cap(std::span<const double> squared_norms, double bound, std::span<double> factors) {
   if (!(bound > 0.0)) return std::fill(factors.begin(), factors.end(), 0.0);
@@ -56,7 +40,30 @@ void check_clip_norm(double clip_norm, const std::string& what) {
 }
 
 double squared_norm_at_most(std::span<const float> row) {
-  return sum_of_squares(row) * (1.0 + (static_cast<double>(row.size()) + 8.0) * kUnit);
+  SquaredNorm norm;
+  norm.add(row);
+  return norm.at_most();
+}
+
+void SquaredNorm::add(std::span<const float> piece) {
+  std::array<double, kTogether> partial = partial_;
+  std::size_t i = 0;
+  for (; i + kTogether <= piece.size(); i += kTogether) {
+    for (std::size_t j = 0; j < kTogether; ++j) {
+      const double x = piece[i + j];
+      partial[j] += x * x;
+    }
+  }
+  partial_ = partial;
+  for (; i < piece.size(); ++i)
+    rest_ += static_cast<double>(piece[i]) * static_cast<double>(piece[i]);
+  size_ += piece.size();
+}
+
+double SquaredNorm::at_most() const {
+  double total = rest_;
+  for (const double part : partial_) total += part;
+  return total * (1.0 + (static_cast<double>(size_) + 8.0) * kUnit);
 }
 
 double factor_to_bound(std::span<const double> vector, double bound) {

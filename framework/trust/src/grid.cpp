@@ -20,17 +20,19 @@ void check_grid_levels(std::uint64_t levels) {
                     ": sums and noise must fit in 64 bits");
 }
 
+bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length) {
+  return take_squares(cells, squared_length);
+}
+
 /// Each square is at most 2^56, so those of a block have room, and what is left never goes below
 /// zero.
-bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length) {
-  constexpr std::size_t kBlock = 128;
-  static_assert(kMostGridLevels * kMostGridLevels <= (std::uint64_t{1} << 63) / kBlock);
-  std::uint64_t left = squared_length;
-  for (std::size_t begin = 0; begin < cells.size(); begin += kBlock) {
-    std::uint64_t squares = 0;
-    for (const std::int32_t cell : cells.subspan(begin, std::min(kBlock, cells.size() - begin))) {
-      squares += static_cast<std::uint64_t>(std::int64_t{cell} * std::int64_t{cell});
-    }
+bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left) {
+  static_assert(kMostGridLevels * kMostGridLevels <=
+                (std::uint64_t{1} << 63) / CellKernels::kBlock);
+  const auto squares_of = cell_kernels().front().squares;
+  for (std::size_t begin = 0; begin < cells.size(); begin += CellKernels::kBlock) {
+    const std::uint64_t squares =
+        squares_of(cells.subspan(begin, std::min(CellKernels::kBlock, cells.size() - begin)));
     if (squares > left) return false;
     left -= squares;
   }

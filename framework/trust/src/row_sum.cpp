@@ -6,13 +6,16 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 
+#include "piece_sum.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/row_evaluations.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
+#include "trust_base.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -52,6 +55,34 @@ class Contributions final : public Program, public ReproducibleRows {
   std::size_t row_size_, size_;
 };
 
+/// The example that is looked at: its pieces, of another size than those that were added and from the
+/// last one on, against its contribution.
+void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const Dataset& data,
+                  const ContributionCheck& check) {
+  constexpr std::size_t kPiece = 1000;
+  const auto row = static_cast<std::uint32_t>(check.place);
+  std::vector<float> features(data.row_size());
+  float target = 0.0f;
+  data.gather({&row, 1}, features, {&target, 1});
+  std::vector<float> whole(program.parameter_count());
+  std::vector<float> made(whole.size(), std::numeric_limits<float>::quiet_NaN());
+  program.gradient_rows({features, {&target, 1}}, whole);
+  const auto contribution = pieces_of(features);
+  for (std::size_t end = made.size(); end > 0;) {
+    const std::size_t begin = end - 1 - (end - 1) % kPiece;
+    contribution->piece(begin, std::span(made).subspan(begin, end - begin));
+    end = begin;
+  }
+  // One that is not finite counts as zero, whatever it is.
+  if (made == whole ||
+      (!all_finite(std::span<const float>(made)) && !all_finite(std::span<const float>(whole)))) {
+    return;
+  }
+  throw PluginError(std::string(check.program) +
+                    " broke its promise: the pieces of an example's contribution are not those of "
+                    "the whole");
+}
+
 /// What is no number is the same whatever its bits.
 bool is_same(const Evaluation& a, const Evaluation& b) {
   const bool same_loss =
@@ -77,12 +108,25 @@ BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound,
 }
 
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
-                            double bound, Executor& executor, ContributionCheck* check) {
+                            double bound, Executor& executor, ContributionCheck* check,
+                            const PiecesOf& pieces_of) {
   const std::vector<ParameterGroup> groups{{"statistic", 0, size}};
   const LongestStay rule;
-  return exact_sum(Contributions(of_row, data.row_size(), size), data, all_rows(data.rows()),
-                   {.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0},
-                   executor, 0, nullptr, PrivacyUnit::example, check);
+  const Clip clip{.rule = rule, .groups = groups, .clip_norm = bound, .count_share = 0.0};
+  const Contributions program(of_row, data.row_size(), size);
+  if (!pieces_of || size < kLongContribution) {
+    return exact_sum(program, data, all_rows(data.rows()), clip, executor, 0, nullptr,
+                     PrivacyUnit::example, check);
+  }
+  check_clip_norm(bound);
+  auto total = sum_of_pieces_on_grid(pieces_of, data, size, clip,
+                                     check == nullptr ? "a statistic" : check->program, executor);
+  if (check != nullptr) {
+    check_row(program, data, all_rows(data.rows()), *check);
+    check_pieces(program, pieces_of, data, *check);
+  }
+  return TrustBase::bounded_on_grid(std::move(total), kExactLevels, bound, data.rows(),
+                                    PrivacyUnit::example);
 }
 
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor) {

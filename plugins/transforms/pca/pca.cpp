@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -120,6 +121,7 @@ class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
                   public privgrad::FittedValues,
                   public privgrad::BoundedStatistic,
+                  public privgrad::ContributionsInPieces,
                   public privgrad::RowOperations {
  public:
   explicit Pca(const privgrad::Params& params)
@@ -175,8 +177,12 @@ class Pca final : public privgrad::Transform,
 
   void contribution(const privgrad::Shape&, std::span<const float> features,
                     std::span<float> out) const override {
-    second_moments::add_outer_products(features, {1, features.size(), 1},
-                                       second_moments::factor_within(features, max_norm_), out);
+    products_of(features).piece(0, out);
+  }
+
+  std::unique_ptr<privgrad::Contribution> contribution_in_pieces(
+      const privgrad::Shape&, std::span<const float> features) const override {
+    return std::make_unique<second_moments::OuterProducts>(products_of(features));
   }
 
   void learn(const ExampleShape& input, const privgrad::Released& mean) override {
@@ -223,6 +229,11 @@ class Pca final : public privgrad::Transform,
   Statistic statistic() const override { return statistic_; }
 
  private:
+  /// Of an example that is shortened to the public norm.
+  second_moments::OuterProducts products_of(std::span<const float> features) const {
+    return {features, {1, features.size(), 1}, second_moments::factor_within(features, max_norm_)};
+  }
+
   static std::vector<double> mean_of(Dataset& data) {
     std::vector<double> mean(data.row_size());
     const auto features = data.features();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,6 +38,7 @@ class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
                      public privgrad::FittedValues,
                      public privgrad::BoundedStatistic,
+                     public privgrad::ContributionsInPieces,
                      public privgrad::RowOperations {
  public:
   explicit Whiten(const privgrad::Params& params)
@@ -71,8 +73,9 @@ class Whiten final : public privgrad::Transform,
     std::vector<double> sums(second_moments::triangle(vectors.length));
     std::vector<float> one(sums.size());
     for (std::size_t row = 0; row < train.rows(); ++row) {
-      second_moments::add_outer_products(features.subspan(row * train.row_size(), train.row_size()),
-                                         vectors, 1.0, one);
+      second_moments::OuterProducts(features.subspan(row * train.row_size(), train.row_size()),
+                                    vectors, 1.0)
+          .piece(0, one);
       for (std::size_t i = 0; i < sums.size(); ++i)
         sums[i] += static_cast<double>(one[i]) / static_cast<double>(train.rows());
     }
@@ -92,8 +95,12 @@ class Whiten final : public privgrad::Transform,
 
   void contribution(const Shape& shape, std::span<const float> features,
                     std::span<float> out) const override {
-    second_moments::add_outer_products(features, vectors_of(shape),
-                                       second_moments::factor_within(features, max_norm_), out);
+    products_of(shape, features).piece(0, out);
+  }
+
+  std::unique_ptr<privgrad::Contribution> contribution_in_pieces(
+      const Shape& shape, std::span<const float> features) const override {
+    return std::make_unique<second_moments::OuterProducts>(products_of(shape, features));
   }
 
   void learn(const ExampleShape& input, const privgrad::Released& mean) override {
@@ -154,6 +161,12 @@ class Whiten final : public privgrad::Transform,
   second_moments::Vectors vectors_of(const Shape& shape) const {
     const channels::Layout layout = channels::layout_of(shape, axis_, "whiten");
     return {layout.before, layout.length, layout.after};
+  }
+
+  /// Of an example that is shortened to the public norm.
+  second_moments::OuterProducts products_of(const Shape& shape,
+                                            std::span<const float> features) const {
+    return {features, vectors_of(shape), second_moments::factor_within(features, max_norm_)};
   }
 
   /// As apply_row(), where channels are next to each other: one channel after the other is added to all

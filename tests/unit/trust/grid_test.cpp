@@ -173,6 +173,13 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
   const auto variants = core::cell_kernels();
   CHECK(variants.size() == static_cast<std::size_t>(instruction_set()));
   CHECK(variants.back().instruction_set == "plain");
+  // A whole block of the largest cells that a grid has: the sum is 2^63 and more than a signed one holds.
+  const std::vector<std::int32_t> longest(core::CellKernels::kBlock,
+                                          -static_cast<std::int32_t>(kMostGridLevels));
+  for (const core::CellKernels& variant : variants) {
+    CHECK(variant.squares(longest) ==
+          core::CellKernels::kBlock * kMostGridLevels * kMostGridLevels);
+  }
   int misfits = 0;
   for (const std::vector<float>& input : inputs) {
     for (const double scale : {1.0, kScale}) {
@@ -196,6 +203,11 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
         CHECK(made == cells);
         variant.add(made, sum);
         CHECK(sum == sums);
+        const auto block =
+            std::span(cells).first(std::min(cells.size(), core::CellKernels::kBlock));
+        std::uint64_t squares = 0;
+        for (const std::int64_t cell : block) squares += static_cast<std::uint64_t>(cell * cell);
+        CHECK(variant.squares(block) == squares);
       }
     }
   }

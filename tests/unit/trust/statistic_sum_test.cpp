@@ -5,6 +5,7 @@
 
 #include "exact_echo.hpp"
 #include "fake_program.hpp"
+#include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/row_sum.hpp"
 #include "privgrad/trust/testing.hpp"
@@ -40,6 +41,43 @@ void hostile(std::span<const float> features, std::span<float> out) {
                          : std::numeric_limits<float>::denorm_min();
   }
 }
+
+/// A contribution that is in memory as a whole; of no numbers: leaves everything unwritten.
+class Kept : public Contribution {
+ public:
+  explicit Kept(std::vector<float> numbers) : numbers_(std::move(numbers)) {}
+  void piece(std::size_t begin, std::span<float> out) const override {
+    if (numbers_.empty()) return;
+    const auto first = numbers_.begin() + static_cast<std::ptrdiff_t>(begin);
+    std::copy(first, first + static_cast<std::ptrdiff_t>(out.size()), out.begin());
+  }
+
+ protected:
+  std::vector<float> numbers_;
+};
+
+/// As hostile().
+std::vector<float> whole_of(std::span<const float> features, std::size_t size) {
+  if (features[0] == 0.0f) return {};
+  std::vector<float> made(size);
+  hostile(features, made);
+  return made;
+}
+
+/// The second time another contribution than the first.
+class Grows final : public Kept {
+ public:
+  using Kept::Kept;
+  void piece(std::size_t begin, std::span<float> out) const override {
+    Kept::piece(begin, out);
+    if (begin == 0) ++times_;
+    if (times_ > 1)
+      for (float& x : out) x *= 1.001f;
+  }
+
+ private:
+  mutable int times_ = 0;
+};
 
 __extension__ using Wide = unsigned __int128;
 
@@ -115,4 +153,72 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
     squares += Wide{moved} * moved;
   }
   CHECK((squares == 2 * Wide{kOne} * Wide{kOne}));
+}
+
+TEST_CASE("long contributions are added piece by piece, and the sum is the same", "[statistic]") {
+  // Of no whole number of pieces or of eights; 70 examples are no whole number of blocks.
+  constexpr std::size_t kSize = core::kLongContribution + 4099;
+  std::vector<float> features;
+  for (std::size_t row = 0; row < 70; ++row) {
+    for (std::size_t i = 0; i < kWidth; ++i) features.push_back(static_cast<float>(row % 5));
+  }
+  const Dataset data = rows_of(features);
+  const auto in_pieces = [&](const core::PiecesOf& pieces_of, core::ContributionCheck* check) {
+    SerialExecutor executor;
+    return core::cells_for_testing(
+        core::statistic_sum(hostile, data, kSize, 0.5, executor, check, pieces_of));
+  };
+  const std::vector<std::int64_t> expected = sum_of(hostile, data, kSize, 0.5);
+  int asked = 0;
+  const core::PiecesOf right = [&](std::span<const float> row) {
+    ++asked;
+    return std::make_unique<Kept>(whole_of(row, kSize));
+  };
+  CHECK(in_pieces(right, nullptr) == expected);
+  CHECK(asked == 70);
+  SECTION("on any number of threads") {
+    const core::PiecesOf alone = [&](std::span<const float> row) {
+      return std::make_unique<Kept>(whole_of(row, kSize));
+    };
+    for (const int threads : {2, 5}) {
+      const auto executor = core::make_executor(threads);
+      CHECK(core::cells_for_testing(core::statistic_sum(hostile, data, kSize, 0.5, *executor,
+                                                        nullptr, alone)) == expected);
+    }
+  }
+  SECTION("the look at one row does not change it, whatever the row is") {
+    for (std::size_t place = 0; place < 5; ++place) {
+      core::ContributionCheck check{.place = place, .program = "echo", .clipping = "echo"};
+      CHECK(in_pieces(right, &check) == expected);
+      CHECK_FALSE(check.differs);
+    }
+  }
+  SECTION("short ones are not asked for in pieces") {
+    asked = 0;
+    SerialExecutor executor;
+    core::statistic_sum(hostile, data, 70, 0.5, executor, nullptr, right);
+    CHECK(asked == 0);
+  }
+  SECTION("pieces that are not those of the contribution are found by the look at one row") {
+    const core::PiecesOf other = [&](std::span<const float> row) {
+      std::vector<float> made = whole_of(row, kSize);
+      if (!made.empty()) made.back() *= 0.5f;
+      return std::make_unique<Kept>(std::move(made));
+    };
+    core::ContributionCheck check{.place = 3, .program = "halver", .clipping = "halver"};
+    CHECK_THROWS_WITH(in_pieces(other, &check),
+                      "halver broke its promise: the pieces of an example's contribution are not "
+                      "those of the whole");
+  }
+  SECTION("pieces that grow behind the measured length end the sum") {
+    const core::PiecesOf grows = [&](std::span<const float> row) {
+      return std::make_unique<Grows>(whole_of(row, kSize));
+    };
+    CHECK_THROWS_WITH(in_pieces(grows, nullptr),
+                      "a statistic broke its promise: it gives a contribution that changes");
+  }
+  SECTION("and so does no contribution at all") {
+    CHECK_THROWS_WITH(in_pieces([](std::span<const float>) { return nullptr; }, nullptr),
+                      ContainsSubstring("it gives no contribution in pieces"));
+  }
 }

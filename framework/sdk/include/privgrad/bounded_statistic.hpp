@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -71,7 +72,38 @@ class PRIVGRAD_API BoundedStatistic {
   virtual void learn(const ExampleShape& input, const Released& mean) = 0;
 };
 
-/// The parameters that a component with the ability declares: `statistic: unaccounted | public |
+/// What one example adds to a statistic, as ContributionsInPieces makes it.
+///
+/// Threads: belongs to one thread at a time.
+class PRIVGRAD_API Contribution {
+ public:
+  virtual ~Contribution();
+
+  /// \param begin  of the first number that is asked for, among those of the contribution.
+  /// \param out  float32, [numbers that are asked for], within the contribution.
+  virtual void piece(std::size_t begin, std::span<float> out) const = 0;
+};
+
+/// Optional ability of a BoundedStatistic, found with dynamic_cast: any piece of a contribution by
+/// itself. Contributions of many numbers are then made and added up piece by piece, each piece for many
+/// examples after another, in the processor's caches; each number is asked for twice, once for the
+/// length.
+///
+/// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any order.
+/// The length of a contribution and its cells come of two calls, so that this is a part of what the
+/// sensitivity rests on: cells that are longer than the bound end the run. The conformance suite tries
+/// it, and so does every run with one example.
+/// Threads: contribution_in_pieces() may run concurrently.
+class PRIVGRAD_API ContributionsInPieces {
+ public:
+  virtual ~ContributionsInPieces();
+
+  /// \param shape, features  as BoundedStatistic::contribution(); not looked at behind the call.
+  virtual std::unique_ptr<Contribution> contribution_in_pieces(
+      const Shape& shape, std::span<const float> features) const = 0;
+};
+
+/// The parameters that a component with the ability BoundedStatistic declares: `statistic: unaccounted | public |
 /// private`, `share`, `noise_multiplier`.
 /// \param own  that follow these.
 PRIVGRAD_API std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own = {});

@@ -142,6 +142,58 @@ void require_own(const Checker& checker, const Shape& shape) {
   }
 }
 
+/// From the last piece on, so that nothing follows from the piece before.
+std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t size,
+                                std::size_t at_once) {
+  constexpr float kGuard = 12345.0f;
+  std::vector<float> whole(size);
+  for (std::size_t end = size; end > 0;) {
+    const std::size_t begin = end - 1 - (end - 1) % at_once;
+    std::vector<float> out(end - begin + 2, kGuard);
+    const auto inner = std::span(out).subspan(1, end - begin);
+    std::fill(inner.begin(), inner.end(), std::numeric_limits<float>::quiet_NaN());
+    contribution.piece(begin, inner);
+    require(out.front() == kGuard && out.back() == kGuard, "piece() writes beside its output");
+    std::copy(inner.begin(), inner.end(), whole.begin() + static_cast<std::ptrdiff_t>(begin));
+    end = begin;
+  }
+  return whole;
+}
+
+void require_pieces(const Checker& checker, const Shape& shape) {
+  const auto transform = made(checker);
+  const BoundedStatistic& asks = learner(*transform);
+  const auto* able = dynamic_cast<const ContributionsInPieces*>(transform.get());
+  if (able == nullptr)
+    throw NotChecked{"its contributions do not come in pieces (ContributionsInPieces)"};
+  const std::size_t size = request_for(asks, shape).size;
+  const std::size_t features = element_count(shape);
+  auto rows = rows_for(shape);
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::denorm_min()}) {
+    rows.push_back(normal_values(10, features));
+    rows.back().back() = value;
+  }
+  const auto is_finite = [](const std::vector<float>& numbers) {
+    return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
+  };
+  for (std::vector<float> row : rows) {
+    std::vector<float> expected(size);
+    asks.contribution(shape, row, expected);
+    const auto contribution = able->contribution_in_pieces(shape, row);
+    require(contribution != nullptr, "contribution_in_pieces() gives nothing");
+    std::fill(row.begin(), row.end(), 77.0f);  // not looked at any more
+    for (const std::size_t at_once : {size, std::size_t{1}, std::size_t{3}, std::size_t{7}}) {
+      const std::vector<float> found = in_pieces_of(*contribution, size, at_once);
+      // What is not finite counts as zeros, whatever it is.
+      require(same_bits(found, expected) || (!is_finite(found) && !is_finite(expected)),
+              "pieces of " + std::to_string(at_once) + " of an example of " + to_text(shape) +
+                  " are not its contribution()");
+    }
+  }
+}
+
 std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape,
                                       const std::vector<float>& mean, double noise) {
   const auto transform = made(checker);
@@ -185,6 +237,7 @@ void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes)
   checker.rule("asks_for_the_statistic_that_it_says", [&] { for_all(require_request); });
   checker.rule("a_contribution_is_within_its_bound", [&] { for_all(require_bound); });
   checker.rule("a_contribution_is_a_function_of_its_row", [&] { for_all(require_own); });
+  checker.rule("pieces_are_the_contribution", [&] { for_all(require_pieces); });
   checker.rule("what_is_released_can_be_learnt", [&] { for_all(require_learns); });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -23,6 +24,12 @@ struct CellKernels {
   /// sum[i] += cells[i].
   /// \param sum  [cells.size()]; what comes out fits in 64 bits.
   void (*add)(std::span<const std::int32_t> cells, std::span<std::int64_t> sum);
+
+  /// The sum of the squares: exact.
+  /// \param cells  at most kBlock, each of at most kMostGridLevels in size.
+  std::uint64_t (*squares)(std::span<const std::int32_t> cells);
+
+  static constexpr std::size_t kBlock = 128;
 };
 
 /// Those that instruction_set() allows, the fastest first; the last one is "plain".

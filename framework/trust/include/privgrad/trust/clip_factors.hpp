@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -33,6 +34,21 @@ struct Clip {
 /// Why it holds: the computed sum of n squares is off by at most n units of 2^-53 (relative; Higham
 /// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
 double squared_norm_at_most(std::span<const float> row);
+
+/// squared_norm_at_most() of a vector that comes a piece after the other: the same bits.
+class SquaredNorm {
+ public:
+  /// \param piece  the next numbers; of each but the last a multiple of kTogether.
+  void add(std::span<const float> piece);
+  double at_most() const;
+
+  static constexpr std::size_t kTogether = 8;
+
+ private:
+  std::array<double, kTogether> partial_{};  // so that the compiler can use vector registers
+  double rest_ = 0.0;
+  std::size_t size_ = 0;
+};
 
 /// \returns the largest factor, at most 1, by which a vector of doubles is certain to have an L2
 ///   norm of at most `bound`, rounding of the products included; 0 if it is not finite, or the

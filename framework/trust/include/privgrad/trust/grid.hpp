@@ -48,6 +48,12 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
 /// \param squared_length  at most kMostGridLevels^2.
 bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length);
 
+/// Takes the squares of the cells off what is left of a squared length, as no_longer_than() does with
+/// all of them.
+/// \param left  at most kMostGridLevels^2; something, where the squares are more.
+/// \returns whether they are not.
+bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left);
+
 /// What the release of such a sum with discrete Gaussian noise is: zcdp(rho), rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/bounded_statistic.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
@@ -44,6 +46,13 @@ BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, 
 /// \param out  [size of the statistic]; what is left unwritten, or not finite, makes the whole zero.
 using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
 
+/// The same contribution, a piece at a time; never null.
+using PiecesOf = std::function<std::unique_ptr<Contribution>(std::span<const float> features)>;
+
+/// Contributions of at least so many numbers are added piece by piece, where that can be done: shorter
+/// ones stay in the processor's caches as they are.
+inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
+
 /// The sum of what all examples add to a statistic, each as row_sum() does with a row, made from the
 /// features as it is added.
 ///
@@ -53,9 +62,14 @@ using ContributionOf = std::function<void(std::span<const float> features, std::
 /// \param size  of a contribution, > 0.
 /// \param bound  of a contribution's L2 norm, finite, > 0.
 /// \param check  of one example's contribution; null: none.
-/// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck says.
+/// \param pieces_of  empty, if contributions do not come in pieces. The sum is the same whole numbers; may
+///   be called by several threads at once.
+/// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck says,
+///   if the example that is looked at has other pieces than its contribution, or if pieces change from
+///   one call to the next so that more than the bound would be added.
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
-                            double bound, Executor& executor, ContributionCheck* check = nullptr);
+                            double bound, Executor& executor, ContributionCheck* check = nullptr,
+                            const PiecesOf& pieces_of = {});
 
 /// How many examples each class has: one adds 1, less the last cell, to the number of its class, and
 /// nothing to any if its target is no whole number from 0 to classes - 1.
