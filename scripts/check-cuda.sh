@@ -5,7 +5,7 @@
 #                                    build folder other than build)
 #   DIR/check-cuda.sh run            there: runs the suite, and prints one JSON document; also kept in DIR/check.json
 #
-# What is run on the GPU: every rule of the conformance suite; every network beside the backend cpu, bit by bit; the
+# What is run on the GPU: every rule of the conformance suite, with each precision; every network beside the backend cpu, bit by bit; the
 # noise beside the trust base's, bit by bit; whole runs beside those of the backend cpu. Exit code 0 if all is well.
 # Times are told of whole runs; nothing is promised of them.
 set -eu
@@ -116,6 +116,14 @@ run() {
     if [ -z "$missing" ]; then
       check conformance started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 --memory-limit 0 \
         --params 'cuda={device: 0}' "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+      PRIVGRAD_TEST_CAPABILITY=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1)
+      export PRIVGRAD_TEST_CAPABILITY
+      for precision in tf32 bf16; do
+        check "conformance_$precision" started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 \
+          --memory-limit 0 \
+          --params "cuda={device: 0, precision: $precision, compute_capability: '$PRIVGRAD_TEST_CAPABILITY'}" \
+          "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+      done
       check programs started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *'
       check noise started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*'
       check same_model same_model

@@ -368,8 +368,7 @@ TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resu
     return "{kind: conv2d, channels: " + std::to_string(channels) +
            ", kernel: 3, padding: 1, stride: " + std::to_string(stride) + "}, ";
   };
-  const std::string norm =
-      "{kind: group_norm, groups: 2}, {kind: activation, function: relu}, ";
+  const std::string norm = "{kind: group_norm, groups: 2}, {kind: activation, function: relu}, ";
   const TempDir files;
   small_images::write(files.path());
   const auto split = [&](const std::string& name) {
