@@ -14,7 +14,6 @@ Prints one JSON document. What could not be measured is null, and `missing` says
 """
 
 import argparse
-import array
 import contextlib
 import importlib.metadata
 import json
@@ -50,15 +49,13 @@ NETWORKS = {
 }
 
 
-def npy(path, kind, shape, numbers):
-    """Version 1.0 of NumPy's format, which need not be installed."""
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + numbers.tobytes())
+def idx(path, extents, numbers):
+    """The format of MNIST's files, of bytes."""
+    path.write_bytes(bytes((0, 0, 8, len(extents))) + struct.pack(f">{len(extents)}I", *extents) + bytes(numbers))
 
 
 class PrivGrad:
-    """Runs of the command on a batch of rows that are noise."""
+    """Runs of the command on a batch of images that are noise."""
 
     def __init__(self, program, model, shape, options, folder):
         self.program, self.options, self.folder = program, options, folder
@@ -66,16 +63,15 @@ class PrivGrad:
         size = 1
         for extent in shape:
             size *= extent
-        npy(folder / "x.npy", "<f4", (options.batch, *shape),
-            array.array("f", (draw.random() for _ in range(options.batch * size))))
-        npy(folder / "y.npy", "<i8", (options.batch,), array.array("q", (draw.randrange(CLASSES) for _ in range(options.batch))))
+        idx(folder / "images", (options.batch, *shape), draw.randbytes(options.batch * size))
+        idx(folder / "labels", (options.batch,), (i % CLASSES for i in range(options.batch)))
         backend = "{kind: cpu}"
         if options.device == "cuda":
             capability = f", compute_capability: '{options.capability}'" if options.precision != "float32" else ""
             backend = f"{{kind: cuda, precision: {options.precision}{capability}}}"
         (folder / "manifest.yaml").write_text(f"""privgrad: 1
 seed: 1
-data: {{kind: npy, train: {{features: x.npy, targets: y.npy}}, classes: {CLASSES}}}
+data: {{kind: idx, train: {{images: images, labels: labels}}}}
 model: {model}
 backend: {backend}
 sampler: full_batch

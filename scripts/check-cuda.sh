@@ -31,8 +31,10 @@ pack() {
   cp -P "$build"/lib/libprivgrad_sdk.so* "$1/lib/"
   cp "$build/lib/privgrad/privgrad-conformance" "$1/lib/privgrad/"
   cp -r "$build/lib/privgrad/plugins" "$1/lib/privgrad/"
-  # No transform is used, and their linear algebra is half of all that there is.
+  # None of these is used, and what they are linked with (linear algebra; HDF5 with curl; archives with Unicode) is most of
+  # all that there is.
   rm -rf "$1/lib/privgrad/plugins/transforms" "$1/lib/privgrad/plugins/clusters"
+  rm -f "$1"/lib/privgrad/plugins/data_sources/hdf5.* "$1"/lib/privgrad/plugins/data_sources/npy.*
   cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$1/"
   cp "$root/examples/manifests/quickstart.yaml" "$1/"
   echo "$build" >"$1/built-in"
