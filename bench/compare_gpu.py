@@ -248,8 +248,7 @@ class JaxPrivacy:
     def __init__(self, name, shape, options):
         jax.config.update("jax_default_matmul_precision",
                           {"float32": "float32", "tf32": "tensorfloat32", "bf16": "bfloat16"}[options.precision])
-        jax.config.update("jax_platforms", options.device)
-        jax.devices()  # which says what is missing
+        jax.config.update("jax_default_device", jax.devices(options.device)[0])  # or says that there is none
         self.options = options
         image = (*shape, 1) if len(shape) == 2 else shape
         self.parameters, network = jax_layers(name)
