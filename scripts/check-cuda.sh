@@ -5,9 +5,11 @@
 #                                    build folder other than build)
 #   DIR/check-cuda.sh run            there: runs the suite, and prints one JSON document; also kept in DIR/check.json
 #
-# What is run on the GPU: every rule of the conformance suite; every network beside the backend cpu, bit by bit; the
+# What is run on the GPU: every rule of the conformance suite, with each precision; every network beside the backend cpu, bit by bit; the
 # noise beside the trust base's, bit by bit; whole runs beside those of the backend cpu. Exit code 0 if all is well.
-# Times are told of whole runs; nothing is promised of them.
+# Times are told of whole runs; nothing is promised of them. Steps are then measured beside those of PyTorch, Opacus and JAX
+# Privacy (bench/compare_gpu.py), whichever are installed there: `comparison` has a document for each precision, and what
+# could not be measured is null, with the reason. COMPARE="--batch 8 --steps 1" makes less of it.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -29,9 +31,11 @@ pack() {
   cp -P "$build"/lib/libprivgrad_sdk.so* "$1/lib/"
   cp "$build/lib/privgrad/privgrad-conformance" "$1/lib/privgrad/"
   cp -r "$build/lib/privgrad/plugins" "$1/lib/privgrad/"
-  # No transform is used, and their linear algebra is half of all that there is.
+  # None of these is used, and what they are linked with (linear algebra; HDF5 with curl; archives with Unicode) is most of
+  # all that there is.
   rm -rf "$1/lib/privgrad/plugins/transforms" "$1/lib/privgrad/plugins/clusters"
-  cp "$here/check-cuda.sh" "$1/"
+  rm -f "$1"/lib/privgrad/plugins/data_sources/hdf5.* "$1"/lib/privgrad/plugins/data_sources/npy.*
+  cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$1/"
   cp "$root/examples/manifests/quickstart.yaml" "$1/"
   echo "$build" >"$1/built-in"
   # Whatever they are linked with, the C library and its loader too: that machine's may be older.
@@ -98,6 +102,29 @@ same_model() {
   [ "$(tensors "$here/runs/cpu/model.safetensors")" = "$(tensors "$here/runs/again/model.safetensors")" ]
 }
 
+# compare: a member of the document. Python keeps this machine's libraries; privgrad is started with those that came along.
+compare() {
+  cat >"$here/privgrad-here" <<EOF
+#!/bin/sh
+LD_LIBRARY_PATH="$here/lib:$own_libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$here/bin/privgrad" "\$@"
+EOF
+  chmod +x "$here/privgrad-here"
+  printf ',\n  "comparison": {'
+  separator=
+  for precision in float32 tf32 bf16; do
+    printf '%s\n  "%s": ' "$separator" "$precision"
+    separator=,
+    # COMPARE is words of options.
+    if timeout 100 python3 "$here/compare_gpu.py" --program "$here/privgrad-here" --precision "$precision" \
+      --capability "$PRIVGRAD_TEST_CAPABILITY" ${COMPARE:-} >"$here/compare.json" 2>"$here/compare_$precision.log"; then
+      cat "$here/compare.json"
+    else
+      printf '{"missing": "%s"}' "$(tail -n 1 "$here/compare_$precision.log" | tr -d '"\\' | grep . || echo 'it took too long')"
+    fi
+  done
+  printf '}'
+}
+
 run() {
   [ -e "$here/built-in" ] || stop "run is for a folder that pack made"
   choose_libraries
@@ -116,9 +143,18 @@ run() {
     if [ -z "$missing" ]; then
       check conformance started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 --memory-limit 0 \
         --params 'cuda={device: 0}' "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+      PRIVGRAD_TEST_CAPABILITY=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true)
+      export PRIVGRAD_TEST_CAPABILITY="${PRIVGRAD_TEST_CAPABILITY:-9.0}"
+      for precision in tf32 bf16; do
+        check "conformance_$precision" started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 \
+          --memory-limit 0 \
+          --params "cuda={device: 0, precision: $precision, compute_capability: '$PRIVGRAD_TEST_CAPABILITY'}" \
+          "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+      done
       check programs started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *'
       check noise started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*'
       check same_model same_model
+      compare
     else
       failed=1
     fi

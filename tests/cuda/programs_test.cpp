@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include "exact_programs.hpp"
+#include "fragments.hpp"
 #include "on_gpu.hpp"
+#include "privgrad/operand_precision.hpp"
 
 using namespace privgrad;
 using namespace exact_programs;
@@ -147,6 +149,167 @@ TEST_CASE("cuda: sums do not depend on how a batch is cut into passes, nor on th
         one.exact.add_cells(*piece.pass, taken, sum);
       }
       REQUIRE(sum == all_at_once.sum());
+    }
+  }
+}
+
+// --- Products of rounded factors.
+
+namespace {
+
+struct Rounding {
+  const char* name;
+  double unit_roundoff;
+  float (*round)(float);
+};
+
+/// Each with a reference of its own: of the two neighbours with so few bits, the nearer one, by
+/// arithmetic in double instead of bits.
+float nearest(float x, int fraction_bits) {
+  if (x == 0.0f || !std::isfinite(x)) return x;
+  // Numbers below the normal ones have the distances of the smallest normal ones.
+  const int exponent = std::max(std::ilogb(x), -126);
+  const double unit = std::ldexp(1.0, exponent - fraction_bits);
+  return static_cast<float>(std::nearbyint(static_cast<double>(x) / unit) * unit);
+}
+
+const Rounding kRoundings[] = {{"tf32", 0x1p-11, [](float x) { return nearest(x, 10); }},
+                               {"bf16", 0x1p-9, [](float x) { return nearest(x, 7); }}};
+
+/// On a GPU, of the compute capability that it has.
+Value rounded_params(const char* precision) {
+  const char* capability = std::getenv("PRIVGRAD_TEST_CAPABILITY");
+  return Value::Object{{"host_twin", !on_gpu(), {}},
+                       {"precision", precision, {}},
+                       {"compute_capability", capability == nullptr ? "9.0" : capability, {}}};
+}
+
+}  // namespace
+
+TEST_CASE("cuda: factors are rounded to the nearest of tf32 and bf16, ties to even",
+          "[backend][cuda]") {
+  Generator generator(109);
+  std::vector<float> all{0.0f,  -0.0f, 1e-45f,          -1e-40f,         0x1p-126f,    kInf,
+                         -kInf, 3e38f, 0x1.fffffep127f, 0x1.fefffep127f, 0x1.ff8p127f, 0x1.00fp0f};
+  for (int i = 0; i < 100000; ++i)
+    all.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(generator())));
+  // Ties, from below and from above, at every place of a fraction.
+  for (std::uint32_t last = 0; last < 64; ++last) {
+    for (const std::uint32_t half : {1u << 12, 1u << 15}) {
+      for (const std::uint32_t off : {0u, 1u, ~0u})
+        all.push_back(std::bit_cast<float>(0x3f800000u + last * 2 * half + half + off));
+    }
+  }
+  for (const float x : all) {
+    const float tf32 = cuda::Tf32::value(cuda::Tf32::stored(x));
+    const float bf16 = cuda::Bf16::value(cuda::Bf16::stored(x));
+    if (std::isnan(x)) {
+      REQUIRE((std::isnan(tf32) && std::isnan(bf16)));
+      continue;
+    }
+    INFO(std::hexfloat << x);
+    REQUIRE(same_bits(std::array{tf32}, std::array{kRoundings[0].round(x)}));
+    REQUIRE(same_bits(std::array{bf16}, std::array{kRoundings[1].round(x)}));
+  }
+}
+
+TEST_CASE("cuda: a layer of rounded factors is that layer of factors that were rounded before",
+          "[backend][cuda]") {
+  if (on_gpu()) return;  // whose tensor cores add with bits of their own
+  ThreadExecutor threads(2);
+  Generator generator(113);
+  // One layer and a loss: its outputs are products of features and weights, whose rounded values
+  // float32 gets here, so that both are the same chain.
+  const std::vector<Network> layers = {
+      make_network({70}, {Dense{67}}, Loss::squared, 67),
+      make_network({9, 7, 3}, {conv(5, 3, 2, 1), Flatten{}}, Loss::squared, 100)};
+  for (const Rounding& rounding : kRoundings) {
+    for (std::size_t which = 0; which < layers.size(); ++which) {
+      INFO(rounding.name << ", network " << which);
+      const Network& network = layers[which];
+      const Compiled coarse(network, threads, 5, "cuda", rounded_params(rounding.name));
+      const Compiled fine = on_cuda(network, threads);
+      Floats parameters = normals(generator, coarse.size, 0.3);
+      coarse.program->load_parameters(parameters);
+      for (std::size_t i = 0; i < coarse.weights[0]; ++i)
+        parameters[i] = rounding.round(parameters[i]);  // biases are added as they are
+      fine.program->load_parameters(parameters);
+      const Examples examples = random_examples(generator, network, 66);
+      Examples rounded = examples;
+      std::transform(rounded.features.begin(), rounded.features.end(), rounded.features.begin(),
+                     rounding.round);
+      require_same(outputs(coarse, network, examples), outputs(fine, network, rounded), "output");
+      CHECK(outputs(fine, network, examples) != outputs(fine, network, rounded));
+      CHECK(dynamic_cast<const OperandPrecision&>(*coarse.program).unit_roundoff() ==
+            rounding.unit_roundoff);
+      CHECK(dynamic_cast<const OperandPrecision&>(*fine.program).unit_roundoff() == 0x1p-24);
+    }
+  }
+}
+
+TEST_CASE("cuda: with rounded factors gradients are near those of float32, in every network",
+          "[backend][cuda]") {
+  ThreadExecutor threads(2);
+  Generator generator(127);
+  for (const Network& network : networks()) {
+    // A layer that is flat in parts may choose another part.
+    Network smooth = network;
+    for (Layer& layer : smooth.layers) {
+      if (auto* one = std::get_if<Activation>(&layer)) one->kind = ActivationKind::tanh;
+      if (auto* one = std::get_if<Pool>(&layer)) one->kind = PoolKind::average;
+    }
+    INFO(to_text(smooth.input.features) << ", " << smooth.layers.size() << " layers");
+    const Compiled fine = on_cuda(smooth, threads);
+    const Examples examples = random_examples(generator, smooth, 9);
+    const Floats expected = gradient_rows(fine, examples.batch());
+    double before = 0.0;
+    for (const Rounding& rounding : kRoundings) {
+      const Compiled coarse(smooth, threads, 5, "cuda", rounded_params(rounding.name));
+      const Floats found = gradient_rows(coarse, examples.batch());
+      double away = 0.0, all = 0.0;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const double difference = static_cast<double>(found[i]) - static_cast<double>(expected[i]);
+        away += difference * difference;
+        all += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
+      }
+      const double relative = std::sqrt(away / all);
+      INFO(rounding.name << ": " << relative);
+      CHECK(relative <= 24.0 * rounding.unit_roundoff);
+      CHECK(relative > before);
+      before = relative;
+    }
+  }
+}
+
+TEST_CASE("cuda: with rounded factors too an example's cells and norms are its own",
+          "[backend][privacy][cuda]") {
+  Generator generator(131);
+  const std::vector<Network> all = networks();
+  for (const Rounding& rounding : kRoundings) {
+    for (std::size_t which = 0; which < all.size(); ++which) {
+      INFO(rounding.name << ", network " << which);
+      ThreadExecutor threads(2);
+      const Compiled one(all[which], threads, 5, "cuda", rounded_params(rounding.name));
+      const Examples probe = random_examples(generator, all[which], 1);
+      Made alone(one, probe.batch());
+      const Doubles scales = longest_scales(one, alone.norms);
+      alone.make(scales);
+      Examples batch = random_examples(generator, all[which], 67);
+      spoil(generator, batch);
+      for (const std::size_t place : {0u, 15u, 16u, 47u, 66u}) {
+        INFO("place " << place);
+        batch.put(place, probe, 0);
+        Made made(one, batch.batch());
+        Doubles all_scales = longest_scales(one, made.norms);
+        std::copy(scales.begin(), scales.end(),
+                  all_scales.begin() + static_cast<std::ptrdiff_t>(place * one.groups));
+        made.make(all_scales);
+        REQUIRE(
+            same_bits(std::span<const double>(made.norms).subspan(place * one.groups, one.groups),
+                      alone.norms));
+        REQUIRE(made.lengths[place] == alone.lengths[0]);
+        REQUIRE(made.cells(place) == alone.sum());
+      }
     }
   }
 }

@@ -228,6 +228,15 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
        {Conv2d{.channels = 2, .kernel = 3, .stride = 2, .padding = 1},
         Shortcut{.over = 1, .stride = 2}, Dense{3}}},
       {{12}, {Dense{8}, relu, Dense{8}, Shortcut{.over = 2}, Dense{3}}},
+      // Blocks of a wide residual network: norms and activations in front of convolutions.
+      {{8, 8, 3},
+       {Conv2d{.channels = 4, .kernel = 3, .padding = 1}, GroupNorm{.groups = 2}, relu,
+        Conv2d{.channels = 4, .kernel = 3, .padding = 1}, GroupNorm{.groups = 2}, relu,
+        Conv2d{.channels = 4, .kernel = 3, .padding = 1}, Shortcut{.over = 6},
+        GroupNorm{.groups = 2}, relu, Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
+        GroupNorm{.groups = 2}, relu, Conv2d{.channels = 6, .kernel = 3, .padding = 1},
+        Shortcut{.over = 4, .stride = 2}, GroupNorm{.groups = 2}, relu,
+        Pool{PoolKind::average, 4, 4}, Dense{3}}},
   };
   for (const auto& [shape, layers] : networks) {
     std::string words;

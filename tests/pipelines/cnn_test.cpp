@@ -1,36 +1,9 @@
-#include <cstdint>
-#include <random>
-
+#include "small_images.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
 
 namespace {
-
-constexpr std::uint32_t kImages = 120, kPixels = 8;
-
-std::string big_endian(std::uint32_t value) {
-  std::string bytes;
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((value >> shift) & 0xff);
-  return bytes;
-}
-
-/// Images whose left or right half is bright, in noise; the class says which.
-void write_images(const std::filesystem::path& dir) {
-  std::mt19937 random(3);
-  std::string pixels, labels;
-  for (std::uint32_t i = 0; i < kImages; ++i) {
-    const std::uint32_t label = i % 2;
-    labels += static_cast<char>(label);
-    for (std::uint32_t at = 0; at < kPixels * kPixels; ++at) {
-      const bool bright = (at % kPixels < kPixels / 2) == (label == 0);
-      pixels += static_cast<char>(random() % 100 + (bright ? 100 : 0));
-    }
-  }
-  write_file(dir / "images", std::string("\0\0\x08\x03", 4) + big_endian(kImages) +
-                                 big_endian(kPixels) + big_endian(kPixels) + pixels);
-  write_file(dir / "labels", std::string("\0\0\x08\x01", 4) + big_endian(kImages) + labels);
-}
 
 constexpr const char* kConvolutions = R"(privgrad: 1
 seed: 1
@@ -61,7 +34,7 @@ TEST_CASE("a convolutional network is trained from a manifest, under every clipp
           "[run][clipping][cnn]") {
   const std::string clipping = GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive");
   Experiment experiment(kConvolutions, {"clipping=" + clipping});
-  write_images(experiment.dir());
+  small_images::write(experiment.dir());
   // conv 9 x 4 + 4; norm 4 + 4; conv 36 x 4 + 4; 8 -> 8 -> 4 -> 2 -> 1 pixels, so dense 4 x 2 + 2.
   CHECK(experiment.plan().parameters == 40 + 8 + 148 + 10);
   CHECK(experiment.plan().setting->groups.size() == 4);
@@ -76,8 +49,8 @@ TEST_CASE("a convolutional network trains to the same bits on any number of thre
   const std::string clipping = GENERATE("per_layer", "adaptive");
   Experiment one(kConvolutions, {"clipping=" + clipping, "steps=5"});
   Experiment two(kConvolutions, {"clipping=" + clipping, "steps=5"});
-  write_images(one.dir());
-  write_images(two.dir());
+  small_images::write(one.dir());
+  small_images::write(two.dir());
   one.run(1);
   two.run(2);
   CHECK(one.parameters() == two.parameters());
@@ -90,8 +63,8 @@ TEST_CASE("a limit on the examples in memory changes no bit of the result",
   Experiment free(kConvolutions, {"clipping=" + clipping, "steps=3"});
   Experiment limited(kConvolutions,
                      {"clipping=" + clipping, "steps=3", "microbatch_size=" + limit});
-  write_images(free.dir());
-  write_images(limited.dir());
+  small_images::write(free.dir());
+  small_images::write(limited.dir());
   free.run();
   limited.run();
   CHECK(free.parameters() == limited.parameters());

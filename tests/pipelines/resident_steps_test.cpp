@@ -9,6 +9,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/state_bytes.hpp"
+#include "small_images.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 
@@ -360,6 +361,38 @@ TEST_CASE("a run on the twin of a GPU has the model, ledger and checkpoint of on
   }
 }
 
+TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resumed or not",
+          "[resident][privacy][resume]") {
+  // Blocks as wrn_16_4 has them: one that keeps its shape and one that changes it.
+  const auto conv = [](int channels, int stride) {
+    return "{kind: conv2d, channels: " + std::to_string(channels) +
+           ", kernel: 3, padding: 1, stride: " + std::to_string(stride) + "}, ";
+  };
+  const std::string norm = "{kind: group_norm, groups: 2}, {kind: activation, function: relu}, ";
+  const TempDir files;
+  small_images::write(files.path());
+  const auto split = [&](const std::string& name) {
+    return name + ": {images: " + (files.path() / "images").string() +
+           ", labels: " + (files.path() / "labels").string() + "}";
+  };
+  const std::vector<std::string> with = {
+      "data={kind: idx, " + split("train") + ", " + split("test") + ", test_is_public: true}",
+      "model={kind: cnn, layers: [" + conv(4, 1) + norm + conv(4, 1) + norm + conv(4, 1) +
+          "{kind: shortcut, over: 6}, " + norm + conv(6, 2) + norm + conv(6, 1) +
+          "{kind: shortcut, over: 4, stride: 2}, " + norm + "{kind: avg_pool, window: 4}]}",
+      "optimizer=momentum"};
+  std::vector<std::string> kept = with;
+  kept.emplace_back("checkpoint={every_steps: 3}");
+  const CutAndResumed cpu(kept, "cpu"), twin(kept, "{kind: cuda, host_twin: true}");
+  CHECK(twin.noise_by == "privgrad.cuda:cuda");
+  CHECK((twin.checkpoint == cpu.checkpoint));  // of bytes that nobody can read
+  CHECK(twin.ledger == cpu.ledger);
+  CHECK(twin.model == cpu.model);
+  Experiment uncut(kBase, with, parts());
+  CHECK(uncut.run(2).status == core::RunStatus::completed);
+  CHECK(uncut.parameters() == cpu.model);
+}
+
 TEST_CASE("so do those of which chunks of noise are left open, and made by the core",
           "[resident][privacy]") {
   CHECK(model_of({}, true, "open") == model_of({}, false));
@@ -408,6 +441,32 @@ TEST_CASE("a program that leaves other parameters than a step made ends the run"
   is_ended("stale_state", "gave another state of the optimizer than the last step left",
            {often[0], often[1], "optimizer=momentum"});
   is_ended("no_memory", "makes no memory for steps");
+}
+
+TEST_CASE("the model of a report on private rows was looked at before the report is paid for",
+          "[resident][privacy]") {
+  // No line of progress is due where the report is, so that nothing else asks for the parameters.
+  const std::vector<std::string> with = {
+      "data.size=60", "evaluate_every=12",
+      "report={train_accuracy: {noise_multiplier: 8, every: 5}}"};
+  const auto reports_of = [&](const std::string& backend, bool ends) {
+    std::vector<std::string> all = with;
+    all.push_back("backend=" + backend);
+    Experiment experiment(kBase, all, parts());
+    experiment.plan();
+    if (ends) {
+      CHECK_THROWS_WITH(experiment.run(),
+                        ContainsSubstring("gave other parameters than the last step left"));
+    } else {
+      CHECK(experiment.run().status == core::RunStatus::completed);
+    }
+    std::vector<std::uint64_t> steps;
+    for (const auto& release : experiment.ledger().releases)
+      if (!release.what.empty()) steps.push_back(release.step);
+    return steps;
+  };
+  CHECK(reports_of("right", false).size() == 3);
+  CHECK(reports_of("stale", true).empty());
 }
 
 TEST_CASE("noise that diverges ends a run as it does where steps are made by the core",

@@ -77,6 +77,25 @@ inline const Activation kRelu{ActivationKind::relu};
 inline const Activation kTanh{ActivationKind::tanh};
 inline const Activation kSigmoid{ActivationKind::sigmoid};
 
+/// The preset wrn_16_4, layer by layer, with a 16th of its channels (4 at first, and 2 groups of
+/// them) and for images of 8 x 8: what the backends make of its blocks at a size that tests can
+/// execute.
+inline Network small_residual_network() {
+  ExampleShape images;
+  images.features = {32, 32, 3};
+  images.classes = 10;
+  const Value::Object preset{{"preset", "wrn_16_4", {}}};
+  Network network = house().create<Model>("cnn", preset)->network(images);
+  network.input.features = {8, 8, 3};
+  for (Layer& layer : network.layers) {
+    if (auto* own = std::get_if<Conv2d>(&layer))
+      own->channels = std::max<std::size_t>(4, own->channels / 16);
+    if (auto* own = std::get_if<GroupNorm>(&layer)) own->groups = 2;
+    if (auto* own = std::get_if<Pool>(&layer)) own->window = own->stride = 2;
+  }
+  return network;
+}
+
 /// Every layer, activation and loss, in front, between and behind dense layers; widths beside the
 /// extents of tiles, inner extents beside the blocks that products are cut into.
 inline std::vector<Network> networks() {
@@ -112,6 +131,7 @@ inline std::vector<Network> networks() {
       make_network({9}, {Dense{20}, kRelu, Dense{20}, kTanh, Dense{20}, Shortcut{.over = 4},
                          Shortcut{.over = 3}, kRelu, Dense{3}}),
       make_network({4, 4}, {conv(2, 3), kTanh, Flatten{}, Dense{8}, Shortcut{.over = 1}, Dense{3}}),
+      small_residual_network(),
   };
 }
 

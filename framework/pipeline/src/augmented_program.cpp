@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/random.hpp"
+#include "promised_bits.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -78,7 +79,7 @@ AugmentedProgram::AugmentedProgram(std::unique_ptr<Program> program, Shape image
 
 std::unique_ptr<AugmentedProgram> AugmentedProgram::make(std::unique_ptr<Program> program,
                                                          Shape image, const Augmentation& how) {
-  if (dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr)
+  if (has_reproducible_rows(*program))
     return std::make_unique<ReproducibleAugmentedProgram>(std::move(program), std::move(image),
                                                           how);
   return std::make_unique<PlainAugmentedProgram>(std::move(program), std::move(image), how);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "promised_bits.hpp"
 #include "trainable_layers.hpp"
 
 namespace privgrad::core {
@@ -172,7 +173,7 @@ LoraProgram::LoraProgram(std::unique_ptr<Program> program, LoraLayout layout,
 
 std::unique_ptr<LoraProgram> LoraProgram::make(std::unique_ptr<Program> program, LoraLayout layout,
                                                std::vector<float> base) {
-  if (dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr)
+  if (has_reproducible_rows(*program))
     return std::make_unique<ReproducibleLoraProgram>(std::move(program), std::move(layout),
                                                      std::move(base));
   return std::make_unique<PlainLoraProgram>(std::move(program), std::move(layout), std::move(base));

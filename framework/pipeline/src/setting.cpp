@@ -12,6 +12,7 @@
 #include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/open_source.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "promised_bits.hpp"
 #include "streamed_source.hpp"
 #include "streamed_transforms.hpp"
 #include "trainable_layers.hpp"
@@ -66,8 +67,7 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
   const auto program = compile_program(manifest, setting, backend, *executor);
-  return {.clipping = dynamic_cast<const ExactClipping*>(program.get()) != nullptr,
-          .rows = dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr};
+  return {.clipping = has_exact_clipping(*program), .rows = has_reproducible_rows(*program)};
 }
 
 /// The size that everybody may know.

@@ -20,6 +20,7 @@
 #include "privgrad/federated.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/needs_hardware.hpp"
+#include "privgrad/operand_precision.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
@@ -70,6 +71,7 @@ Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
+OperandPrecision::~OperandPrecision() = default;
 Partition::~Partition() = default;
 Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;

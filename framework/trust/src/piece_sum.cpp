@@ -16,9 +16,10 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kPiece = 4096;  // numbers: with cells and sums 64 KiB, of which half is a row's
-constexpr std::size_t kRows = 32;     // each piece of the sum is fetched once for so many
-constexpr std::size_t kLanes = 8;     // a fixed number of sums, whatever the number of threads
+constexpr std::size_t kPiece =
+    4096;                          // numbers: with cells and sums 64 KiB, of which half is a row's
+constexpr std::size_t kRows = 32;  // each piece of the sum is fetched once for so many
+constexpr std::size_t kLanes = 8;  // a fixed number of sums, whatever the number of threads
 static_assert(kPiece % SquaredNorm::kTogether == 0);
 
 /// Adds up some of the examples.

@@ -18,6 +18,9 @@ class OutOfMemory : public std::runtime_error {
   OutOfMemory() : std::runtime_error("out of memory") {}
 };
 
+/// What the factors of forward and backward products are rounded to before they are multiplied.
+enum class Precision { float32, tf32, bf16 };
+
 /// One kernel to run: what it is called in the compiled modules, its struct, and the same for the
 /// host.
 struct Launch {
@@ -72,6 +75,11 @@ class Device {
 /// The GPU of this number.
 /// \throws ConfigError saying why there is none that could be used.
 std::shared_ptr<Device> open_gpu(std::size_t number);
+
+/// \returns why products of tf32 and bf16, whose bits are those of a compute capability, cannot be
+///   made by the GPU of this number with those of `capability`, "9.0"; "" if they can, or if there is
+///   no such GPU to ask.
+std::string why_other_bits(std::size_t number, const std::string& capability);
 
 /// \returns why open_gpu(number) would throw, in one line; "" if it would not.
 std::string why_no_gpu(std::size_t number);

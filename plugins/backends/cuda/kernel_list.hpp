@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cells.hpp"
+#include "fragments.hpp"
 #include "layers.hpp"
 #include "noise.hpp"
 #include "products.hpp"
@@ -8,53 +9,61 @@
 
 // Every kernel, with the name that it has in the compiled modules.
 // clang-format off
-#define PRIVGRAD_CUDA_KERNELS(kernel)                           \
-  kernel(dense_forward, Product<DenseForward>)                  \
-  kernel(dense_backward, Product<DenseBackward>)                \
-  kernel(dense_gradient, ForEach<DenseGradient>)                \
-  kernel(conv_forward, Product<ConvForward>)                    \
-  kernel(conv_backward, ForEach<ConvBackward>)                  \
-  kernel(conv_gradient, Product<ConvGradient>)                  \
-  kernel(conv_biases, ForEach<ConvBiases>)                      \
-  kernel(activate, ForEach<Activate>)                           \
-  kernel(activate_backward, ForEach<ActivateBackward>)          \
-  kernel(pool_forward, ForEach<PoolForward>)                    \
-  kernel(pool_backward, ForEach<PoolBackward>)                  \
-  kernel(norm_moments, ForEach<NormMoments>)                    \
-  kernel(norm_forward, ForEach<NormForward>)                    \
-  kernel(norm_backward, ForEach<NormBackward>)                  \
-  kernel(norm_gradient, ForEach<NormGradient>)                  \
-  kernel(embedding_forward, ForEach<EmbeddingForward>)          \
-  kernel(embedding_gradient, ForEach<EmbeddingGradient>)        \
-  kernel(pass_on, ForEach<PassOn>)                              \
-  kernel(add_to, ForEach<AddTo>)                                \
-  kernel(judge, ForEach<Judge>)                                 \
-  kernel(loss_gradient, ForEach<LossGradient>)                  \
-  kernel(row_statistics, RowStatistics)                         \
-  kernel(dense_norm, ForEach<DenseNorm>)                        \
-  kernel(row_norm, ForEach<RowNorm>)                            \
-  kernel(token_norm, ForEach<TokenNorm>)                        \
-  kernel(choose_place_roundings, ForEach<ChoosePlaceRoundings>) \
-  kernel(place_sums, Product<PlaceSums>)                        \
-  kernel(shrink_place_sums, ShrinkPlaceSums)                    \
-  kernel(choose_scales, ForEach<ChooseScales>)                  \
-  kernel(choose_dense_roundings, ForEach<ChooseDenseRoundings>) \
-  kernel(round_operands, RoundOperands)                         \
-  kernel(row_squares, RowSquares)                               \
-  kernel(token_squares, ForEach<TokenSquares>)                  \
-  kernel(sum_squares, ForEach<SumSquares>)                      \
-  kernel(cell_product, Product<CellProduct>)                    \
-  kernel(bias_sums, ForEach<BiasSums>)                          \
-  kernel(row_sums, ForEach<RowSums>)                            \
-  kernel(whole_sums, ForEach<WholeSums>)                        \
-  kernel(token_sums, ForEach<TokenSums>)                        \
-  kernel(rounded_noise, RoundedNoise)                           \
-  kernel(dense_factors, ForEach<DenseFactors>)                  \
-  kernel(row_factors, ForEach<RowFactors>)                      \
-  kernel(whole_factors, ForEach<WholeFactors>)                  \
-  kernel(token_factors, ForEach<TokenFactors>)                  \
-  kernel(gather_cells, ForEach<Gather<int64_t>>)                \
-  kernel(gather_floats, ForEach<Gather<float>>)                 \
-  kernel(copy_floats, ForEach<CopyFloats>)                      \
+#define PRIVGRAD_CUDA_KERNELS(kernel)                                   \
+  kernel(dense_forward, Product<DenseForward>)                          \
+  kernel(dense_backward, Product<DenseBackward>)                        \
+  kernel(dense_gradient, ForEach<DenseGradient>)                        \
+  kernel(conv_forward, Product<ConvForward>)                            \
+  kernel(conv_backward, ForEach<ConvBackward>)                          \
+  kernel(conv_gradient, Product<ConvGradient>)                          \
+  kernel(conv_biases, ForEach<ConvBiases>)                              \
+  kernel(activate, ForEach<Activate>)                                   \
+  kernel(activate_backward, ForEach<ActivateBackward>)                  \
+  kernel(pool_forward, ForEach<PoolForward>)                            \
+  kernel(pool_backward, ForEach<PoolBackward>)                          \
+  kernel(norm_moments, ForEach<NormMoments>)                            \
+  kernel(norm_forward, ForEach<NormForward>)                            \
+  kernel(norm_backward, ForEach<NormBackward>)                          \
+  kernel(norm_gradient, ForEach<NormGradient>)                          \
+  kernel(embedding_forward, ForEach<EmbeddingForward>)                  \
+  kernel(embedding_gradient, ForEach<EmbeddingGradient>)                \
+  kernel(pass_on, ForEach<PassOn>)                                      \
+  kernel(add_to, ForEach<AddTo>)                                        \
+  kernel(judge, ForEach<Judge>)                                         \
+  kernel(loss_gradient, ForEach<LossGradient>)                          \
+  kernel(dense_forward_tf32, RoundedProduct<DenseForward, Tf32>)        \
+  kernel(dense_forward_bf16, RoundedProduct<DenseForward, Bf16>)        \
+  kernel(dense_backward_tf32, RoundedProduct<DenseBackward, Tf32>)      \
+  kernel(dense_backward_bf16, RoundedProduct<DenseBackward, Bf16>)      \
+  kernel(conv_forward_tf32, RoundedProduct<ConvForward, Tf32>)          \
+  kernel(conv_forward_bf16, RoundedProduct<ConvForward, Bf16>)          \
+  kernel(conv_backward_tf32, RoundedProduct<ConvBackwardProduct, Tf32>) \
+  kernel(conv_backward_bf16, RoundedProduct<ConvBackwardProduct, Bf16>) \
+  kernel(row_statistics, RowStatistics)                                 \
+  kernel(dense_norm, ForEach<DenseNorm>)                                \
+  kernel(row_norm, ForEach<RowNorm>)                                    \
+  kernel(token_norm, ForEach<TokenNorm>)                                \
+  kernel(choose_place_roundings, ForEach<ChoosePlaceRoundings>)         \
+  kernel(place_sums, Product<PlaceSums>)                                \
+  kernel(shrink_place_sums, ShrinkPlaceSums)                            \
+  kernel(choose_scales, ForEach<ChooseScales>)                          \
+  kernel(choose_dense_roundings, ForEach<ChooseDenseRoundings>)         \
+  kernel(round_operands, RoundOperands)                                 \
+  kernel(row_squares, RowSquares)                                       \
+  kernel(token_squares, ForEach<TokenSquares>)                          \
+  kernel(sum_squares, ForEach<SumSquares>)                              \
+  kernel(cell_product, Product<CellProduct>)                            \
+  kernel(bias_sums, ForEach<BiasSums>)                                  \
+  kernel(row_sums, ForEach<RowSums>)                                    \
+  kernel(whole_sums, ForEach<WholeSums>)                                \
+  kernel(token_sums, ForEach<TokenSums>)                                \
+  kernel(rounded_noise, RoundedNoise)                                   \
+  kernel(dense_factors, ForEach<DenseFactors>)                          \
+  kernel(row_factors, ForEach<RowFactors>)                              \
+  kernel(whole_factors, ForEach<WholeFactors>)                          \
+  kernel(token_factors, ForEach<TokenFactors>)                          \
+  kernel(gather_cells, ForEach<Gather<int64_t>>)                        \
+  kernel(gather_floats, ForEach<Gather<float>>)                         \
+  kernel(copy_floats, ForEach<CopyFloats>)                              \
   kernel(move_parameters, MoveParameters)
 // clang-format on

@@ -8,6 +8,7 @@
 
 #include "device.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/operand_precision.hpp"
 #include "steps.hpp"
 
 namespace privgrad::cuda {
@@ -18,12 +19,22 @@ class CudaPass;
 /// alone, bit for bit, and in float32 the very bits that the backend `cpu` gives it: outputs, losses,
 /// gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
 ///
+/// With tf32 and bf16 the products of forwards and backwards are of rounded factors, on tensor cores:
+/// within a bound of float32's, and with bits that belong to the compute capability. Everything that
+/// is made of the backward pass (rows, norms, cells, sums) is computed as with float32.
+///
 /// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
 /// give non-finite rows, norms and losses, and touch no other example.
-class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
+class CudaProgram : public Program,
+                    public ExactClipping,
+                    public ReproducibleRows,
+                    public Outputs,
+                    public OperandPrecision {
  public:
-  /// \throws ConfigError naming what cannot be executed here, or saying what does not fit.
-  CudaProgram(Network network, std::shared_ptr<Device> device);
+  /// \throws ConfigError naming what cannot be executed here, or saying what does not fit, or that
+  ///   the device's tensor cores do not give the same bits at each place.
+  CudaProgram(Network network, std::shared_ptr<Device> device,
+              Precision precision = Precision::float32);
   ~CudaProgram() override;
 
   std::size_t parameter_count() const override { return parameter_count_; }
@@ -32,6 +43,10 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   Evaluation evaluate(const Batch& batch) const override;
   void outputs(std::span<const float> features, std::size_t rows,
                std::span<float> outputs) const override;
+
+  double unit_roundoff() const override;
+  /// Not of tensor cores.
+  bool is_specified() const override { return precision_ == Precision::float32; }
 
   std::size_t groups() const final { return group_steps_.size(); }
   std::size_t pass_rows() const override { return pass_rows_; }
@@ -54,6 +69,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
  private:
   class Lease;
 
+  void check_places() const;
   void place_steps();
   std::unique_ptr<CudaPass> make(const std::shared_ptr<Device>& device, std::size_t most_rows,
                                  PassUse use) const;
@@ -67,6 +83,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
 
   Network network_;
   std::shared_ptr<Device> device_;
+  Precision precision_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::size_t> group_steps_;
   std::size_t first_with_parameters_ = 0;

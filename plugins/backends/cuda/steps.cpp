@@ -52,7 +52,8 @@ class KeptRows : public Step {
 
 class DenseStep final : public Step {
  public:
-  DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in, out) {
+  DenseStep(const Dense&, const Shape& in, const Shape& out, Precision precision)
+      : Step(in, out), precision_(precision) {
     parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
   }
 
@@ -71,7 +72,7 @@ class DenseStep final : public Step {
     product.weights = own_;
     product.biases = own_ + inputs_ * outputs_;
     product.out = pass.out;
-    launch_product(queue, product);
+    launch_product(queue, precision_, product);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
@@ -80,7 +81,7 @@ class DenseStep final : public Step {
     product.delta = pass.delta;
     product.weights = own_;
     product.below = pass.below;
-    launch_product(queue, product);
+    launch_product(queue, precision_, product);
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -130,11 +131,14 @@ class DenseStep final : public Step {
     product.inner = inner;
     product.batches = 1;
   }
+
+  Precision precision_;
 };
 
 class ConvStep : public Step {
  public:
-  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out) : Step(in, out) {
+  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out, Precision precision)
+      : Step(in, out), precision_(precision) {
     conv_ = {.height = in[0],
              .width = in[1],
              .depth = in.size() == 3 ? in[2] : 1,
@@ -170,7 +174,7 @@ class ConvStep : public Step {
     product.weights = own_;
     product.biases = own_ + weights_;
     product.out = pass.out;
-    launch_product(queue, product);
+    launch_product(queue, precision_, product);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
@@ -235,7 +239,20 @@ class ConvStep : public Step {
 
  protected:
   void convolve_backward(Queue& queue, std::size_t rows, const float* delta, float* below) const {
-    launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
+    if (precision_ == Precision::float32) {
+      launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
+      return;
+    }
+    ConvBackwardProduct product{};
+    product.rows = rows * conv_.height * conv_.width;
+    product.columns = conv_.depth;
+    product.inner = conv_.kernel * conv_.kernel * conv_.channels;
+    product.batches = 1;
+    product.conv = conv_;
+    product.delta = delta;
+    product.weights = own_;
+    product.below = below;
+    launch_rounded(queue, precision_, product);
   }
   /// What is convolved.
   virtual const float* input(const StepPass& pass) const { return pass.in; }
@@ -252,6 +269,7 @@ class ConvStep : public Step {
     return std::min(std::floor(std::sqrt(most / static_cast<double>(conv_.places()))), 0x1p14);
   }
 
+  Precision precision_;
   Convolution conv_{};
   std::size_t weights_ = 0;
 };
@@ -457,19 +475,21 @@ Step::Step(const Shape& in, const Shape& out)
 void Step::allocate(const std::shared_ptr<Device>&, std::size_t, PassUse, StepPass&) const {}
 
 std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
-                                std::span<const Shape> entering, const Shape& out) {
+                                std::span<const Shape> entering, const Shape& out,
+                                Precision precision) {
   struct Maker {
     std::span<const Shape> entering;
     const Shape& in;
     const Shape& out;
+    Precision precision;
     std::unique_ptr<Step> operator()(const Dense& one) {
-      return std::make_unique<DenseStep>(one, in, out);
+      return std::make_unique<DenseStep>(one, in, out, precision);
     }
     std::unique_ptr<Step> operator()(const Activation& one) {
       return std::make_unique<ActivationStep>(one, in, out);
     }
     std::unique_ptr<Step> operator()(const Conv2d& one) {
-      return std::make_unique<ConvStep>(one, in, out);
+      return std::make_unique<ConvStep>(one, in, out, precision);
     }
     std::unique_ptr<Step> operator()(const Pool& one) {
       return std::make_unique<PoolStep>(one, in, out);
@@ -489,12 +509,12 @@ std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
     std::unique_ptr<Step> operator()(const Shortcut& one) {
       const Shape& earlier = entering[entering.size() - 1 - one.over];
       if (const auto projection = projection_of(one, in, earlier))
-        return std::make_unique<ProjectedShortcutStep>(*projection, earlier, out);
+        return std::make_unique<ProjectedShortcutStep>(*projection, earlier, out, precision);
       return std::make_unique<ShortcutStep>(in);
     }
     std::unique_ptr<Step> operator()(const Opaque&) { return nullptr; }
   };
-  auto step = std::visit(Maker{entering, entering.back(), out}, layer);
+  auto step = std::visit(Maker{entering, entering.back(), out, precision}, layer);
   if (step == nullptr) {
     throw ConfigError("backend cuda: layer " + std::to_string(index) +
                       " has mathematics of its model's own (opaque), which no backend can execute");

@@ -113,8 +113,11 @@ class Step {
 };
 
 /// \param entering  what enters the layers up to this one.
+/// \param precision  of its forward and backward products; gradients of its parameters, norms and
+///   cells are made of what enters and leaves as they are, in any.
 /// \throws ConfigError naming the layer if it is one that only its model can execute.
 std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
-                                std::span<const Shape> entering, const Shape& out);
+                                std::span<const Shape> entering, const Shape& out,
+                                Precision precision);
 
 }  // namespace privgrad::cuda

@@ -1,0 +1,348 @@
+#!/usr/bin/python3
+"""Private steps of the backend `cuda` beside PyTorch's plain ones and private ones of Opacus and JAX Privacy.
+
+    pip install torch opacus jax-privacy        # those that are there are measured
+    bench/compare_gpu.py [--program build/bin/privgrad] [--precision tf32] [--rounds 3]
+    bench/compare_gpu.py --device cpu --batch 8 --steps 2     # on the processor: only to see that it works
+
+The networks of docs/performance.md's goals: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group norms; batches of
+4096. A step of PrivGrad's is a third of the difference between a run of four times the steps and one of the steps, so that
+reading, planning and evaluating cancel out. PyTorch's are compiled, of the same precision; Opacus clips by ghost norms. All
+private ones clip to 1 and add noise of multiplier 1. All alternate in rounds, and the fastest step of each counts.
+
+Prints one JSON document. What could not be measured is null, and `missing` says why.
+"""
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import opacus
+except ImportError:
+    opacus = None
+try:
+    import jax
+    import jax_privacy
+    from jax_privacy import noise_addition
+except ImportError:
+    jax = jax_privacy = None
+
+CLASSES = 10
+NETWORKS = {
+    "mlp": ("784-4096-4096-10", (784,), "{kind: mlp, hidden: [4096, 4096], loss: cross_entropy}"),
+    "cnn": ("fedavg_cnn", (28, 28), "{kind: cnn, preset: fedavg_cnn}"),
+    "wrn": ("wrn_16_4", (32, 32, 3), "{kind: cnn, preset: wrn_16_4}"),
+}
+
+
+def idx(path, extents, numbers):
+    """The format of MNIST's files, of bytes."""
+    path.write_bytes(bytes((0, 0, 8, len(extents))) + struct.pack(f">{len(extents)}I", *extents) + bytes(numbers))
+
+
+class PrivGrad:
+    """Runs of the command on a batch of images that are noise."""
+
+    def __init__(self, program, model, shape, options, folder):
+        self.program, self.options, self.folder = program, options, folder
+        draw = random.Random(1)
+        size = 1
+        for extent in shape:
+            size *= extent
+        idx(folder / "images", (options.batch, *shape), draw.randbytes(options.batch * size))
+        idx(folder / "labels", (options.batch,), (i % CLASSES for i in range(options.batch)))
+        backend = "{kind: cpu}"
+        if options.device == "cuda":
+            capability = f", compute_capability: '{options.capability}'" if options.precision != "float32" else ""
+            backend = f"{{kind: cuda, precision: {options.precision}{capability}}}"
+        (folder / "manifest.yaml").write_text(f"""privgrad: 1
+seed: 1
+data: {{kind: idx, train: {{images: images, labels: labels}}}}
+model: {model}
+backend: {backend}
+sampler: full_batch
+optimizer: sgd
+schedules: {{clip_norm: 1, learning_rate: 1e-6, noise_multiplier: 1}}
+privacy: {{target_epsilon: 1e9, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}}
+evaluate_every: 1000000
+steps: 1
+""")
+
+    def seconds(self, steps):
+        out = tempfile.mkdtemp(dir=self.folder)
+        answer = subprocess.run(
+            [self.program, "run", str(self.folder / "manifest.yaml"), "--set", f"steps={steps}", "--out", out + "/run", "--json"],
+            capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise RuntimeError(answer.stderr.strip().splitlines()[-1])
+        return json.loads(answer.stdout)["seconds"]
+
+    def step(self):
+        few = self.options.steps
+        return 1e3 * (self.seconds(4 * few) - self.seconds(few)) / (3 * few)
+
+
+def torch_network(name):
+    nn = torch.nn
+    if name == "mlp":
+        return nn.Sequential(nn.Linear(784, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, CLASSES))
+    if name == "cnn":
+        return nn.Sequential(nn.Conv2d(1, 32, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5), nn.ReLU(), nn.MaxPool2d(2),
+                             nn.Flatten(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, CLASSES))
+
+    class Block(nn.Module):
+        """Norms and activations in front of the convolutions; where the shape changes, the shortcut is behind the first."""
+
+        def __init__(self, before, after, stride):
+            super().__init__()
+            self.first = nn.Sequential(nn.GroupNorm(16, before), nn.ReLU())
+            self.rest = nn.Sequential(nn.Conv2d(before, after, 3, stride, 1), nn.GroupNorm(16, after), nn.ReLU(),
+                                      nn.Conv2d(after, after, 3, 1, 1))
+            self.projection = nn.Conv2d(before, after, 1, stride) if before != after else None
+
+        def forward(self, x):
+            y = self.first(x)
+            return self.rest(y) + (x if self.projection is None else self.projection(y))
+
+    layers, before = [nn.Conv2d(3, 16, 3, 1, 1)], 16
+    for after in (64, 128, 256):
+        layers += [Block(before, after, 1 if after == 64 else 2), Block(after, after, 1)]
+        before = after
+    return nn.Sequential(*layers, nn.GroupNorm(16, before), nn.ReLU(), nn.AvgPool2d(8), nn.Flatten(), nn.Linear(before, CLASSES))
+
+
+class Torch:
+    def __init__(self, name, shape, options, compiled=True):
+        torch.manual_seed(1)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
+        self.options = options
+        channels_first = {1: shape, 2: (1, *shape), 3: (shape[-1], *shape[:-1])}[len(shape)]
+        self.features = torch.rand(options.batch, *channels_first, device=options.device)
+        self.labels = torch.randint(0, CLASSES, (options.batch,), device=options.device)
+        self.network = torch_network(name).to(options.device)
+        self.loss = torch.nn.CrossEntropyLoss()
+        self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6)
+        self.forward = torch.compile(self.network) if compiled else self.network
+
+    def precision(self):
+        if self.options.precision != "bf16":
+            return contextlib.nullcontext()
+        return torch.autocast(self.options.device, dtype=torch.bfloat16)
+
+    def one(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.precision():
+            loss = self.loss(self.forward(self.features), self.labels)
+        loss.backward()
+        self.optimizer.step()
+
+    def wait(self):
+        if self.options.device == "cuda":
+            torch.cuda.synchronize()
+
+    def step(self):
+        self.one()
+        self.wait()
+        begin = time.perf_counter()
+        for _ in range(self.options.steps):
+            self.one()
+        self.wait()
+        return 1e3 * (time.perf_counter() - begin) / self.options.steps
+
+
+class OpacusGhost(Torch):
+    def __init__(self, name, shape, options):
+        super().__init__(name, shape, options, compiled=False)
+        rows = torch.utils.data.TensorDataset(self.features, self.labels)
+        self.network, self.optimizer, self.loss, _ = opacus.PrivacyEngine().make_private(
+            module=self.network, optimizer=self.optimizer, criterion=self.loss, noise_multiplier=1.0, max_grad_norm=1.0,
+            data_loader=torch.utils.data.DataLoader(rows, batch_size=options.batch), poisson_sampling=False,
+            grad_sample_mode="ghost")
+        self.forward = self.network
+
+
+def jax_layers(name):
+    """Of each network: how its parameters are made, and what it makes of one image, channels last."""
+    numpy, lax, nn = jax.numpy, jax.lax, jax.nn
+    shapes = []
+
+    def parameter(*shape):
+        shapes.append(shape)
+        return len(shapes) - 1
+
+    def dense(inputs, units):
+        weight, bias = parameter(inputs, units), parameter(units)
+        return lambda p, x: x.reshape(-1) @ p[weight] + p[bias]
+
+    def conv(before, after, kernel, stride=1, padding=0):
+        weight, bias = parameter(kernel, kernel, before, after), parameter(after)
+        return lambda p, x: p[bias] + lax.conv_general_dilated(
+            x[None], p[weight], (stride, stride), [(padding, padding)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
+
+    def norm(channels):
+        weight, bias = parameter(channels), parameter(channels)
+
+        def apply(p, x):
+            groups = x.reshape(-1, 16, channels // 16)
+            mean, variance = groups.mean((0, 2), keepdims=True), groups.var((0, 2), keepdims=True)
+            return ((groups - mean) / numpy.sqrt(variance + 1e-5)).reshape(x.shape) * p[weight] + p[bias]
+
+        return apply
+
+    def relu(_, x):
+        return nn.relu(x)
+
+    def pool(_, x):
+        return lax.reduce_window(x, -numpy.inf, lax.max, (2, 2, 1), (2, 2, 1), "VALID")
+
+    def chain(*layers):
+        def apply(p, x):
+            for layer in layers:
+                x = layer(p, x)
+            return x
+
+        return apply
+
+    def block(before, after, stride):
+        first = chain(norm(before), relu)
+        rest = chain(conv(before, after, 3, stride, 1), norm(after), relu, conv(after, after, 3, 1, 1))
+        projection = conv(before, after, 1, stride) if before != after else None
+
+        def apply(p, x):
+            y = first(p, x)
+            return rest(p, y) + (x if projection is None else projection(p, y))
+
+        return apply
+
+    if name == "mlp":
+        network = chain(dense(784, 4096), relu, dense(4096, 4096), relu, dense(4096, CLASSES))
+    elif name == "cnn":
+        network = chain(conv(1, 32, 5), relu, pool, conv(32, 64, 5), relu, pool, dense(1024, 512), relu, dense(512, CLASSES))
+    else:
+        layers, before = [conv(3, 16, 3, 1, 1)], 16
+        for after in (64, 128, 256):
+            layers += [block(before, after, 1 if after == 64 else 2), block(after, after, 1)]
+            before = after
+        network = chain(*layers, norm(before), relu, lambda _, x: x.mean((0, 1)), dense(before, CLASSES))
+    keys = jax.random.split(jax.random.key(1), len(shapes))
+    return [0.05 * jax.random.normal(key, shape) for key, shape in zip(keys, shapes)], network
+
+
+class JaxPrivacy:
+    """Clipped gradients, as many examples at a time as is said, and Gaussian noise, in one compiled function."""
+
+    def __init__(self, name, shape, options):
+        jax.config.update("jax_default_matmul_precision",
+                          {"float32": "float32", "tf32": "tensorfloat32", "bf16": "bfloat16"}[options.precision])
+        jax.config.update("jax_default_device", jax.devices(options.device)[0])  # or says that there is none
+        self.options = options
+        image = (*shape, 1) if len(shape) == 2 else shape
+        self.parameters, network = jax_layers(name)
+        self.features = jax.random.uniform(jax.random.key(2), (options.batch, *image))
+        self.labels = jax.random.randint(jax.random.key(3), (options.batch,), 0, CLASSES)
+
+        def loss(parameters, features, label):
+            return -jax.nn.log_softmax(network(parameters, features))[label]
+
+        clipped = jax_privacy.clipped_grad(loss, l2_clip_norm=1.0, batch_argnums=(1, 2), keep_batch_dim=False,
+                                           microbatch_size=min(options.microbatch, options.batch))
+        privatizer = noise_addition.gaussian_privatizer(stddev=1.0, prng_key=jax.random.key(4))
+        self.state = privatizer.init(self.parameters)
+
+        def step(parameters, state, features, labels):
+            noisy, state = privatizer.update(clipped(parameters, features, labels), state)
+            return jax.tree.map(lambda p, g: p - 1e-6 * g / options.batch, parameters, noisy), state
+
+        self.one = jax.jit(step)
+
+    def steps(self, count):
+        for _ in range(count):
+            self.parameters, self.state = self.one(self.parameters, self.state, self.features, self.labels)
+        jax.block_until_ready(self.parameters)
+
+    def step(self):
+        self.steps(1)
+        begin = time.perf_counter()
+        self.steps(self.options.steps)
+        return 1e3 * (time.perf_counter() - begin) / self.options.steps
+
+
+def rivals():
+    """Of each: what makes it, or why there is none."""
+    torch_or = "PyTorch is not installed"
+    return {
+        "torch": Torch if torch is not None else torch_or,
+        "opacus_ghost": OpacusGhost if None not in (torch, opacus) else (torch_or if torch is None else "Opacus is not installed"),
+        "jax_privacy": JaxPrivacy if jax_privacy is not None else "JAX Privacy is not installed",
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default="build/bin/privgrad")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), default="float32")
+    parser.add_argument("--capability", default="9.0", help="the GPU's, with tf32 and bf16")
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--steps", type=int, default=10, help="of one measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--microbatch", type=int, default=128, help="examples that JAX Privacy takes at a time")
+    parser.add_argument("--networks", default="mlp,cnn,wrn")
+    options = parser.parse_args()
+    if not os.access(options.program, os.X_OK):
+        sys.exit(f"compare_gpu: {options.program} is no program; build the project, or name it with --program")
+    names = options.networks.split(",")
+    unknown = [name for name in names if name not in NETWORKS]
+    if unknown:
+        sys.exit(f"compare_gpu: --networks: {unknown[0]!r} is none of {', '.join(NETWORKS)}")
+
+    report = {"device": options.device, "precision": options.precision,
+              "torch": getattr(torch, "__version__", None), "opacus": getattr(opacus, "__version__", None),
+              "jax_privacy": importlib.metadata.version("jax-privacy") if jax_privacy else None, "networks": []}
+    for name in names:
+        title, shape, model = NETWORKS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            makers = {"privgrad_private": lambda *_: PrivGrad(options.program, model, shape, options, pathlib.Path(folder)),
+                      **rivals()}
+            missing = {key: why for key, why in makers.items() if isinstance(why, str)}
+            made, best = {}, {key: None for key in makers}
+            for key, make in makers.items():
+                if key in missing:
+                    continue
+                try:
+                    made[key] = make(name, shape, options)
+                except Exception as error:  # one library's trouble is its own
+                    missing[key] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            for _ in range(options.rounds):
+                for key in [key for key in made if key not in missing]:
+                    try:
+                        now = made[key].step()
+                        best[key] = now if best[key] is None else min(best[key], now)
+                    except Exception as error:
+                        best[key] = None
+                        missing[key] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        row = {"network": title, "batch": options.batch, **{key + "_ms": value for key, value in best.items()}}
+        ours = best["privgrad_private"]
+        for key in rivals():
+            row[key + "_over_privgrad_private"] = best[key] / ours if ours and best[key] else None
+        row["missing"] = missing
+        report["networks"].append(row)
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
