@@ -242,7 +242,8 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
 TEST_CASE("npy: a feature that is not finite counts as what was declared, and moves no other cell",
           "[data_source][privacy]") {
   const Files files;
-  const Value::Object declared{{"classes", 3, {}}, {"target_fill", 0, {}}, {"feature_fill", -7, {}}};
+  const Value::Object declared{
+      {"classes", 3, {}}, {"target_fill", 0, {}}, {"feature_fill", -7, {}}};
   const auto streamed = [&](const privgrad::ComponentPtr<DataSource>& source) {
     std::vector<float> all;
     dynamic_cast<privgrad::StreamedRows&>(*source).stream([&](const privgrad::RowBlock& block) {

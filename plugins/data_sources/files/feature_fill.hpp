@@ -24,11 +24,12 @@
 class FeatureFill {
  public:
   static privgrad::ParamSpec param() {
-    return privgrad::param::real("feature_fill",
-                                 "The number that a feature counts as which is none: NaN, infinite, "
-                                 "or beyond float32; in the units of the data, before any "
-                                 "transform. Without it such a feature is an error, and listed as "
-                                 "unaccounted where the features are reals.")
+    return privgrad::param::real(
+               "feature_fill",
+               "The number that a feature counts as which is none: NaN, infinite, "
+               "or beyond float32; in the units of the data, before any "
+               "transform. Without it such a feature is an error, and listed as "
+               "unaccounted where the features are reals.")
         .optional();
   }
 
@@ -52,8 +53,8 @@ class FeatureFill {
   ///   nothing.
   std::optional<std::size_t> fit(std::span<float> features) const {
     if (!fill_) return first_misfit(features);
-    std::replace_if(features.begin(), features.end(), [](float x) { return !std::isfinite(x); },
-                    *fill_);
+    std::replace_if(
+        features.begin(), features.end(), [](float x) { return !std::isfinite(x); }, *fill_);
     return std::nullopt;
   }
 
@@ -71,8 +72,7 @@ class FeatureFill {
   /// \param are_reals  whether the type of the features can hold what is not finite; public, as is
   ///   the form of a file.
   void add_unaccounted(bool are_reals, std::vector<std::string>& facts) const {
-    if (are_reals && !fill_)
-      facts.emplace_back("that every feature is finite (feature_fill)");
+    if (are_reals && !fill_) facts.emplace_back("that every feature is finite (feature_fill)");
   }
 
  private:

@@ -154,8 +154,8 @@ class Memory final : public privgrad::DataSource {
     if (!bad) return;
     if (!fill_.is_declared()) {
       const std::size_t width = privgrad::element_count(table.features);
-      throw IoError("memory: " + std::string(split) + ": row " + std::to_string(*bad / width) + ", feature " +
-                    std::to_string(*bad % width) + " is not a finite number" +
+      throw IoError("memory: " + std::string(split) + ": row " + std::to_string(*bad / width) +
+                    ", feature " + std::to_string(*bad % width) + " is not a finite number" +
                     FeatureFill::remedy());
     }
     auto filled = std::make_shared<std::vector<float>>(lent->begin(), lent->end());
