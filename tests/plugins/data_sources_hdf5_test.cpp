@@ -246,7 +246,7 @@ TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[priv
       made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
       made.put<double>("targets", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4}, {0, bad, 2, 0});
     });
-    const auto source = rows.open({}, 1);
+    const auto source = rows.open({}, 1, 0);
     const Dataset data = source->read(Split::train);
     CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
           std::vector<float>{0, 1, 2, 0});
