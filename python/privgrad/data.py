@@ -151,8 +151,11 @@ def _block(rows: Any) -> np.ndarray | None:
     return array if array.flags.c_contiguous else None
 
 
-def _columns(table: Any, names: Sequence[str], split: str) -> np.ndarray:
-    """The columns side by side, as float32 in rows."""
+def _columns(table: Any, names: Sequence[str], fills: bool, split: str) -> np.ndarray:
+    """The columns side by side, as float32 in rows.
+
+    Where a feature that is none counts as another (`fills`), the source puts that in place of NaN.
+    """
     import numpy as np
     import pyarrow
 
@@ -166,12 +169,16 @@ def _columns(table: Any, names: Sequence[str], split: str) -> np.ndarray:
                 f"data.{split}: the column '{name}' holds {kind} values, expected numbers;"
                 " leave it out of features, or encode it by values that you declare"
             )
-        if column.null_count:
+        if column.null_count and not fills:
             raise DataError(
                 f"data.{split}: the column '{name}' has {column.null_count} missing values;"
-                " fill them by values that you declare"
+                " fill them by values that you declare, or say feature_fill"
             )
-        made[:, place] = column.to_numpy()
+        if column.null_count:  # in double, whose rounding to float32 is that of whole columns
+            column = column.cast(pyarrow.uint8() if pyarrow.types.is_boolean(kind) else kind)
+            column = column.cast(pyarrow.float64(), safe=False)
+        with np.errstate(over="ignore"):  # what does not fit is found by the source
+            made[:, place] = column.to_numpy()
     return made
 
 
@@ -193,7 +200,7 @@ def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, A
     targets = None if target is None else table.column(target).to_pylist()
     array = _in_place(table, names)
     if array is None:
-        return _columns(table, names, split), targets, names
+        return _columns(table, names, "feature_fill" in section, split), targets, names
     return array, targets, names if array.shape[1] == 1 else None
 
 

@@ -166,8 +166,11 @@ class _DPEstimator(BaseEstimator):
             )
 
     def _fill(self) -> dict[str, Any]:
-        """What release mode asks for: that a target fits is a fact of its row, and no error tells it."""
-        return {"target_fill": 0} if self.mode == "release" else {}
+        """What release mode asks for: that a row fits is a fact of it, and no error tells it.
+
+        Features are inside their bounds when they are lent, so that none counts as feature_fill.
+        """
+        return {"target_fill": 0, "feature_fill": 0} if self.mode == "release" else {}
 
     def _take_seed(self, place: int) -> None:
         """Noise of its own for each candidate: of the same noise, the difference of two has none."""

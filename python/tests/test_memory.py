@@ -112,8 +112,8 @@ def test_the_command_says_that_rows_are_not_there(
     [
         (lambda x, y: (x, y[:-1]), "300 examples, but 299 targets"),
         (lambda x, y: (x, y + 5), r"target 0 is not a class index: a whole number in 0..1; target_fill says"),
-        (lambda x, y: (np.where(np.arange(4) == 2, np.nan, x), y), "row 0, feature 2 is nan"),
-        (lambda x, y: (x * 1e300, y), "is -?inf, expected a finite number"),
+        (lambda x, y: (np.where(np.arange(4) == 2, np.nan, x), y), "row 0, feature 2 is not a finite number; feature_fill says"),
+        (lambda x, y: (x * 1e300, y), "is not a finite number; feature_fill says"),
         (lambda x, y: (x[:, 0], y), "expected at least two"),
         (lambda x, y: (x.astype("U8"), y), "expected numbers"),
         (lambda x, y: (x, np.stack([y, y], 1)), "have 2 axes, expected one"),
@@ -122,7 +122,7 @@ def test_the_command_says_that_rows_are_not_there(
 def test_rows_that_do_not_fit_are_said(
     small: dict[str, Any], rows: Any, spoil: Any, says: str
 ) -> None:
-    features = rows[0].astype(np.float64) if "inf" in says else rows[0]
+    features = rows[0].astype(np.float64)
     with pytest.raises(privgrad.PrivgradError, match=says):
         privgrad.run(with_rows(small, {"train": spoil(features, rows[1])}))
 
@@ -371,6 +371,28 @@ def test_targets_that_are_none_count_as_declared(small: dict[str, Any], rows: An
     section = {"kind": "memory", "train": table, "target": "label", "labels": ["no", "yes"], "target_fill": 1}
     with pytest.warns(privgrad.PrivgradWarning, match="2 of 300"):
         assert weights(privgrad.run({**small, "data": section})) == expected
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1e300, None])
+def test_features_that_are_not_finite_count_as_declared(
+    small: dict[str, Any], rows: Any, bad: float | None
+) -> None:
+    import pyarrow
+
+    x, y = rows[0].astype(np.float64), rows[1]
+    fitted = x.copy()
+    fitted[3, 1] = -2
+    expected = weights(privgrad.run(with_rows(small, {"train": (fitted, y), "feature_fill": -2})))
+    columns = {name: list(x[:, place]) for place, name in enumerate("abcd")}
+    columns["b"][3] = bad
+    table = pyarrow.table({**columns, "y": y})
+    section = {"train": table, "target": "y", "feature_fill": -2}
+    assert weights(privgrad.run(with_rows(small, section))) == expected
+    with pytest.raises(privgrad.PrivgradError, match="feature_fill"):
+        privgrad.run(with_rows(small, {"train": table, "target": "y"}))
+    fact = "that every feature is finite (feature_fill)"
+    assert fact in privgrad.plan(with_rows(small, {"train": (x, y)})).unaccounted
+    assert fact not in privgrad.plan(with_rows(small, {"train": (x, y), "feature_fill": 0})).unaccounted
 
 
 def test_that_every_target_fits_is_a_fact_of_the_rows(small: dict[str, Any], rows: Any) -> None:

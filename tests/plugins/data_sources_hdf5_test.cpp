@@ -76,13 +76,15 @@ struct Rows {
   }
 
   privgrad::ComponentPtr<DataSource> open(Value::Object extra = {},
-                                          std::optional<int> target_fill = {}) const {
+                                          std::optional<int> target_fill = {},
+                                          std::optional<int> feature_fill = {}) const {
     Value place(std::move(extra));
     place.set("file", file.string());
     Value params;
     params.set("train", place);
     params.set("classes", 3);
     if (target_fill) params.set("target_fill", *target_fill);
+    if (feature_fill) params.set("feature_fill", *feature_fill);
     return house().create<DataSource>("hdf5", params);
   }
 
@@ -109,11 +111,48 @@ TEST_CASE("hdf5: rows and targets are those of the file") {
   CHECK(source->info().shape.features == Shape{2});
   CHECK(source->info().shape.classes == 3);
   CHECK(source->info().train_rows == 4);
-  CHECK(source->info().unaccounted == std::vector<std::string>{"that every target fits"});
+  CHECK(source->info().unaccounted ==
+        std::vector<std::string>{"that every target fits",
+                                 "that every feature is finite (feature_fill)"});
   const Dataset data = source->read(Split::train);
   CHECK(numbers(data) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8.5f});
   CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
         std::vector<float>{0, 1, 2, 1});
+}
+
+TEST_CASE("hdf5: a feature that is not finite counts as what was declared, and moves no other cell",
+          "[privacy]") {
+  const Rows rows;
+  const auto streamed = [&](const privgrad::ComponentPtr<DataSource>& source) {
+    std::vector<float> all;
+    dynamic_cast<privgrad::StreamedRows&>(*source).stream([&](const privgrad::RowBlock& block) {
+      const auto some = std::get<std::span<const float>>(block.features);
+      all.insert(all.end(), some.begin(), some.end());
+    });
+    return all;
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double bad : {1e39, -1e300, inf, inf - inf}) {
+    INFO(bad);
+    rows.write([&](H5File& made) {
+      made.put<double>("features", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4, 1}, {1, 2, bad, 4});
+      put_targets(made);
+    });
+    CHECK(numbers(rows.open({}, 0, -7)->read(Split::train)) == std::vector<float>{1, 2, -7, 4});
+    CHECK(streamed(rows.open({}, 0, -7)) == std::vector<float>{1, 2, -7, 4});
+    CHECK_THAT(rows.refusal(), ContainsSubstring("in row 2 element 0") &&
+                                   ContainsSubstring("feature_fill says what such a feature"));
+    CHECK_THAT(io_error(rows.file, [&] { streamed(rows.open()); }),
+               ContainsSubstring("feature_fill says what such a feature"));
+  }
+  CHECK(rows.open({}, 0)->info().unaccounted ==
+        std::vector<std::string>{"that every feature is finite (feature_fill)"});
+  CHECK(rows.open({}, 0, -7)->info().unaccounted.empty());
+  rows.write([](H5File& made) {
+    made.put<double>("features", H5T_NATIVE_DOUBLE, H5T_STD_U64LE, {4, 1}, {1, 2, 3, 4});
+    put_targets(made);
+  });
+  CHECK(rows.open({}, 0)->info().unaccounted.empty());  // whole numbers are finite
 }
 
 TEST_CASE("hdf5: numbers of every type and order of bytes") {
@@ -207,7 +246,7 @@ TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[priv
       made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
       made.put<double>("targets", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4}, {0, bad, 2, 0});
     });
-    const auto source = rows.open({}, 1);
+    const auto source = rows.open({}, 1, 0);
     const Dataset data = source->read(Split::train);
     CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
           std::vector<float>{0, 1, 2, 0});

@@ -3,6 +3,7 @@
 
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
+#include "privgrad/streamed_rows.hpp"
 
 using privgrad::ConfigError;
 using privgrad::Dataset;
@@ -93,7 +94,8 @@ TEST_CASE("npy: features, targets and splits", "[data_source]") {
   CHECK(info.shape.features == Shape{2});
   CHECK(info.shape.classes == 3);
   CHECK(info.unaccounted ==
-        std::vector<std::string>{"number of classes", "that every target fits"});
+        std::vector<std::string>{"number of classes", "that every target fits",
+                                 "that every feature is finite (feature_fill)"});
   CHECK(info.train_rows == 3);
   CHECK(info.test_rows == 1);
   const auto train = source->read(Split::train);
@@ -188,8 +190,9 @@ TEST_CASE("npy: more than two extents keep their shape", "[data_source]") {
 TEST_CASE("npy: regression and stated classes", "[data_source]") {
   const Files files;
   CHECK(files.open({{"classes", 5, {}}})->info().shape.classes == 5);
-  CHECK(files.open({{"classes", 5, {}}, {"target_fill", 0, {}}})->info().unaccounted.empty());
-  CHECK(files.open({{"classes", 5, {}}})->info().unaccounted ==
+  const Value::Object filled{{"classes", 5, {}}, {"target_fill", 0, {}}, {"feature_fill", 0, {}}};
+  CHECK(files.open(filled)->info().unaccounted.empty());
+  CHECK(files.open({{"classes", 5, {}}, {"feature_fill", 0, {}}})->info().unaccounted ==
         std::vector<std::string>{"that every target fits"});
   // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.targets,
@@ -213,7 +216,7 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
     const Dataset data = source->read(Split::train);
     return std::vector<float>(data.targets().begin(), data.targets().end());
   };
-  const Value::Object two{{"classes", 2, {}}, {"target_fill", 1, {}}};
+  const Value::Object two{{"classes", 2, {}}, {"target_fill", 1, {}}, {"feature_fill", 0, {}}};
   for (const double bad : {2.0, 0.5, -1.0, 1e300, std::numeric_limits<double>::quiet_NaN(),
                            std::numeric_limits<double>::infinity()}) {
     INFO(bad);
@@ -234,6 +237,48 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
   CHECK(targets_of(files.open(real)) == std::vector<float>{0, -3, 0});  // infinity is no real
   CHECK_THROWS_WITH(files.open({{"classes", 2, {}}, {"target_fill", 2, {}}}),
                     ContainsSubstring("npy: target_fill is 2, expected a class index"));
+}
+
+TEST_CASE("npy: a feature that is not finite counts as what was declared, and moves no other cell",
+          "[data_source][privacy]") {
+  const Files files;
+  const Value::Object declared{
+      {"classes", 3, {}}, {"target_fill", 0, {}}, {"feature_fill", -7, {}}};
+  const auto streamed = [&](const privgrad::ComponentPtr<DataSource>& source) {
+    std::vector<float> all;
+    dynamic_cast<privgrad::StreamedRows&>(*source).stream([&](const privgrad::RowBlock& block) {
+      if (block.split != Split::train) return;
+      const auto some = std::get<std::span<const float>>(block.features);
+      all.insert(all.end(), some.begin(), some.end());
+    });
+    return all;
+  };
+  for (const double bad : {1e39, -1e300, std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity()}) {
+    INFO(bad);
+    replace_file(files.features, npy("<f8", "(3, 2)", raw<double>({1, 2, 3, bad, 5, 6})));
+    CHECK(values(files.open(declared)->read(Split::train)) ==
+          std::vector<float>{1, 2, 3, -7, 5, 6});
+    CHECK(streamed(files.open(declared)) == std::vector<float>{1, 2, 3, -7, 5, 6});
+    CHECK_THAT(io_error(files.features, [&] { files.open()->read(Split::train); }),
+               ContainsSubstring("feature_fill says what such a feature counts as"));
+    CHECK_THAT(io_error(files.features, [&] { streamed(files.open()); }),
+               ContainsSubstring("feature_fill says what such a feature counts as"));
+  }
+  const std::string fact = "that every feature is finite (feature_fill)";
+  const auto facts = [&] {
+    return files.open({{"classes", 3, {}}, {"target_fill", 0, {}}})->info().unaccounted;
+  };
+  CHECK(facts() == std::vector<std::string>{fact});
+  CHECK(files.open(declared)->info().unaccounted.empty());
+  // Whole numbers are finite; test rows may be as private as the others.
+  replace_file(files.features, npy("<u8", "(3, 2)", raw<std::uint64_t>({1, 2, 3, ~0ull, 5, 6})));
+  CHECK(facts() == std::vector<std::string>{fact});
+  replace_file(files.test_features, npy("<i4", "(1, 2)", raw<std::int32_t>({7, 8})));
+  CHECK(facts().empty());
+  CHECK_THROWS_WITH(
+      files.open({{"feature_fill", 1e39, {}}}),
+      ContainsSubstring("npy: feature_fill is 1e+39, expected a finite number within float32"));
 }
 
 TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]") {

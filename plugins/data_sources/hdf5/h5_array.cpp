@@ -87,6 +87,7 @@ void H5Array::check_type() {
   const std::size_t size = type ? H5Tget_size(type.get()) : 0;
   if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || size < 1 || size > 8)
     fail("has elements of another type than integers or reals of 1 to 8 bytes");
+  is_real_ = kind == H5T_FLOAT;
   is_bytes_ = kind == H5T_INTEGER && size == 1 && H5Tget_sign(type.get()) == H5T_SGN_NONE;
 }
 
@@ -137,15 +138,6 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
 void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
   read(first, count, H5T_NATIVE_FLOAT, to.data());
-}
-
-void H5Array::reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
-  any_reals(first, count, to);
-  const auto bad = std::find_if(to.begin(), to.end(), [](float x) { return !std::isfinite(x); });
-  if (bad == to.end()) return;
-  const auto at = static_cast<std::size_t>(bad - to.begin());
-  fail("has in row " + std::to_string(first + at / row_size_) + " element " +
-       std::to_string(at % row_size_) + ", which is no finite number within float32");
 }
 
 void H5Array::bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const {

@@ -45,13 +45,14 @@ class H5Array {
   std::size_t row_size() const noexcept { return row_size_; }
   /// Whether every element is a byte without a sign, as in images.
   bool is_bytes() const noexcept { return is_bytes_; }
+  /// Whether elements are reals, which can be NaN or infinite; whole numbers of 64 bits are within
+  /// float32.
+  bool is_real() const noexcept { return is_real_; }
   /// Of a chunk that is unpacked as a whole; 1 where there are none.
   std::size_t rows_of_chunk() const noexcept { return rows_of_chunk_; }
 
-  /// Rows from `first` on, in C order, rounded to float32.
-  /// \throws IoError  an element is not finite within float32.
-  void reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
-  /// The same, with elements that are not finite as they are.
+  /// Rows from `first` on, in C order, rounded to float32; what is not finite, or beyond float32, as
+  /// NaN or an infinity.
   void any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
   /// \pre is_bytes()
   void bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const;
@@ -70,5 +71,5 @@ class H5Array {
   H5Id file_, data_;
   privgrad::Shape shape_;
   std::size_t row_size_ = 1, rows_of_chunk_ = 1;
-  bool is_bytes_ = false;
+  bool is_bytes_ = false, is_real_ = false;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../files/feature_fill.hpp"
 #include "../files/target_task.hpp"
 #include "h5_array.hpp"
 #include "privgrad/data_files.hpp"
@@ -40,6 +41,7 @@ struct Outline {
   Shape features;              ///< Of one example.
   std::vector<float> targets;  ///< [rows].
   std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+  bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
 class Hdf5 final : public privgrad::DataSource,
@@ -47,7 +49,7 @@ class Hdf5 final : public privgrad::DataSource,
                    public privgrad::StreamedRows {
  public:
   explicit Hdf5(const privgrad::Params& params)
-      : train_(place_of(params.object("train"))), task_("hdf5", params) {
+      : train_(place_of(params.object("train"))), task_("hdf5", params), fill_("hdf5", params) {
     task_.take_fill("hdf5", params);
     if (params.has("test")) test_ = place_of(params.object("test"));
   }
@@ -63,6 +65,8 @@ class Hdf5 final : public privgrad::DataSource,
                                               outline.filled, outline.targets.size());
       if (!remark.empty()) info.remarks.push_back(std::move(remark));
     };
+    fill_.add_unaccounted(train_outline_->are_reals || (test_outline_ && test_outline_->are_reals),
+                          info.unaccounted);
     add_remark(train_, *train_outline_);
     if (test_) add_remark(*test_, *test_outline_);
     return info;
@@ -122,6 +126,7 @@ class Hdf5 final : public privgrad::DataSource,
     const H5Array targets(place.file, place.targets);
     Outline outline;
     outline.features = example_of(features);
+    outline.are_reals = features.is_real();
     if (targets.row_size() != 1) {
       targets.fail("has the shape (" + privgrad::to_text(targets.shape()) +
                    "), expected targets of shape (rows)");
@@ -152,13 +157,13 @@ class Hdf5 final : public privgrad::DataSource,
       return Dataset(example, std::move(bytes), 1.0f, outline.targets);
     }
     std::vector<float> reals;
-    features.reals(0, features.rows(), reals);
+    read_reals(features, 0, features.rows(), reals);
     return Dataset(example, std::move(reals), outline.targets);
   }
 
   /// \param before, all  rows that come before these, and in all.
-  static void hand_on(Split split, const Place& place, const Outline& outline, double before,
-                      double all, const std::function<void(const privgrad::RowBlock&)>& take) {
+  void hand_on(Split split, const Place& place, const Outline& outline, double before, double all,
+               const std::function<void(const privgrad::RowBlock&)>& take) const {
     const H5Array features(place.file, place.features);
     check_unchanged(features, outline);
     // Whole chunks: each is unpacked once.
@@ -178,21 +183,34 @@ class Hdf5 final : public privgrad::DataSource,
         features.bytes(first, rows, bytes);
         block.features = std::span<const std::uint8_t>(bytes);
       } else {
-        features.reals(first, rows, reals);
+        read_reals(features, first, rows, reals);
         block.features = std::span<const float>(reals);
       }
       take(block);
     }
   }
 
+  /// \throws IoError  a feature is not finite, and nothing was declared for that.
+  void read_reals(const H5Array& features, std::size_t first, std::size_t rows,
+                  std::vector<float>& to) const {
+    features.any_reals(first, rows, to);
+    const auto bad = fill_.fit(to);
+    if (!bad) return;
+    features.fail("has in row " + std::to_string(first + *bad / features.row_size()) + " element " +
+                  std::to_string(*bad % features.row_size()) +
+                  ", which is no finite number within float32" + FeatureFill::remedy());
+  }
+
   static void check_unchanged(const H5Array& features, const Outline& outline) {
-    if (features.rows() != outline.targets.size() || example_of(features) != outline.features)
+    if (features.rows() != outline.targets.size() || example_of(features) != outline.features ||
+        features.is_real() != outline.are_reals)
       features.fail("has changed since its shape was read");
   }
 
   Place train_;
   std::optional<Place> test_;
   TargetTask task_;
+  FeatureFill fill_;
   std::optional<Outline> train_outline_, test_outline_;
 };
 
@@ -218,6 +236,7 @@ void register_components(privgrad::Registrar& registrar) {
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
   params.push_back(TargetTask::fill_param());
+  params.push_back(FeatureFill::param());
   registrar.add<privgrad::DataSource, Hdf5>({
       .name = "hdf5",
       .summary = "Features and targets from data sets of HDF5 files.",

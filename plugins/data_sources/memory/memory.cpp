@@ -1,11 +1,13 @@
 #include "privgrad/memory_tables.hpp"
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "../files/feature_fill.hpp"
 #include "../files/target_task.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
@@ -65,6 +67,7 @@ class Memory final : public privgrad::DataSource {
   explicit Memory(const privgrad::Params& params)
       : params_(params),
         task_("memory", params),
+        fill_("memory", params),
         has_targets_(!params.boolean("unlabelled")),
         class_names_(names(params, "labels")),
         feature_names_(names(params, "feature_names")) {
@@ -82,6 +85,10 @@ class Memory final : public privgrad::DataSource {
                   .train_rows = rows_of(train_->table),
                   .test_rows = test_ ? rows_of(test_->table) : 0,
                   .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted()};
+    const auto are_reals = [](const Rows& rows) {
+      return std::holds_alternative<std::span<const float>>(rows.table.numbers);
+    };
+    fill_.add_unaccounted(are_reals(*train_) || (test_ && are_reals(*test_)), info.unaccounted);
     const auto add_remark = [&](const char* split, const Rows& rows) {
       std::string remark =
           TargetTask::remark("memory: " + std::string(split), rows.filled, rows.targets.size());
@@ -98,8 +105,8 @@ class Memory final : public privgrad::DataSource {
 
   Dataset read(Split split) override {
     load();
-    if (split == Split::train) return dataset(*train_);
-    if (test_) return dataset(*test_);
+    if (split == Split::train) return dataset("train", *train_);
+    if (test_) return dataset("test", *test_);
     return Dataset(info().shape, std::vector<float>{}, {});
   }
 
@@ -138,6 +145,25 @@ class Memory final : public privgrad::DataSource {
     return rows;
   }
 
+  /// Rows are lent to be read: only where one does not fit is there a copy, with feature_fill.
+  /// \throws IoError  a feature is not finite, and nothing was declared for that.
+  void fit_features(const char* split, MemoryTable& table) const {
+    const auto* lent = std::get_if<std::span<const float>>(&table.numbers);
+    if (lent == nullptr) return;
+    const auto bad = FeatureFill::first_misfit(*lent);
+    if (!bad) return;
+    if (!fill_.is_declared()) {
+      const std::size_t width = privgrad::element_count(table.features);
+      throw IoError("memory: " + std::string(split) + ": row " + std::to_string(*bad / width) +
+                    ", feature " + std::to_string(*bad % width) + " is not a finite number" +
+                    FeatureFill::remedy());
+    }
+    auto filled = std::make_shared<std::vector<float>>(lent->begin(), lent->end());
+    fill_.fit(*filled);
+    table.numbers = std::span<const float>(*filled);
+    table.owner = std::move(filled);
+  }
+
   void check(const std::string& split, const MemoryTable& table) const {
     const std::string where = "memory: " + split + ": ";
     const std::size_t width = privgrad::element_count(table.features);
@@ -153,8 +179,9 @@ class Memory final : public privgrad::DataSource {
     }
   }
 
-  Dataset dataset(const Rows& rows) const {
-    const MemoryTable& table = rows.table;
+  Dataset dataset(const char* split, const Rows& rows) const {
+    MemoryTable table = rows.table;
+    fit_features(split, table);
     const privgrad::ExampleShape shape{table.features, task_.classes()};
     std::vector<float> targets = rows.targets;
     if (!has_targets_) targets.assign(rows_of(table), 0.0f);
@@ -178,6 +205,7 @@ class Memory final : public privgrad::DataSource {
 
   privgrad::Params params_;
   TargetTask task_;
+  FeatureFill fill_;
   bool has_targets_;
   std::vector<std::string> class_names_, feature_names_;
   std::optional<Rows> train_, test_;
@@ -211,6 +239,7 @@ void register_components(privgrad::Registrar& registrar) {
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
   params.push_back(TargetTask::fill_param());
+  params.push_back(FeatureFill::param());
   registrar.add<privgrad::DataSource, Memory>({
       .name = "memory",
       .summary = "Features and targets that the program holds in memory, without a copy.",

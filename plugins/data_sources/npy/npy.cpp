@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../files/feature_fill.hpp"
 #include "../files/target_task.hpp"
 #include "npy_file.hpp"
 #include "privgrad/data_files.hpp"
@@ -45,6 +46,7 @@ struct Outline {
   Shape features;              ///< Of one example.
   std::vector<float> targets;  ///< [rows].
   std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+  bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
 class Npy final : public privgrad::DataSource,
@@ -52,7 +54,7 @@ class Npy final : public privgrad::DataSource,
                   public privgrad::StreamedRows {
  public:
   explicit Npy(const privgrad::Params& params)
-      : train_(files_of(params.object("train"))), task_("npy", params) {
+      : train_(files_of(params.object("train"))), task_("npy", params), fill_("npy", params) {
     task_.take_fill("npy", params);
     if (params.has("test")) test_ = files_of(params.object("test"));
   }
@@ -68,6 +70,8 @@ class Npy final : public privgrad::DataSource,
           TargetTask::remark(files.targets.string(), outline.filled, outline.targets.size());
       if (!remark.empty()) info.remarks.push_back(std::move(remark));
     };
+    fill_.add_unaccounted(train_outline_->are_reals || (test_outline_ && test_outline_->are_reals),
+                          info.unaccounted);
     add_remark(train_, *train_outline_);
     if (test_) add_remark(*test_, *test_outline_);
     return info;
@@ -130,6 +134,7 @@ class Npy final : public privgrad::DataSource,
     }
     Outline outline;
     outline.features.assign(features.shape().begin() + 1, features.shape().end());
+    outline.are_reals = features.is_real();
     targets.take_any_number();  // what does not fit is looked at next
     outline.targets = targets.reals();
     if (const auto row = task_.fit(outline.targets, outline.filled)) {
@@ -144,6 +149,7 @@ class Npy final : public privgrad::DataSource,
                const std::function<void(const privgrad::RowBlock&)>& take) const {
     NpyFile features(files.features, files.features_array, most_bytes_);
     check_unchanged(features, outline);
+    if (fill_.is_declared()) features.take_any_number();
     if (!features.is_in_c_order()) {
       throw ConfigError(
           "npy: " + files.features.string() +
@@ -169,6 +175,7 @@ class Npy final : public privgrad::DataSource,
       } else {
         reals.clear();
         features.append_reals(reals, rows * width);
+        fill_.fit(reals);
         block.features = std::span<const float>(reals);
       }
       take(block);
@@ -180,7 +187,8 @@ class Npy final : public privgrad::DataSource,
     const Shape& shape = features.shape();
     if (shape.front() != outline.targets.size() ||
         !std::equal(outline.features.begin(), outline.features.end(), shape.begin() + 1,
-                    shape.end())) {
+                    shape.end()) ||
+        features.is_real() != outline.are_reals) {
       features.fail("has changed since its header was read");
     }
   }
@@ -192,7 +200,10 @@ class Npy final : public privgrad::DataSource,
     if (features.is_bytes()) {
       return Dataset(example, features.bytes(), 1.0f, outline.targets);
     }
-    return Dataset(example, features.reals(), outline.targets);
+    if (fill_.is_declared()) features.take_any_number();
+    std::vector<float> reals = features.reals();
+    fill_.fit(reals);
+    return Dataset(example, std::move(reals), outline.targets);
   }
 
   static void check_features(const NpyFile& features) {
@@ -209,6 +220,7 @@ class Npy final : public privgrad::DataSource,
   Files train_;
   std::optional<Files> test_;
   TargetTask task_;
+  FeatureFill fill_;
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
   std::uint64_t most_bytes_ = kMostFileBytes;  ///< Of an array's elements.
@@ -236,6 +248,7 @@ void register_components(privgrad::Registrar& registrar) {
   };
   for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
   params.push_back(TargetTask::fill_param());
+  params.push_back(FeatureFill::param());
   registrar.add<privgrad::DataSource, Npy>({
       .name = "npy",
       .summary = "Features and targets from NumPy array files (.npy, .npz).",

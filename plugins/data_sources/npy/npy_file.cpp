@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../files/feature_fill.hpp"
 #include "../files/input_file.hpp"
 #include "privgrad/value.hpp"
 
@@ -232,7 +233,8 @@ void NpyFile::check_size(std::uint64_t most_bytes) {
 void NpyFile::check(float value, double shown, std::size_t place) const {
   if (takes_any_ || std::isfinite(value)) return;
   fail("element " + std::to_string(place) + " is " + privgrad::format_number(shown) +
-       ", expected a finite number" + (std::isfinite(shown) ? " within float32" : ""));
+       ", expected a finite number" + (std::isfinite(shown) ? " within float32" : "") +
+       FeatureFill::remedy());
 }
 
 /// \param convert  from T to float.

@@ -34,6 +34,10 @@ class NpyFile {
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
+  /// Whether elements are reals, which can be NaN or infinite; whole numbers of 64 bits are within
+  /// float32.
+  bool is_real() const noexcept { return kind_ == Kind::real; }
+
   /// From now on an element that is no finite number is read as it is, and no error.
   void take_any_number() noexcept { takes_any_ = true; }
 

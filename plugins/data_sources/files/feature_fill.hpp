@@ -1,0 +1,80 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/value.hpp"
+
+/// What becomes of a feature that is no finite number within float32: NaN, an infinity, a double that
+/// overflows. The rule is the same in every source whose features are reals.
+///
+/// Privacy: with a declared number, an example is a function of its own row, so that neighbouring
+/// data sets differ in the examples of one row, whatever that row holds. Without one, such a feature
+/// ends the run; that a run took place then tells that no row has any, which unaccounted() lists.
+/// Threads: does not change once it is made.
+class FeatureFill {
+ public:
+  static privgrad::ParamSpec param() {
+    return privgrad::param::real(
+               "feature_fill",
+               "The number that a feature counts as which is none: NaN, infinite, "
+               "or beyond float32; in the units of the data, before any "
+               "transform. Without it such a feature is an error, and listed as "
+               "unaccounted where the features are reals.")
+        .optional();
+  }
+
+  /// Takes the parameter of param().
+  /// \throws ConfigError  it is not finite as a float32.
+  FeatureFill(std::string_view component, const privgrad::Params& params) {
+    if (!params.has("feature_fill")) return;
+    const double fill = params.real("feature_fill");
+    if (!std::isfinite(static_cast<float>(fill)))
+      throw privgrad::ConfigError(std::string(component) + ": feature_fill is " +
+                                  privgrad::format_number(fill) +
+                                  ", expected a finite number within float32");
+    fill_ = static_cast<float>(fill);
+  }
+
+  bool is_declared() const noexcept { return fill_.has_value(); }
+
+  /// Puts feature_fill in place of what is not finite.
+  /// \param features  any number of examples, one after the other.
+  /// \returns the place of the first that is not finite, where nothing was declared for that; else
+  ///   nothing.
+  std::optional<std::size_t> fit(std::span<float> features) const {
+    if (!fill_) return first_misfit(features);
+    std::replace_if(
+        features.begin(), features.end(), [](float x) { return !std::isfinite(x); }, *fill_);
+    return std::nullopt;
+  }
+
+  static std::optional<std::size_t> first_misfit(std::span<const float> features) {
+    if (privgrad::all_finite(features)) return std::nullopt;
+    const auto bad =
+        std::find_if(features.begin(), features.end(), [](float x) { return !std::isfinite(x); });
+    return static_cast<std::size_t>(bad - features.begin());
+  }
+
+  /// What is said of a misfit, after where it is.
+  static std::string remedy() { return "; feature_fill says what such a feature counts as"; }
+
+  /// Adds to `facts` what a run tells of the rows.
+  /// \param are_reals  whether the type of the features can hold what is not finite; public, as is
+  ///   the form of a file.
+  void add_unaccounted(bool are_reals, std::vector<std::string>& facts) const {
+    if (are_reals && !fill_) facts.emplace_back("that every feature is finite (feature_fill)");
+  }
+
+ private:
+  std::optional<float> fill_;
+};
