@@ -132,7 +132,7 @@ TEST_CASE("a run of rounded factors is the same on any threads and passes, and p
     };
     // What tensor cores add up is not specified.
     Json expected_list = unaccounted("float32");
-    expected_list.push_back("floating_point");
+    expected_list.insert(expected_list.begin(), "floating_point");
     CHECK(unaccounted(precision) == expected_list);
   }
 }
