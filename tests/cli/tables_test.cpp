@@ -1,5 +1,9 @@
 // Tables as people have them: from a CSV with texts to a model, and to predictions by name.
+#include <limits>
+#include <set>
+
 #include "cli.hpp"
+#include "npy_file.hpp"
 
 namespace fs = std::filesystem;
 
@@ -143,6 +147,62 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
                "type: number, fill: 0}]",
                release)
             .exit_code == 0);
+}
+
+TEST_CASE("tables: a feature of an array that is not finite ends no release run, and is not told") {
+  const Cli cli;
+  const auto run = [&](float cell, const std::string& fill, const std::string& mode) {
+    fs::remove_all(cli.out("out"));
+    write_file(cli.out("x.npy"),
+               array_file("<f4", "4, 2", std::vector<float>{1, 2, cell, 4, 5, 6, 7, 8}));
+    write_file(cli.out("y.npy"), array_file("|u1", "4", std::vector<std::uint8_t>{0, 1, 0, 1}));
+    Words words{"--set",
+                "data={kind: npy, train: {features: x.npy, targets: y.npy}, classes: 2, size: 4, "
+                "target_fill: 0" +
+                    fill + "}",
+                "--set",
+                "steps=4",
+                "--set",
+                "mode=" + mode,
+                "--set",
+                "privacy.adjacency=add_or_remove_one",
+                "--set",
+                "privacy.target_epsilon=8",
+                "--out",
+                "out"};
+    if (mode == "research") words.insert(words.end(), {"--set", "seed=1"});
+    return cli.on_manifest("run", words);
+  };
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(cli.out("out")))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Outcome whole = run(3, ", feature_fill: -7", "release");
+  INFO(whole.err);
+  REQUIRE(whole.exit_code == 0);
+  const auto expected = files();
+  for (const float bad : {infinity, -infinity, infinity - infinity}) {
+    const Outcome odd = run(bad, ", feature_fill: -7", "release");
+    CHECK(odd.exit_code == 0);
+    CHECK(odd.err == whole.err);
+    CHECK(files() == expected);
+  }
+  for (const float cell : {3.0f, infinity}) {  // refused for the declaration, before any row
+    const Outcome refused = run(cell, "", "release");
+    CHECK(refused.exit_code == 3);
+    CHECK_THAT(refused.err, ContainsSubstring("'that every feature is finite (feature_fill)'"));
+  }
+  // The same bits as a row that holds the declared number.
+  REQUIRE(run(-7, ", feature_fill: -7", "research").exit_code == 0);
+  const auto metrics = [&] {
+    return Json::parse(read_file(cli.out("out/summary.json"))).at("metrics");
+  };
+  const Json filled = metrics();
+  REQUIRE(run(infinity, ", feature_fill: -7", "research").exit_code == 0);
+  CHECK(metrics() == filled);
 }
 
 TEST_CASE("tables: a split under replace_one is listed, and refused in release mode") {
