@@ -49,6 +49,7 @@ class _DPEstimator(BaseEstimator):
         delta: float = 1e-5,
         model: str | Mapping[str, Any] = "linear",
         bounds: tuple[Any, Any] | None = None,
+        feature_fill: float | None = None,
         clip_norm: float = 1.0,
         learning_rate: float = 0.5,
         steps: int = 100,
@@ -67,6 +68,7 @@ class _DPEstimator(BaseEstimator):
         self.delta = delta
         self.model = model
         self.bounds = bounds
+        self.feature_fill = feature_fill
         self.clip_norm = clip_norm
         self.learning_rate = learning_rate
         self.steps = steps
@@ -116,11 +118,38 @@ class _DPEstimator(BaseEstimator):
             made["seed"] = _seed(self.random_state)
         return _merged(made, self.manifest or {})
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_any()
+        return tags
+
+    def _takes_any(self) -> bool:
+        """Whether features may be no finite numbers; in release mode no error tells of one."""
+        return self.feature_fill is not None or self.mode == "release"
+
+    def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
+        """As validate_data(), with ``feature_fill``, if there is one, for what is not finite."""
+        fill = self.feature_fill
+        if fill is not None and not np.isfinite(fill):
+            raise ConfigError(f"feature_fill: is {fill}, expected a finite number")
+        checked = validate_data(self, X, *y, dtype=np.float64,
+                                ensure_all_finite=not self._takes_any(), **how)
+        if fill is None:
+            return checked
+        X, *y = checked if y else (checked,)
+        X = np.where(np.isfinite(X), X, float(fill))
+        return (X, *y) if y else X
+
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """Features in [-1, 1] of their bounds, and inside: a function of one row alone."""
+        """Features in [-1, 1] of their bounds, and inside: a function of one row alone.
+
+        What is not finite, and has no fill, is in the middle.
+        """
         low, high = self._low, self._high
         width = np.where(high > low, high - low, 1.0)
-        return np.clip(2 * (X - low) / width - 1, -1, 1).astype(np.float32)
+        finite = np.isfinite(X)
+        inside = np.clip(2 * (np.where(finite, X, low) - low) / width - 1, -1, 1)
+        return np.where(finite, inside, 0.0).astype(np.float32)
 
     def _set_bounds(self, X: np.ndarray) -> list[str]:
         """Take the declared bounds, or read them off the rows. Gives what was read."""
@@ -168,7 +197,8 @@ class _DPEstimator(BaseEstimator):
     def _fill(self) -> dict[str, Any]:
         """What release mode asks for: that a row fits is a fact of it, and no error tells it.
 
-        Features are inside their bounds when they are lent, so that none counts as feature_fill.
+        Features are finite and inside their bounds when they are lent (_validated, _scaled), so that
+        none counts as the source's feature_fill.
         """
         return {"target_fill": 0, "feature_fill": 0} if self.mode == "release" else {}
 
@@ -193,7 +223,7 @@ class _DPEstimator(BaseEstimator):
             return api.plan(self._manifest(data, loss)).event
 
     def _predictions(self, X: Any) -> Any:
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        X = self._validated(X, reset=False)
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
             file.write(self.model_)
             file.flush()
@@ -232,6 +262,10 @@ _PARAMETERS = """
     bounds : (low, high), optional
         Of the features, each a number or one for each feature. Features are clipped to them and mapped
         to [-1, 1]. Not given, they are read off the rows, which ``unaccounted_`` lists.
+    feature_fill : float, optional
+        What a feature counts as that is missing, NaN or infinite, in the units of the features. Not
+        given, such a feature is an error, as for other estimators; in release mode, where no error
+        tells of a row, it is in the middle of its bounds.
     clip_norm, learning_rate : float
         Of the gradients.
     steps : int
@@ -279,6 +313,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         delta: float = 1e-5,
         model: str | Mapping[str, Any] = "linear",
         bounds: tuple[Any, Any] | None = None,
+        feature_fill: float | None = None,
         classes: Sequence[Any] | None = None,
         clip_norm: float = 1.0,
         learning_rate: float = 0.5,
@@ -295,8 +330,8 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, model=model, bounds=bounds, clip_norm=clip_norm,
-            learning_rate=learning_rate, steps=steps, batch_size=batch_size,
+            epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
+            clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
             optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
             manifest=manifest, threads=threads, callback=callback, random_state=random_state,
         )
@@ -316,7 +351,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         DPClassifier
             Itself.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        X, y = self._validated(X, y)
         check_classification_targets(y)
         read = []
         if self.classes is None:
@@ -379,6 +414,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         delta: float = 1e-5,
         model: str | Mapping[str, Any] = "linear",
         bounds: tuple[Any, Any] | None = None,
+        feature_fill: float | None = None,
         target_bounds: tuple[float, float] | None = None,
         clip_norm: float = 1.0,
         learning_rate: float = 0.5,
@@ -395,8 +431,8 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            epsilon=epsilon, delta=delta, model=model, bounds=bounds, clip_norm=clip_norm,
-            learning_rate=learning_rate, steps=steps, batch_size=batch_size,
+            epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
+            clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
             optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
             manifest=manifest, threads=threads, callback=callback, random_state=random_state,
         )
@@ -416,7 +452,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         DPRegressor
             Itself.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        X, y = self._validated(X, y, y_numeric=True)
         read = []
         if self.target_bounds is None:
             low, high = float(y.min()), float(y.max())

@@ -155,6 +155,42 @@ def test_a_search_does_not_search_its_budget(rows: Any) -> None:
                      validation=rows).fit(*rows)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_feature_that_is_not_finite_counts_as_declared(rows: Any, bad: float) -> None:
+    X, y = rows
+    spoiled, filled = X.copy(), X.copy()
+    spoiled[5, 1], filled[5, 1] = bad, -0.25
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        classifier().fit(spoiled, y)
+    fitted = classifier(feature_fill=-0.25).fit(spoiled, y)
+    expected = classifier().fit(filled, y)
+    assert np.array_equal(fitted.predict_proba(spoiled), expected.predict_proba(filled))
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        expected.predict(spoiled)
+    regressor = DPRegressor(
+        epsilon=5, bounds=(-3, 3), target_bounds=(0, 1), random_state=3, feature_fill=-0.25
+    )
+    values = (y == "a").astype(float)
+    assert np.isfinite(regressor.fit(spoiled, values).predict(spoiled)).all()
+    assert regressor.__sklearn_tags__().input_tags.allow_nan
+    with pytest.raises(ValueError, match="NaN"):  # of the targets, always
+        regressor.fit(X, np.where(np.arange(len(y)) == 3, np.nan, values))
+    with pytest.raises(privgrad.ConfigError, match="feature_fill: is nan"):
+        classifier(feature_fill=np.nan).fit(X, y)
+
+
+def test_in_release_mode_no_feature_ends_a_fit(rows: Any) -> None:
+    X, y = rows[0].copy(), rows[1]
+    X[7] = np.nan, np.inf
+    release = {"mode": "release", "random_state": None, "size": len(X)}
+    for fill in (None, 0.5):
+        fitted = classifier(feature_fill=fill, **release).fit(X, y)
+        assert fitted.unaccounted_ == ()
+        # In the middle of its bounds, or as declared; to predict as to learn.
+        middle = sum(BOUNDS) / 2 if fill is None else fill
+        assert np.array_equal(fitted.predict_proba(X[7:8]), fitted.predict_proba([[middle, middle]]))
+
+
 def test_in_release_mode_no_error_tells_of_a_label(rows: Any) -> None:
     X, y = rows
     other = np.array(y)
