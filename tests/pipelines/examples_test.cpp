@@ -133,8 +133,8 @@ TEST_CASE("recipes: what is learnt of private rows is paid for, within the targe
     // A seed is not for release, and is all that keeps these from it.
     Example example("../recipes/" + name, {"mode=research"});
     const core::Plan& plan = example.plan();
-    CHECK(plan.setting->network.input.features == Shape{1296});  // 4 x 4 x 81
-    CHECK(plan.parameters == 12970);
+    CHECK(plan.setting->network.input.features == Shape{2025});  // 5 x 5 x 81
+    CHECK(plan.parameters == 20260);
     // Gaussian releases add up by 1 / z^2 (Dong et al. 2022, corollary 2), and statistics take a tenth of
     // it: steps have the noise of a budget smaller by the root of 0.9. 0.7191 is the mu whose delta at
     // epsilon 3 is 1e-5, by SciPy from the formula of their corollary 1. The first step, of 0.4 the
