@@ -136,9 +136,9 @@ class _DPEstimator(BaseEstimator):
                                 ensure_all_finite=not self._takes_any(), **how)
         if fill is None:
             return checked
-        X, *y = checked if y else (checked,)
-        X = np.where(np.isfinite(X), X, float(fill))
-        return (X, *y) if y else X
+        features, *others = checked if y else (checked,)
+        filled = np.where(np.isfinite(features), features, float(fill))
+        return (filled, *others) if y else filled
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         """Features in [-1, 1] of their bounds, and inside: a function of one row alone.
