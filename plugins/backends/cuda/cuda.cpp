@@ -71,7 +71,8 @@ void register_components(privgrad::Registrar& registrar) {
                           "What the products of forwards and backwards multiply, and add up in "
                           "float32. float32: fused multiply-adds, the same bits as on the "
                           "processor. tf32, bf16: factors rounded to 10 or 7 bits of fraction, on "
-                          "tensor cores; other bits than on the processor, and no less private.")
+                          "tensor cores, whose bits nobody specifies: floating_point is listed, "
+                          "and release mode refuses.")
                   .one_of({"float32", "tf32", "bf16"})
                   .defaults_to("float32"),
               param::text("compute_capability",
