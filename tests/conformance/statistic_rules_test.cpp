@@ -133,35 +133,49 @@ struct WritesBeside final : RightStatistic {
     *(out.data() + out.size()) = 0.0f;
   }
 };
-/// In pieces as well, and open to faults.
-class RightInPieces : public RightStatistic, public ContributionsInPieces {
+/// A contribution that is in memory as a whole.
+struct Kept : Contribution {
+  explicit Kept(std::vector<float> all) : numbers(std::move(all)) {}
+  void piece(std::size_t begin, std::span<float> out) const override {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = numbers[begin + i];
+  }
+  std::vector<float> numbers;
+};
+struct ShortensEachPiece final : Kept {
+  using Kept::Kept;
+  void piece(std::size_t begin, std::span<float> out) const override {
+    Kept::piece(begin, out);
+    if (begin > 0) out[0] *= 0.5f;
+  }
+};
+struct WritesBesideItsPiece final : Kept {
+  using Kept::Kept;
+  void piece(std::size_t begin, std::span<float> out) const override {
+    Kept::piece(begin, out);
+    *(out.data() + out.size()) = 0.0f;
+  }
+};
+/// In pieces as well.
+template <class Made>
+class InPieces : public RightStatistic, public ContributionsInPieces {
  public:
   using RightStatistic::RightStatistic;
   std::unique_ptr<Contribution> contribution_in_pieces(
       const Shape& shape, std::span<const float> features) const override {
     std::vector<float> made(features.size());
     contribution(shape, features, made);
-    return std::make_unique<Kept>(std::move(made));
+    return std::make_unique<Made>(std::move(made));
   }
-
- protected:
-  struct Kept : Contribution {
-    explicit Kept(std::vector<float> all) : numbers(std::move(all)) {}
-    void piece(std::size_t begin, std::span<float> out) const override {
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = numbers[begin + i];
-    }
-    std::vector<float> numbers;
-  };
 };
-struct NoPieces final : RightInPieces {
-  using RightInPieces::RightInPieces;
+struct NoPieces final : InPieces<Kept> {
+  using InPieces::InPieces;
   std::unique_ptr<Contribution> contribution_in_pieces(const Shape&,
                                                        std::span<const float>) const override {
     return nullptr;
   }
 };
-struct BorrowsTheRow final : RightInPieces {
-  using RightInPieces::RightInPieces;
+struct BorrowsTheRow final : InPieces<Kept> {
+  using InPieces::InPieces;
   struct Late final : Contribution {
     Late(const BorrowsTheRow& by, const Shape& of, std::span<const float> row)
         : owner(by), shape(of), features(row) {}
@@ -177,38 +191,6 @@ struct BorrowsTheRow final : RightInPieces {
   std::unique_ptr<Contribution> contribution_in_pieces(
       const Shape& shape, std::span<const float> features) const override {
     return std::make_unique<Late>(*this, shape, features);
-  }
-};
-struct ShortensEachPiece final : RightInPieces {
-  using RightInPieces::RightInPieces;
-  struct Shortens final : Kept {
-    using Kept::Kept;
-    void piece(std::size_t begin, std::span<float> out) const override {
-      Kept::piece(begin, out);
-      if (begin > 0) out[0] *= 0.5f;
-    }
-  };
-  std::unique_ptr<Contribution> contribution_in_pieces(
-      const Shape& shape, std::span<const float> features) const override {
-    std::vector<float> made(features.size());
-    contribution(shape, features, made);
-    return std::make_unique<Shortens>(std::move(made));
-  }
-};
-struct WritesBesideItsPiece final : RightInPieces {
-  using RightInPieces::RightInPieces;
-  struct Beside final : Kept {
-    using Kept::Kept;
-    void piece(std::size_t begin, std::span<float> out) const override {
-      Kept::piece(begin, out);
-      *(out.data() + out.size()) = 0.0f;
-    }
-  };
-  std::unique_ptr<Contribution> contribution_in_pieces(
-      const Shape& shape, std::span<const float> features) const override {
-    std::vector<float> made(features.size());
-    contribution(shape, features, made);
-    return std::make_unique<Beside>(std::move(made));
   }
 };
 struct NeedsPositiveMeans final : RightStatistic {
@@ -258,12 +240,12 @@ TEST_CASE("each rule of released statistics can fail") {
       {"a_contribution_is_a_function_of_its_row", "writes beside", findings<WritesBeside>()},
       {"pieces_are_the_contribution", "gives nothing", findings<NoPieces>()},
       {"pieces_are_the_contribution", "are not its contribution()", findings<BorrowsTheRow>()},
-      {"pieces_are_the_contribution", "pieces of 1 of", findings<ShortensEachPiece>()},
-      {"pieces_are_the_contribution", "writes beside", findings<WritesBesideItsPiece>()},
+      {"pieces_are_the_contribution", "pieces of 1 of", findings<InPieces<ShortensEachPiece>>()},
+      {"pieces_are_the_contribution", "writes beside", findings<InPieces<WritesBesideItsPiece>>()},
       {"what_is_released_can_be_learnt", "a mean is below 0", findings<NeedsPositiveMeans>()},
       {"what_is_released_can_be_learnt", "not finite", findings<TakesRoots>()},
       {"what_is_released_can_be_learnt", "of the same release", findings<LearnsSomethingElse>()}};
-  const Findings right = findings<RightInPieces>();
+  const Findings right = findings<InPieces<Kept>>();
   for (const Broken& defect : broken) {
     INFO(defect.rule << ", " << defect.text);
     CHECK(not_caught(defect.findings, defect.rule, defect.text) == "");
