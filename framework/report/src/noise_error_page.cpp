@@ -29,10 +29,13 @@ std::string noise_error_page(const Json& comparison) {
   const double momentum = comparison.at("momentum");
   const std::string released = momentum < 1.0 ? "momentum " + rounded(momentum) : "prefix sums";
   const std::string name = comparison.at("name");
-  HtmlTable table("Standard deviation of the noise in each coordinate",
-                  {"mechanism", "aggregator", "node noise", "first step", "half way", "last step",
-                   "all steps (rms)"},
-                  {false, false, true, true, true, true, true});
+  std::vector<std::string> head{"mechanism", "aggregator", "node noise",     "first step",
+                                "half way",  "last step",  "all steps (rms)"};
+  for (const Json& window : comparison.at("windows"))
+    head.push_back("mean of " + std::to_string(window.get<std::uint64_t>()));
+  std::vector<bool> is_number(head.size(), true);
+  is_number[0] = is_number[1] = false;
+  HtmlTable table("Standard deviation of the noise in each coordinate", head, is_number);
   std::string refusals;
   Chart chart{.id = "noise",
               .title = "Noise in the released " + released + ", step by step",
@@ -48,10 +51,15 @@ std::string noise_error_page(const Json& comparison) {
       continue;
     }
     const Json& stddev = mechanism.at("stddev");
-    table.add({mechanism.at("name"), mechanism.at("aggregator"),
-               rounded(mechanism.at("noise_multiplier")), rounded(stddev.front()),
-               rounded(stddev.at(stddev.size() / 2)), rounded(stddev.back()),
-               rounded(mechanism.at("root_mean_square"))});
+    std::vector<std::string> row{mechanism.at("name"),
+                                 mechanism.at("aggregator"),
+                                 rounded(mechanism.at("noise_multiplier")),
+                                 rounded(stddev.front()),
+                                 rounded(stddev.at(stddev.size() / 2)),
+                                 rounded(stddev.back()),
+                                 rounded(mechanism.at("root_mean_square"))};
+    for (const Json& averaged : mechanism.at("averaged")) row.push_back(rounded(averaged));
+    table.add(row);
     chart.series.push_back(curve(mechanism));
   }
   chart.from_zero = true;

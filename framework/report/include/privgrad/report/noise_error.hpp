@@ -7,7 +7,8 @@ namespace privgrad::report {
 
 /// What `privgrad noise-error --json` prints, as a page with a table and a chart of every step; as
 /// self-contained as other pages. Public values only.
-/// \param comparison  name, steps, momentum, target_epsilon, target_delta, adjacency, mechanisms.
+/// \param comparison  name, steps, momentum, windows, target_epsilon, target_delta, adjacency,
+///   mechanisms.
 std::string noise_error_page(const nlohmann::json& comparison);
 
 }  // namespace privgrad::report
