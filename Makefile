@@ -19,12 +19,6 @@ RUNTIME := $(if $(or $(filter-out $(QUICKSTART),$(MANIFEST)),$(RUN_ARGS),$(wildc
 
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
-# A compiler cache changes nothing but time; CMake reads these when it first configures a folder.
-ifneq ($(shell command -v ccache 2>/dev/null),)
-export CMAKE_C_COMPILER_LAUNCHER ?= ccache
-export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
-endif
-
 .DEFAULT_GOAL := help
 .PHONY: help run check test test-long build install bench bench-check python-test wheel fuzz format check-format lint clean dependencies test-dependencies
 

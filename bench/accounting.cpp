@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/trust/calibrate.hpp"
@@ -126,8 +127,8 @@ class Bench {
 }  // namespace
 
 int main() try {
-  const std::filesystem::path folder = PRIVGRAD_BENCH_PLUGINS "/accountants";
-  privgrad::host::PluginHost host({.directories = {PRIVGRAD_BENCH_PLUGINS}, .pins = {}});
+  const std::filesystem::path folder = privgrad::places::plugins() / "accountants";
+  privgrad::host::PluginHost host({.directories = {privgrad::places::plugins()}, .pins = {}});
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     // Records of tests lie beside the plugins.
     if (entry.path().string().ends_with(".privgrad.so")) host.load(entry.path());

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "places.hpp"
 #include "plain_step.hpp"
 #include "privgrad/backend.hpp"
 #include "steps.hpp"
@@ -134,7 +135,7 @@ Json report(const Catalog& catalog, const Case& one, int threads) {
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "all";
   openblas_set_num_threads(1);
-  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   load_step_plugins(host, plugins);
   Json found = Json::array();

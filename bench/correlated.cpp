@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/host/plugin_host.hpp"
@@ -261,7 +262,7 @@ class Bench {
 }  // namespace
 
 int main() try {
-  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   host.load(plugins / "accountants" / "zcdp.privgrad.so");
   host.load(plugins / "aggregators" / "gaussian.privgrad.so");

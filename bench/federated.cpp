@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/host/search_path.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/client.hpp"
@@ -133,7 +134,7 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
 }
 
 int run() {
-  const auto host = host::load_from({{.path = PRIVGRAD_BENCH_PLUGINS}});
+  const auto host = host::load_from({{.path = privgrad::places::plugins()}});
   const auto folder = std::filesystem::temp_directory_path() /
                       ("privgrad-bench-federated-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

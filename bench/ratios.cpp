@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "places.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
@@ -237,7 +238,7 @@ int main(int argc, char** argv) try {
   if (!(slack >= 1.0)) throw std::runtime_error("SLACK is below 1");
 
   openblas_set_num_threads(1);
-  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   load_step_plugins(host, plugins);
   host.load(plugins / "accountants/pld.privgrad.so");

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/transform.hpp"
@@ -130,7 +131,7 @@ Json measured(const Catalog& catalog, const Case& one, double peak) {
 }  // namespace
 
 int main() try {
-  const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+  const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   host.load(plugins / "transforms" / "scattering.privgrad.so");
   const double peak = peak_rate();

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/host/search_path.hpp"
@@ -146,7 +147,7 @@ Json measure(const privgrad::Catalog& catalog, const Kind& kind, const fs::path&
 }  // namespace
 
 int main() {
-  const auto host = privgrad::host::load_from({{.path = PRIVGRAD_BENCH_PLUGINS}});
+  const auto host = privgrad::host::load_from({{.path = privgrad::places::plugins()}});
   const fs::path file = fs::temp_directory_path() / "privgrad-bench-table.csv";
   Json tables = Json::array();
   for (const Kind& kind : kinds()) tables.push_back(measure(host.catalog(), kind, file));

@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "steps.hpp"
 
@@ -302,7 +303,7 @@ int main(int argc, char** argv) {
       return 2;
     }
     openblas_set_num_threads(1);
-    const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+    const std::filesystem::path plugins = privgrad::places::plugins();
     host::PluginHost host({.directories = {plugins}, .pins = {}});
     load_step_plugins(host, plugins);
     const Case dense{"784-1000-10", dense_network(), 256, 80};

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
 
@@ -162,7 +163,7 @@ Json machine() {
 int main() {
   try {
     openblas_set_num_threads(1);
-    const std::filesystem::path plugins = PRIVGRAD_BENCH_PLUGINS;
+    const std::filesystem::path plugins = privgrad::places::plugins();
     privgrad::host::PluginHost host({.directories = {plugins}, .pins = {}});
     const auto& cpu = host.load(plugins / "backends" / "cpu.privgrad.so");
     const std::string version = cpu.name + " " + cpu.version;

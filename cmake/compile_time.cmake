@@ -1,6 +1,47 @@
 # How long a build takes. Most of that is headers, read again and again, and half of it is the JSON library's.
 option(PRIVGRAD_UNITY_BUILD "Compile cold code several sources at a time: quicker from nothing, slower after an edit" OFF)
+option(PRIVGRAD_CCACHE "Compile through ccache, where it is installed" ON)
 set(privgrad_batch 12)  # whoever edits one source waits for that many, not for a room
+
+# Checkouts in different folders share what was compiled: names of files are hashed relative to the sources, and the
+# folder that the compiler runs in is not hashed at all.
+find_program(PRIVGRAD_CCACHE_PROGRAM ccache)
+if(PRIVGRAD_CCACHE AND PRIVGRAD_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PRIVGRAD_CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()
+
+# The one object that holds paths of this machine.
+add_library(privgrad_places STATIC cmake/places/places.cpp)
+target_compile_definitions(privgrad_places PRIVATE
+  PRIVGRAD_BUILD_PLACE="${PROJECT_BINARY_DIR}" PRIVGRAD_SOURCE_PLACE="${PROJECT_SOURCE_DIR}")
+target_include_directories(privgrad_places PUBLIC ${PROJECT_SOURCE_DIR}/cmake/places)
+
+# privgrad_together(<target> <source>...): compiles these sources of the target a dozen at a time, where the build is
+# made for that. CMake's own UNITY_BUILD names sources by absolute paths, which no cache could share.
+function(privgrad_together target)
+  if(NOT PRIVGRAD_UNITY_BUILD)
+    return()
+  endif()
+  set(sources ${ARGN})
+  set_source_files_properties(${sources} PROPERTIES HEADER_FILE_ONLY ON)
+  set(number 0)
+  while(sources)
+    list(SUBLIST sources 0 ${privgrad_batch} batch)
+    list(REMOVE_ITEM sources ${batch})
+    set(includes "")
+    foreach(source IN LISTS batch)
+      cmake_path(ABSOLUTE_PATH source)
+      cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+      string(APPEND includes "#include \"${source}\"\n")
+    endforeach()
+    set(together ${CMAKE_CURRENT_BINARY_DIR}/${target}_${number}.cpp)
+    file(CONFIGURE OUTPUT ${together} CONTENT "${includes}" @ONLY)
+    target_sources(${target} PRIVATE ${together})
+    math(EXPR number "${number} + 1")
+  endwhile()
+endfunction()
 
 # privgrad_cold(<target> [APART] [EXCEPT <source>...])
 #
@@ -10,14 +51,17 @@ set(privgrad_batch 12)  # whoever edits one source waits for that many, not for 
 function(privgrad_cold target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "APART" "" "EXCEPT")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  if(PRIVGRAD_UNITY_BUILD AND NOT arg_APART)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${privgrad_batch})
-  endif()
+  get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS arg_EXCEPT)
     if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source})
       message(FATAL_ERROR "privgrad_cold(${target} EXCEPT): there is no ${source} here")
     endif()
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-    set_property(SOURCE ${source} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+    list(REMOVE_ITEM sources ${source} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
   endforeach()
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_BINARY_DIR}/")
+  if(sources AND NOT arg_APART)
+    privgrad_together(${target} ${sources})
+  endif()
 endfunction()

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "places.hpp"
 #include "privgrad/host/search_path.hpp"
 
 namespace fuzz {
@@ -50,7 +51,7 @@ char take_choice(std::string_view& input) {
 }
 
 const privgrad::Catalog& catalog() {
-  static const auto host = privgrad::host::load_from({{.path = PRIVGRAD_FUZZ_PLUGINS}});
+  static const auto host = privgrad::host::load_from({{.path = privgrad::places::plugins()}});
   for (const auto& refusal : host.catalog().refused()) {
     throw std::runtime_error(refusal.file + ": " + refusal.why);
   }

@@ -21,7 +21,7 @@ class Cli {
 
   /// The call `privgrad WORDS...`, for changing before it is made.
   Call prepare(const Words& words) const {
-    Call what{.words = {PRIVGRAD_TEST_PROGRAM},
+    Call what{.words = {kProgram},
               .environment = {{"XDG_STATE_HOME", (state_.path()).string()}},
               .directory = dir()};
     what.words.insert(what.words.end(), words.begin(), words.end());

@@ -43,7 +43,7 @@ class Completer {
  private:
   std::string shell(const std::string& program, const std::string& script,
                     const Words& line) const {
-    Call what{.words = {program, "-c", script, PRIVGRAD_TEST_PROGRAM}, .directory = cli_.dir()};
+    Call what{.words = {program, "-c", script, kProgram}, .directory = cli_.dir()};
     if (program == kZsh) what.words.insert(what.words.begin() + 1, "-f");
     what.words.insert(what.words.end(), line.begin(), line.end());
     const Outcome outcome = call(what);

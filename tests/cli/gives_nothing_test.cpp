@@ -13,7 +13,7 @@ Outcome call_with(const std::string& command, const std::string& change, Words m
   const Cli cli;
   const std::string file = "test_gives_nothing.privgrad.so";
   fs::create_directories(cli.out("plugins"));
-  fs::copy_file(fs::path(PRIVGRAD_TEST_FIXTURES) / file, cli.out("plugins") / file);
+  fs::copy_file(kFixtures / file, cli.out("plugins") / file);
   fs::permissions(cli.out("plugins") / file, fs::perms::owner_all);
   more.insert(more.begin(), {"--plugin-dir", cli.out("plugins"), "--set", change});
   if (command == "run") more.insert(more.end(), {"--quiet", "--out", "run"});

@@ -13,8 +13,7 @@ namespace {
 /// another failure than the one that is expected.
 Outcome with_little_memory(const Cli& cli, const std::string& words) {
   Call call = cli.prepare({});
-  call.words = {"/bin/sh", "-c",
-                std::string("ulimit -v 1000000; exec ") + PRIVGRAD_TEST_PROGRAM + " " + words};
+  call.words = {"/bin/sh", "-c", std::string("ulimit -v 1000000; exec ") + kProgram + " " + words};
   return ::call(call);
 }
 
@@ -94,8 +93,7 @@ TEST_CASE("an event may come through a pipe") {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c",
                 std::string("echo '{\"event\": \"gaussian\", \"noise_multiplier\": 2}' | ") +
-                    PRIVGRAD_TEST_PROGRAM +
-                    " account --accountant zcdp --delta 1e-5 --event - --json"};
+                    kProgram + " account --accountant zcdp --delta 1e-5 --event - --json"};
   const Outcome outcome = ::call(call);
   CHECK(outcome.exit_code == 0);
   CHECK(Json::parse(outcome.out).at("epsilon") > 0.0);
@@ -107,8 +105,8 @@ TEST_CASE("short of memory, a run says what is wrong, and ends") {
     Call call = cli.prepare({});
     const std::string out = std::string("out-") + kilobytes;
     call.words = {"/bin/sh", "-c",
-                  std::string("ulimit -v ") + kilobytes + "; exec timeout 60 " +
-                      PRIVGRAD_TEST_PROGRAM + " run small.yaml --quiet --threads 2 --out " + out};
+                  std::string("ulimit -v ") + kilobytes + "; exec timeout 60 " + kProgram +
+                      " run small.yaml --quiet --threads 2 --out " + out};
     const Outcome outcome = ::call(call);
     INFO(kilobytes << " kB: " << outcome.exit_code << " " << outcome.signal << "\n" << outcome.err);
     CHECK(outcome.signal == 0);

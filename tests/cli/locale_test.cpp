@@ -34,7 +34,7 @@ TEST_CASE("a plugin that sets a locale changes no number in any output") {
   }
   const std::string file = "test_sets_locale.privgrad.so";
   fs::create_directories(cli.out("plugins"));
-  fs::copy_file(PRIVGRAD_TEST_FIXTURES "/" + file, cli.out("plugins/" + file));
+  fs::copy_file(kFixtures / file, cli.out("plugins/" + file));
   fs::permissions(cli.out("plugins/" + file), fs::perms(0644));
   const auto with = [](const char* rate, const char* out) {
     return Words{"run",    "small.yaml", "--set",

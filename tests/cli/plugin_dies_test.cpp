@@ -9,7 +9,7 @@ namespace {
 Words with_fixture(const Cli& cli, const std::string& name) {
   const std::string file = "test_" + name + ".privgrad.so";
   fs::create_directories(cli.out("plugins"));
-  fs::copy_file(fs::path(PRIVGRAD_TEST_FIXTURES) / file, cli.out("plugins") / file);
+  fs::copy_file(kFixtures / file, cli.out("plugins") / file);
   fs::permissions(cli.out("plugins") / file, fs::perms::owner_all);
   return {"--plugin-dir", cli.out("plugins"), "--quiet", "--out", "run"};
 }

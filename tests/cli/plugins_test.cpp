@@ -220,8 +220,7 @@ TEST_CASE("plugins test examines a file, and fails with what is no plugin") {
 
 TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {
   const Cli cli;
-  const std::string file =
-      (std::filesystem::path(PRIVGRAD_TEST_FIXTURES) / "test_misbehaving.privgrad.so").string();
+  const std::string file = (kFixtures / "test_misbehaving.privgrad.so").string();
   const Outcome outcome = cli({"plugins", "test", file});
   CHECK(outcome.exit_code == 1);
   CHECK_THAT(outcome.out, ContainsSubstring("schedule test.misbehaving:thrower"));
@@ -241,7 +240,7 @@ TEST_CASE(
   const fs::path command = cli.out("elsewhere/bin/privgrad");
   fs::create_directories(command.parent_path());
   fs::create_directories(cli.out("elsewhere/lib"));
-  fs::copy_file(PRIVGRAD_TEST_PROGRAM, command);
+  fs::copy_file(kProgram, command);
   for (const auto& library : fs::directory_iterator(kPlugins.parent_path().parent_path())) {
     if (library.path().filename().string().starts_with("libprivgrad_sdk.so")) {
       fs::copy(library, cli.out("elsewhere/lib") / library.path().filename());
@@ -261,7 +260,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the component pages in docs/ are up to date") {
-  if (!fs::exists(fs::path(PRIVGRAD_TEST_PLUGINS) / "clusters/mpi.privgrad.so"))
+  if (!fs::exists(kPlugins / "clusters/mpi.privgrad.so"))
     PRIVGRAD_SKIP("no MPI to build the plugin mpi with: apt-get install libopenmpi-dev");
   const Cli cli;
   REQUIRE(cli({"plugins", "docs", "pages"}).exit_code == 0);

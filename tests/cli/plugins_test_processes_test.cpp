@@ -16,9 +16,7 @@ fs::path own_copy(const Cli& cli, const fs::path& plugin) {
   return file;
 }
 
-fs::path fixture(const std::string& name) {
-  return fs::path(PRIVGRAD_TEST_FIXTURES) / ("test_" + name + ".privgrad.so");
-}
+fs::path fixture(const std::string& name) { return kFixtures / ("test_" + name + ".privgrad.so"); }
 
 fs::path record_of(const fs::path& plugin) { return plugin.string() + ".tested.json"; }
 

@@ -371,8 +371,8 @@ TEST_CASE("where no checkpoint can be left, a run says so, or is refused if one 
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(outcome.err, ContainsSubstring("privgrad: note: the run left no checkpoints to resume "
                                             "it from: no directory is known"));
-  homeless.words = {PRIVGRAD_TEST_PROGRAM,      "run",   "small.yaml", "--set",
-                    "checkpoint.every_steps=3", "--out", "asked"};
+  homeless.words = {kProgram, "run",  "small.yaml", "--set", "checkpoint.every_steps=3",
+                    "--out",  "asked"};
   const Outcome refused = call(homeless);
   CHECK(refused.exit_code == 2);
   CHECK_THAT(refused.err, ContainsSubstring("checkpoint: is not possible: no directory is known"));
@@ -384,7 +384,7 @@ TEST_CASE("a run goes on when nobody reads its progress any more") {
   Call run{.words = {"/bin/sh", "-c",
                      "\"$0\" run small.yaml --set steps=300 --set evaluate_every=1 "
                      "--out out 2>&1 | head -n 1",
-                     PRIVGRAD_TEST_PROGRAM},
+                     kProgram},
            .directory = cli.dir()};
   const Outcome outcome = call(run);
   CHECK(outcome.out.starts_with("step   1/300"));

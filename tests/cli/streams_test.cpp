@@ -9,7 +9,7 @@ namespace {
 Outcome in_shell(const Cli& cli, const std::string& words, const std::string& redirections) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c",
-                std::string("exec ") + PRIVGRAD_TEST_PROGRAM + " " + words + " " + redirections};
+                std::string("exec ") + kProgram + " " + words + " " + redirections};
   return ::call(call);
 }
 

@@ -9,7 +9,7 @@ namespace {
 Words with_fixture(const Cli& cli, const std::string& name, Words words) {
   const std::string file = "test_" + name + ".privgrad.so";
   std::filesystem::create_directories(cli.out("plugins"));
-  std::filesystem::copy_file(PRIVGRAD_TEST_FIXTURES "/" + file, cli.out("plugins/" + file),
+  std::filesystem::copy_file(kFixtures / file, cli.out("plugins/" + file),
                              std::filesystem::copy_options::skip_existing);
   std::filesystem::permissions(cli.out("plugins/" + file), std::filesystem::perms(0644));
   words.insert(words.end(), {"--plugin-dir", "plugins"});

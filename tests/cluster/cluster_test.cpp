@@ -320,8 +320,7 @@ TEST_CASE("release mode asks that what carries private sums has passed its tests
   // The same file, without its record.
   const fs::path alone = cli.out("plugins");
   fs::create_directory(alone);
-  fs::copy_file(fs::path(PRIVGRAD_TEST_PLUGINS) / "clusters/mpi.privgrad.so",
-                alone / "mpi.privgrad.so");
+  fs::copy_file(kPlugins / "clusters/mpi.privgrad.so", alone / "mpi.privgrad.so");
   fs::permissions(alone / "mpi.privgrad.so", fs::perms::owner_all);
   const Outcome untested = release("untested", {"--plugin-dir", alone});
   INFO(untested.err);
@@ -349,8 +348,8 @@ TEST_CASE("several processes together keep the promises of a cluster") {
   const Cli cli;
   Call what = in_processes(cli, 1, {});
   what.words = mpirun("3");
-  what.words.push_back(PRIVGRAD_TEST_RULES);
-  what.words.push_back(PRIVGRAD_TEST_PLUGINS);
+  what.words.push_back(kBuild / "tests/cluster_rules");
+  what.words.push_back(kPlugins);
   const Outcome outcome = call(what);
   INFO(outcome.out << outcome.err);
   CHECK(outcome.exit_code == 0);
@@ -372,7 +371,7 @@ TEST_CASE("a process that does not come is waited for as long as was said") {
   what.words.insert(what.words.end(), leader.begin(), leader.end());
   // The other begins MPI and then does nothing that process 0 waits for.
   what.words.insert(what.words.end(),
-                    {":", "-np", "1", PRIVGRAD_TEST_RULES, PRIVGRAD_TEST_PLUGINS, "idle"});
+                    {":", "-np", "1", kBuild / "tests/cluster_rules", kPlugins, "idle"});
   const Outcome outcome = call(what);
   INFO(outcome.err);
   CHECK(outcome.exit_code == 4);

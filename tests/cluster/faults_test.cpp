@@ -174,8 +174,7 @@ TEST_CASE("a process with another build of a plugin is named") {
   const fs::path folder = cli.out("plugins");
   fs::create_directory(folder);
   // One byte more, behind what the loader reads.
-  write_file(folder / "sgd.privgrad.so",
-             read_file(fs::path(PRIVGRAD_TEST_PLUGINS) / "optimizers/sgd.privgrad.so") + '\0');
+  write_file(folder / "sgd.privgrad.so", read_file(kPlugins / "optimizers/sgd.privgrad.so") + '\0');
   fs::permissions(folder / "sgd.privgrad.so", fs::perms::owner_all);
   const Words words{"run", "small.yaml", "--quiet", "--out", "run"};
   Words odd = words;

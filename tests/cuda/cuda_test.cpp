@@ -44,7 +44,7 @@ std::string trained(const Cli& cli, const std::string& name, const Words& more) 
 /// privgrad with fake_driver.cpp for its driver.
 Outcome over_driver(const Cli& cli, const Words& what, const std::string& faults) {
   Call call_of = cli.prepare(what);
-  call_of.environment["LD_LIBRARY_PATH"] = PRIVGRAD_TEST_FAKE_DRIVER;
+  call_of.environment["LD_LIBRARY_PATH"] = kBuild / "tests/fake_driver";
   call_of.environment["FAKE_CUDA"] = faults;
   return call(call_of);
 }

@@ -436,7 +436,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   const std::filesystem::path plugins = exporting.out("plugins");
   std::filesystem::create_directory(plugins);
   const std::string fixture = "test_tells_no_operations.privgrad.so";
-  std::filesystem::copy_file(PRIVGRAD_TEST_FIXTURES "/" + fixture, plugins / fixture);
+  std::filesystem::copy_file(kFixtures / fixture, plugins / fixture);
   std::filesystem::permissions(plugins / fixture, std::filesystem::perms::owner_all);
   const Outcome run = exporting.on_manifest(
       "run", {"--plugin-dir", plugins, "--set", "data.transforms=[negate]", "--out", "own", "-q"});

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "places.hpp"
+
 // Catch2 v2 (Debian 12) and v3 differ in headers only for what we use.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
@@ -18,8 +20,11 @@ inline auto ContainsSubstring(const std::string& text) { return Catch::Matchers:
 using Catch::Matchers::WithinAbs;
 using Catch::Matchers::WithinRel;
 
-inline const std::filesystem::path kPlugins = PRIVGRAD_TEST_PLUGINS;
-inline const std::filesystem::path kSource = PRIVGRAD_TEST_SOURCE;
+inline const std::filesystem::path kSource = privgrad::places::kSource;
+inline const std::filesystem::path kBuild = privgrad::places::kBuild;
+inline const std::filesystem::path kPlugins = privgrad::places::plugins();
+inline const std::filesystem::path kFixtures = kBuild / "tests/fixtures";
+inline const std::string kProgram = kBuild / "bin/privgrad";
 
 /// A fresh directory that only we may write, deleted with the object.
 class TempDir {

@@ -12,7 +12,6 @@
 
 namespace fs = std::filesystem;
 
-inline const fs::path kFixtures = PRIVGRAD_TEST_FIXTURES;
 inline const fs::path kConstant = kPlugins / "schedules/constant.privgrad.so";
 
 inline fs::path fixture(const std::string& name) {

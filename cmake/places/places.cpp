@@ -1,0 +1,8 @@
+#include "places.hpp"
+
+namespace privgrad::places {
+
+const char* const kBuild = PRIVGRAD_BUILD_PLACE;
+const char* const kSource = PRIVGRAD_SOURCE_PLACE;
+
+}  // namespace privgrad::places
