@@ -17,17 +17,20 @@ BUILD := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 EVERYTHING := $(BUILD)/lib/privgrad/privgrad-conformance
 RUNTIME := $(if $(or $(filter-out $(QUICKSTART),$(MANIFEST)),$(RUN_ARGS),$(wildcard $(EVERYTHING))),privgrad_runtime,privgrad_quickstart)
 
+# A build waits for another one of this user on this machine: scripts/alone.sh.
+BUILD_ALONE := scripts/alone.sh $(JOBS) cmake --build $(BUILD)
+
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test test-long build install bench bench-check python-test wheel fuzz format check-format lint clean dependencies test-dependencies
+.PHONY: help run presubmit test test-long build install bench bench-check python-test wheel fuzz format check-form lint clean dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  %-13s %s\n", $$1, $$2 }'
 
 run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RUN_ARGS="--threads 2 ..."]
-	@cmake --build $(BUILD) --parallel $(JOBS) --target $(RUNTIME)
+	@$(BUILD_ALONE) --target $(RUNTIME)
 	@$(BUILD)/bin/privgrad run $(MANIFEST) $(RUN_ARGS)
 	@[ -e $(EVERYTHING) ] || echo 'So far only what this run needed is built; make build makes the rest.'
 
@@ -35,32 +38,32 @@ run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RU
 # which may have been before.
 test: test-dependencies $(BUILD)/.configured ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
 	@[ -e $(BUILD)/lib/privgrad/plugins/clusters/mpi.privgrad.so ] || cmake -S . -B $(BUILD) >/dev/null
-	@cmake --build $(BUILD) --parallel $(JOBS)
+	@$(BUILD_ALONE)
 	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS)
 
-check: $(BUILD)/.configured ## Format, the fast tests, and the tests of what changed: under a minute when warm
-	@scripts/install-dependencies.sh --format
-	@scripts/check.sh $(BUILD) $(JOBS)
+presubmit: test-dependencies ## Before you submit: form, lint, types, a build as CI makes it, the tests of what changed
+	@scripts/install-dependencies.sh --format --lint --python
+	@scripts/presubmit.sh $(JOBS)
 
 test-long: build ## Every trial of the long tests, with a log of what ran in BUILD/test-long.log
 	@scripts/test-long.sh $(BUILD) $(JOBS)
 
 build: $(BUILD)/.configured ## Build everything [TARGETS="trust_test ..."]
-	@cmake --build $(BUILD) --parallel $(JOBS) $(if $(TARGETS),--target $(TARGETS))
+	@$(BUILD_ALONE) $(if $(TARGETS),--target $(TARGETS))
 
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 bench: $(BUILD)/.configured ## Measure start-up, whole runs, training steps, accountants and noise (minutes)
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench
+	@$(BUILD_ALONE) --target privgrad_runtime privgrad_bench
 	@scripts/bench.sh $(BUILD)/bin/privgrad
 	@for program in training_step training accounting noise correlated federated tables scattering; do $(BUILD)/bench/$$program || exit; done
 
-bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond bench/bounds.json [SLACK=1.5]
+bench-check: $(BUILD)/.configured ## Fail if a ratio of times is beyond twice its bound in bench/bounds.json; STRICT=1: beyond it
 	@cmake -S . -B $(BUILD) -DPRIVGRAD_BUILD_BENCH=ON >/dev/null
-	@cmake --build $(BUILD) --parallel $(JOBS) --target privgrad_runtime privgrad_bench_ratios
-	@$(BUILD)/bench/ratios bench/bounds.json $(BUILD)/bin/privgrad $(or $(SLACK),1)
+	@$(BUILD_ALONE) --target privgrad_runtime privgrad_bench_ratios
+	@$(BUILD)/bench/ratios bench/bounds.json $(BUILD)/bin/privgrad $(if $(STRICT),strict)
 
 python-test: test-dependencies $(BUILD)/.configured ## Install the Python package into an environment of its own, and test it [PYTEST_ARGS="-k run"]
 	@scripts/install-dependencies.sh --python
@@ -74,23 +77,21 @@ wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interprete
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
 	@scripts/install-dependencies.sh --fuzz
 	@$(MAKE) --no-print-directory PRESET=fuzz build-fuzz/.configured
-	@cmake --build build-fuzz --parallel $(JOBS) --target privgrad_fuzz
+	@scripts/alone.sh $(JOBS) cmake --build build-fuzz --target privgrad_fuzz
 	@scripts/fuzz.sh build-fuzz $(TIME) $(JOBS)
 
 format: ## Format all sources
 	@scripts/install-dependencies.sh --format
 	@$(SOURCES) | xargs -r clang-format-14 -i
 
-check-format: ## Fail if a source or a page of the documentation is not formatted
+check-form: ## Fail if a source or a page is not laid out as CONTRIBUTING.md says
 	@scripts/install-dependencies.sh --format
-	@$(SOURCES) | xargs -r clang-format-14 --dry-run --Werror
-	@scripts/check-docs.sh
+	@scripts/check-form.sh
 
-lint: ## Run clang-tidy [FILES="framework/trust/src/ledger.cpp ..."]
+lint: ## Run clang-tidy on every source that is not listed as clean [FILES="framework/trust/src/ledger.cpp ..."]
 	@scripts/install-dependencies.sh --lint
 	@$(MAKE) --no-print-directory PRESET=lint build-lint/.configured
-	@printf '%s\n' $(or $(FILES),$$($(SOURCES) | grep '\.cpp$$' | grep -v '^tests/')) | \
-	  xargs -P $(JOBS) -n 1 clang-tidy-14 --quiet -p build-lint
+	@scripts/lint.py build-lint $(JOBS) $(FILES)
 
 clean: ## Delete every build folder
 	@rm -rf build build-ci build-dev build-asan build-tsan build-fuzz build-lint

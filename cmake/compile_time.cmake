@@ -12,10 +12,21 @@ if(PRIVGRAD_CCACHE AND PRIVGRAD_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCH
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
+# privgrad_environment(<variable> <name> <pins>): the name of the folder, below the user's cache, that
+# scripts/environment.sh makes of these pins.
+function(privgrad_environment variable name pins)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${pins})
+  file(SHA256 ${pins} hash)
+  string(SUBSTRING ${hash} 0 12 hash)
+  set(${variable} privgrad/${name}-${hash} PARENT_SCOPE)
+endfunction()
+
 # The one object that holds paths of this machine.
+privgrad_environment(test_python test-python ${PROJECT_SOURCE_DIR}/tests/support/python-packages.txt)
 add_library(privgrad_places STATIC cmake/places/places.cpp)
 target_compile_definitions(privgrad_places PRIVATE
-  PRIVGRAD_BUILD_PLACE="${PROJECT_BINARY_DIR}" PRIVGRAD_SOURCE_PLACE="${PROJECT_SOURCE_DIR}")
+  PRIVGRAD_BUILD_PLACE="${PROJECT_BINARY_DIR}" PRIVGRAD_SOURCE_PLACE="${PROJECT_SOURCE_DIR}"
+  PRIVGRAD_TEST_PYTHON="${test_python}")
 target_include_directories(privgrad_places PUBLIC ${PROJECT_SOURCE_DIR}/cmake/places)
 
 # privgrad_together(<target> <source>...): compiles these sources of the target a dozen at a time, where the build is

@@ -17,12 +17,14 @@
 # With everything in place it asks dpkg once and touches neither the network nor the system.
 # PRIVGRAD_SKIP_DEPENDENCIES=1 makes it do nothing, for machines whose packages come from elsewhere.
 set -eu
+here=$(dirname "$0")
 
 packages() {
   cat <<'LIST'
 g++                           the compiler (C++20)
 cmake                         configures the build
 ninja-build                   runs the build
+ccache                        compiles what did not change once for all checkouts (GPL-3.0-or-later, a program)
 pkg-config                    finds libsodium, libcurl, OpenBLAS and others for CMake
 libboost-dev                  Boost.DLL, which loads the plugins
 libboost-program-options-dev  reads the command line
@@ -73,6 +75,7 @@ LIST
   if [ "$with_lint" = 1 ]; then
     echo 'clang-14                      the compiler whose view of the sources the linter takes'
     echo 'clang-tidy-14                 looks for common mistakes in the sources'
+    echo 'python3                       keeps the list of the sources that it found clean'
   fi
   if [ "$with_fuzz" = 1 ]; then
     echo 'clang-14                      the compiler that libFuzzer comes with'
@@ -113,37 +116,20 @@ fi
 
 # What `privgrad export` and examples/use are compared with, which Debian does not have. Tests find it there
 # (tests/support/test_python.hpp), and those that need it are skipped by name where it is missing.
-python_packages="numpy==2.4.6 onnxruntime==1.32.0 safetensors==0.8.0"
-python_place=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad/test-python
 install_python_packages() {
   [ "$with_test" = 1 ] || return 0
-  [ "$(cat "$python_place/installed" 2>/dev/null)" = "$python_packages" ] && return 0
-  echo "Installing $python_packages in $python_place"
-  if python3 -m venv --clear "$python_place" &&
-    "$python_place/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 \
-      $python_packages; then
-    echo "$python_packages" >"$python_place/installed"
-  else
+  "$here/environment.sh" test-python "$here/../tests/support/python-packages.txt" >/dev/null ||
     echo "install-dependencies: could not install them; the tests that compare with onnxruntime will be skipped" >&2
-  fi
 }
 
 # NVIDIA's own packages: nvcc with what it starts (nvvm), and the headers that it includes by itself (crt, runtime).
-cuda_packages="nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96"
-cuda_place=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad/cuda
 install_cuda() {
   [ "$with_cuda" = 1 ] || return 0
-  [ "$(cat "$cuda_place/installed" 2>/dev/null)" = "$cuda_packages" ] && return 0
-  echo "Installing $cuda_packages in $cuda_place"
-  rm -rf "$cuda_place"
-  if python3 -m venv "$cuda_place/pip" &&
-    "$cuda_place/pip/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 --no-deps \
-      --target "$cuda_place" $cuda_packages; then
-    chmod +x "$cuda_place"/nvidia/cu13/bin/* "$cuda_place"/nvidia/cu13/nvvm/bin/*
-    echo "$cuda_packages" >"$cuda_place/installed"
-  else
+  place=$("$here/environment.sh" cuda "$here/../plugins/backends/cuda/compiler-packages.txt" --no-deps) || {
     echo "install-dependencies: could not install them; the kernels for GPUs are NOT compiled here" >&2
-  fi
+    return 0
+  }
+  chmod +x "$place"/lib/python3*/site-packages/nvidia/cu13/bin/* "$place"/lib/python3*/site-packages/nvidia/cu13/nvvm/bin/*
 }
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -184,8 +170,8 @@ if [ "$(id -u)" != 0 ]; then
     stop "this needs root and there is no sudo; as root, run: apt-get install --no-install-recommends$missing"
   as_root="sudo"
 fi
-# Not `sudo VARIABLE=value`, which many sudo configurations refuse.
-apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@"; }
+# Waits for a lock that another installation holds. Not `sudo VARIABLE=value`, which many sudo configurations refuse.
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@"; }
 
 apt update || stop "apt-get update failed: is there a network and a package mirror in /etc/apt?"
 apt install -y --no-install-recommends $missing >/dev/null ||

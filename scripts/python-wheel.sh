@@ -15,7 +15,7 @@ rm -rf "$work" dist/privgrad-*.whl
 mkdir -p "$work/built" "$work/repaired" "$work/records" dist
 build_with wheel --wheel-dir "$work/built"
 
-PATH=$place/bin:$PATH
+PATH=$place/bin:$packages/bin:$PATH
 # One SDK in the process: it is inside already, and keeps its name.
 auditwheel repair --exclude "libprivgrad_sdk.so.*" --wheel-dir "$work/repaired" "$work"/built/*.whl
 wheel unpack --dest "$work/records" "$work"/repaired/*.whl

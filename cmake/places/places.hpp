@@ -8,6 +8,8 @@ namespace privgrad::places {
 
 extern const char* const kBuild;   ///< The build folder, absolute.
 extern const char* const kSource;  ///< The root of the sources, absolute.
+/// The Python environment of the tests, below the user's cache (scripts/environment.sh).
+extern const char* const kTestPython;
 
 /// The built-in plugins of this build, a folder for each kind.
 inline std::filesystem::path plugins() {

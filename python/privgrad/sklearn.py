@@ -4,6 +4,8 @@ They need what the data must not tell: bounds, class labels, the number of rows 
 is not declared is read off the rows and listed in ``unaccounted_``.
 """
 
+# File length: estimators that share what decides which facts are public; scikit-learn looks for them in one module.
+
 from __future__ import annotations
 
 import itertools

@@ -15,7 +15,7 @@ inline Outcome python(std::vector<std::string> words, const std::filesystem::pat
   };
   const std::string cache =
       variable("XDG_CACHE_HOME", variable("HOME", "/nonexistent") + "/.cache");
-  const std::string made = cache + "/privgrad/test-python/bin/python3";
+  const std::string made = cache + "/" + privgrad::places::kTestPython + "/bin/python3";
   if (std::filesystem::exists(made)) {
     words.insert(words.begin(), made);
   } else {

@@ -34,9 +34,8 @@ class SimulatedPart {
     std::vector<float> noise(copies_);
     for (float& value : noise) value = own * normal(random);
     for (const EarlierNoise& earlier : recipes_.earlier(step_)) {
-      const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) {
-        return kept.step == earlier.step;
-      });
+      const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                      [&](const Kept& kept) { return kept.step == earlier.step; });
       const auto share = static_cast<float>(earlier.share * found->carried);
       for (std::size_t i = 0; i < copies_; ++i) noise[i] += share * found->noise[i];
     }
@@ -107,8 +106,8 @@ Releases correlated_releases(const core::Plan& plan, std::size_t copies) {
     const std::vector<core::CorrelatedPart>& parts = plan.correlated->parts;
     const bool has_last = parts.size() > 2 && step >= parts[2].first_step;
     const std::span<const float> since_anchor = release(1);
-    state->components.differences->combine(
-        step, first, since_anchor, has_last ? release(2) : std::span<const float>{}, out);
+    state->components.differences->combine(step, first, since_anchor,
+                                           has_last ? release(2) : std::span<const float>{}, out);
   };
 }
 

@@ -1,3 +1,5 @@
+// File length: one list: every key of a manifest, in the order in which the pages give them.
+
 #include "manifest_keys.hpp"
 
 #include <cstdint>

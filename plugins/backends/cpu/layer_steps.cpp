@@ -1,3 +1,5 @@
+// File length: one case for each kind of layer, of passes that mirror each other.
+
 #include "layer_steps.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// File length: one fixture, which costs more to repeat than to read past.
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

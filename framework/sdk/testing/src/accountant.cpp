@@ -1,3 +1,5 @@
+// File length: all rules of one kind, which share the events that they ask about.
+
 #include "privgrad/accountant.hpp"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// File length: all rules of one kind, which share the passes that they compare.
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,0 +1,39 @@
+#!/bin/sh
+# What can be told of the form of the sources and pages without compiling anything.
+#
+#   scripts/check-form.sh      exits with 1, and says each place, if something is not as CONTRIBUTING.md has it:
+#     C++ as clang-format 14 lays it out
+#     prose in Markdown within 100 columns; tables, fenced and indented code, and the pages that programs write
+#       (docs/components, docs/experiments) are exempt
+#     sources of at most 600 lines, or with a comment "File length: ..." that says why not
+set -eu
+cd "$(dirname "$0")/.."
+status=0
+
+git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template' |
+  xargs -r -P "$(nproc)" -n 80 clang-format-14 --dry-run --Werror || status=1
+
+# Columns are counted in characters: the bytes that continue one (UTF-8) do not count.
+LC_ALL=C awk '
+  FNR == 1      { fenced = 0 }
+  /^ *```/      { fenced = !fenced; next }
+  fenced || /^ *\|/ || /^    / { next }
+  {
+    line = $0
+    gsub(/[\200-\277]/, "", line)
+    if (length(line) > 100) {
+      printf "%s:%d: %d columns, at most 100\n", FILENAME, FNR, length(line)
+      bad = 1
+    }
+  }
+  END { exit bad }
+' $(git ls-files '*.md' ':!docs/components' ':!docs/experiments') || status=1
+
+git ls-files '*.cpp' '*.hpp' '*.cu' '*.py' '*.sh' '*.cmake' | xargs awk '
+  FNR == 1          { if (lines > 600 && !said) report(); lines = 0; said = 0; file = FILENAME }
+  /File length: ./  { said = 1 }
+                    { lines = FNR }
+  END               { if (lines > 600 && !said) report(); exit bad }
+  function report() { printf "%s: %d lines, at most 600 (CONTRIBUTING.md, Form)\n", file, lines; bad = 1 }
+' || status=1
+exit "$status"

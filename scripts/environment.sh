@@ -1,0 +1,25 @@
+#!/bin/sh
+# Makes a Python environment with packages from PyPI, once for all checkouts, and prints where it is.
+#
+#   scripts/environment.sh NAME PINS [PIP_ARG...]     PINS: a file with a package and its version a line
+#
+# The folder is named by a hash of the pins and of the interpreter, so that other pins make another folder and nothing
+# that a checkout uses changes under it. It is made under a lock, and complete or made anew. Prints nothing and exits
+# with 1 where PyPI cannot be reached. PYTHON: the interpreter, /usr/bin/python3 by default.
+set -eu
+name=$1
+pins=$2
+shift 2
+python=${PYTHON:-/usr/bin/python3}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad
+place=$cache/$name-$(sha256sum <"$pins" | cut -c 1-12)
+mkdir -p "$cache"
+exec 9>>"$place.lock"
+flock -w 900 9 || { echo "environment: $place.lock is held by another installation for 15 minutes" >&2; exit 1; }
+if [ ! -e "$place/installed" ]; then
+  echo "Installing $(tr '\n' ' ' <"$pins")in $place" >&2
+  "$python" -m venv --clear "$place" >&2
+  timeout 900 "$place/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 15 "$@" -r "$pins" >&2 || exit 1
+  touch "$place/installed"
+fi
+echo "$place"

@@ -1,0 +1,70 @@
+#!/bin/bash
+# `make presubmit`: whether the continuous checks would pass, in minutes. Usage: scripts/presubmit.sh JOBS
+#
+# What was seen to pass is not run again as long as nothing that it depends on has changed: a source on the list of clean
+# ones (scripts/lint.py); types and docstrings, by a hash of the package; a test program, by a hash of the program; a page,
+# by a hash of its text. So a first call takes as long as everything does. What programs that call the command test
+# depends on all of it: of these, the changed ones and those that carry the label `fast` run here, the others in .ci/run.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+jobs=$1
+build=build-ci
+seen=$build/presubmit
+whole_limit=40
+. scripts/parts.sh
+
+hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
+# unless_seen NAME HASH COMMAND...   runs it, unless it passed with this hash
+unless_seen() {
+  local name=${1//\//_} hash=$2
+  shift 2
+  if [ "$(cat "$seen/$name" 2>/dev/null)" = "$hash" ]; then
+    echo "$name: passed, and has not changed since"
+    return 0
+  fi
+  "$@" || return 1
+  mkdir -p "$seen"
+  echo "$hash" >"$seen/$name"
+}
+
+types() {
+  unless_seen types "$(hash_of pyproject.toml python/packages.txt $(git ls-files python))" \
+    scripts/python-test.sh "$build" "$jobs" python/tests/test_types.py
+}
+
+build_all() {
+  make --no-print-directory build PRESET=ci
+}
+
+changed_programs() {
+  local program name status=0
+  for program in "$build"/tests/*_test; do
+    name=$(basename "$program")
+    unless_seen "$name" "$(hash_of "$program")" \
+      ctest --preset ci --parallel "$jobs" -R "^$name:" || status=1
+  done
+  return "$status"
+}
+
+changed_pages() {
+  local page status=0
+  for page in $(git ls-files '*.md' ':!docs/components' ':!docs/experiments' ':!CHANGELOG.md' ':!examples/plugin_template'); do
+    ctest --preset ci -N -R "^docs: $page\$" | grep -q 'Total Tests: 1' || continue
+    unless_seen "$page" "$(hash_of "$page" tests/docs/fragments.toml)" ctest --preset ci -R "^docs: $page\$" || status=1
+  done
+  unless_seen components "$(hash_of $(git ls-files docs/components) "$build/bin/privgrad")" \
+    ctest --preset ci -R "^docs: docs/components\$" || status=1
+  return "$status"
+}
+
+part  1 "form" make --no-print-directory check-form
+part  2 "clang-tidy" make --no-print-directory lint
+part  3 "build as the continuous checks do" build_all
+part  1 "types and docstrings of the Python package" types
+part  3 "test programs that changed" changed_programs
+part  1 "compile tests" ctest --preset ci --parallel "$jobs" -R '^(compile_fail|plugins\.)'
+part  1 "pages that changed" changed_pages
+git diff --quiet || echo "There are changes that are not committed; a submission is what is committed." >&2
+finish_parts
