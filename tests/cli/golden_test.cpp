@@ -1,12 +1,11 @@
 // Reference values of the accountants through the command line, as a sceptical reader would try
-// them: 50-digit arithmetic, see golden_file(). Every tenth entry of each kind; the accountants'
+// them: 50-digit arithmetic, see tests/golden. Every tenth entry of each kind; the accountants'
 // own tests take all of them.
 #include <cmath>
-#include <fstream>
 #include <map>
 
 #include "cli.hpp"
-#include "shared_files.hpp"
+#include "golden.hpp"
 
 namespace {
 
@@ -143,11 +142,7 @@ class Reference {
 }  // namespace
 
 TEST_CASE("account and calibrate give the reference values") {
-  const std::filesystem::path file = golden_file();
-  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
-  std::ifstream in(file);
-  REQUIRE(in);
-  const Json golden = Json::parse(in);
+  const Json golden = golden_values();
   std::map<std::string, int> seen;
   for (const Json& entry : golden.at("entries")) {
     const std::string kind = entry.at("kind");

@@ -1,10 +1,8 @@
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "accountants_pld.hpp"
+#include "golden.hpp"
 
 using namespace pld_tests;
 
@@ -129,21 +127,10 @@ bool check_entry(const std::string& kind, const Json& entry) {
 
 }  // namespace
 
-// Golden values of the accountants, 50-digit arithmetic: the file of PRIVGRAD_GOLDEN, or the one
-// beside the repository. Without it nothing is compared, and the test says so by name.
+// 50-digit arithmetic, see tests/golden.
 TEST_CASE("pld: every golden value of its kinds", "[accountant][pld][golden]") {
-  const char* named = std::getenv("PRIVGRAD_GOLDEN");
-  const std::filesystem::path file = named != nullptr
-                                         ? std::filesystem::path(named)
-                                         : kSource / "../shared/golden/golden_public.json";
-  if (named == nullptr && !std::filesystem::exists(file)) {
-    WARN("SKIPPED pld golden values: set PRIVGRAD_GOLDEN to golden_public.json");
-    return;
-  }
-  std::ifstream in(file);
-  REQUIRE(in);
   int compared = 0;
-  const auto golden = Json::parse(in);
+  const auto golden = golden_values();
   for (const auto& entry : golden.at("entries")) {
     INFO(entry.at("id").get<std::string>());
     if (check_entry(entry.at("kind"), entry)) ++compared;

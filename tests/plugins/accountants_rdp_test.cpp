@@ -1,11 +1,11 @@
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "golden.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
 #include "renyi.hpp"
@@ -507,21 +507,10 @@ bool check_answer(const std::string& kind, const Json& golden, const Json& entry
 
 }  // namespace
 
-// Golden values of the accountants, 50-digit arithmetic: the file of PRIVGRAD_GOLDEN, or the one
-// beside the repository. Without it nothing is compared, and the test says so by name.
+// 50-digit arithmetic, see tests/golden.
 TEST_CASE("rdp: every golden value of its kinds", "[accountant][golden]") {
-  const char* named = std::getenv("PRIVGRAD_GOLDEN");
-  const std::filesystem::path file = named != nullptr
-                                         ? std::filesystem::path(named)
-                                         : kSource / "../shared/golden/golden_public.json";
-  if (named == nullptr && !std::filesystem::exists(file)) {
-    WARN("SKIPPED rdp golden values: set PRIVGRAD_GOLDEN to golden_public.json");
-    return;
-  }
-  std::ifstream in(file);
-  REQUIRE(in);
   int compared = 0;
-  const auto golden = Json::parse(in);
+  const auto golden = golden_values();
   for (const auto& entry : golden.at("entries")) {
     const std::string kind = entry.at("kind");
     INFO(entry.at("id").get<std::string>());

@@ -1,12 +1,11 @@
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "golden.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
-#include "shared_files.hpp"
 
 using privgrad::Accountant;
 using privgrad::Adjacency;
@@ -214,15 +213,10 @@ TEST_CASE("zcdp: many small costs are neither lost nor rounded down", "[accounta
   CHECK_THAT(accountant->epsilon(0.1).value, WithinRel(reference->epsilon(0.1).value, 1e-14));
 }
 
-// Golden values of the accountants, 50-digit arithmetic: the file of PRIVGRAD_GOLDEN, or the one
-// beside the repository. Without it nothing is compared, and the test says so by name.
+// 50-digit arithmetic, see tests/golden.
 TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
-  const std::filesystem::path file = golden_file();
-  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
-  std::ifstream in(file);
-  REQUIRE(in);
   int compared = 0;
-  const auto golden = nlohmann::json::parse(in);
+  const auto golden = golden_values();
   for (const auto& entry : golden.at("entries")) {
     const std::string kind = entry.at("kind");
     if (!kind.starts_with("zcdp_") && kind != "gauss_zcdp_rho") continue;

@@ -24,12 +24,3 @@ inline std::filesystem::path data_folder_with(const std::string& file) {
   }
   return {};
 }
-
-/// The file of reference values for accountants: PRIVGRAD_GOLDEN, else the one beside the
-/// repository.
-/// \returns an empty path if there is none.
-inline std::filesystem::path golden_file() {
-  if (const char* named = std::getenv("PRIVGRAD_GOLDEN")) return named;
-  const std::filesystem::path beside = kSource / "../shared/golden/golden_public.json";
-  return std::filesystem::exists(beside) ? beside : std::filesystem::path();
-}

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
+#include "golden.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
-#include "shared_files.hpp"
 
 using namespace privgrad;
 using core::LinearMechanism;
@@ -292,13 +291,9 @@ TEST_CASE("the known epsilons of multi-epoch trees", "[linear]") {
   check_close(epsilon("rdp", {}, with_completion, 46.3, 1e-5), 6.922, 1e-3);
 }
 
-// 50-digit arithmetic and exhaustive search, see golden_file().
+// 50-digit arithmetic and exhaustive search, see tests/golden.
 TEST_CASE("linear mechanisms: every golden value", "[linear][golden]") {
-  const std::filesystem::path file = golden_file();
-  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
-  std::ifstream in(file);
-  REQUIRE(in);
-  const Json golden = Json::parse(in);
+  const Json golden = golden_values();
 
   const auto orders = [&](const std::string& kind) {
     Value::List list;

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "golden.hpp"
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
-#include "shared_files.hpp"
 #include "test_random.hpp"
 
 using namespace privgrad;
@@ -100,12 +99,9 @@ TEST_CASE("participation: the known epsilons of multi-epoch trees", "[participat
   CHECK_THAT(rdp_epsilon(in_fixed_order(trees(restarts, true), 100), 46.3), WithinRel(6.922, 1e-3));
 }
 
-// Exhaustive search and 50-digit arithmetic, see golden_file().
+// Exhaustive search and 50-digit arithmetic, see tests/golden.
 TEST_CASE("participation: every golden tree of several epochs", "[participation][golden]") {
-  const std::filesystem::path file = golden_file();
-  if (file.empty()) PRIVGRAD_SKIP("set PRIVGRAD_GOLDEN to golden_public.json");
-  std::ifstream in(file);
-  const auto golden = nlohmann::json::parse(in);
+  const auto golden = golden_values();
   int compared = 0;
   for (const auto& entry : golden.at("entries")) {
     const auto& given = entry.at("inputs");
