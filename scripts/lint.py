@@ -7,6 +7,9 @@ scripts/lint-clean.txt has a line for each clean file: its path, and a hash of i
 of clang-tidy. A header is looked at through a source that includes it, because findings in headers are reported there; so
 a header that changed is looked at once and not from every source that sees it. With FILE..., these are looked at whatever
 the list says. The list is sorted, a line a file, so that branches merge.
+
+Most of the time goes into headers. Sources of one folder that are compiled alike are therefore looked at together; only
+where they do not compile because two of them use one name, or a header has a finding, each is looked at alone.
 """
 
 import concurrent.futures
@@ -14,13 +17,15 @@ import hashlib
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "scripts/lint-clean.txt"
 TOOL = "clang-tidy-14"
-LIMIT = 600  # seconds for one source
+LIMIT = 600  # seconds for one call
+TOGETHER = 8  # sources
 
 
 def tracked(*patterns):
@@ -33,6 +38,11 @@ def read_list():
     if not LIST.exists():
         return {}
     return dict(line.split() for line in LIST.read_text().splitlines())
+
+
+def write_list(clean, now):
+    """After each result, so that what was found is kept if the rest is cut off."""
+    LIST.write_text("".join(f"{name} {value}\n" for name, value in sorted(clean.items()) if name in now))
 
 
 def hashes(files):
@@ -84,22 +94,58 @@ def what_to_run(stale, compiled, includes):
     return sorted(sources)
 
 
-def look_at(build, source):
-    """What clang-tidy has to say of a source; empty if nothing."""
+def flags_of(commands):
+    """{source: how it is compiled, without what is about this one file}."""
+    flags = {}
+    for entry in commands:
+        path = pathlib.Path(entry["file"]).resolve()
+        if path.is_relative_to(ROOT):
+            words = shlex.split(entry["command"])[1:]
+            out = words.index("-o")
+            flags[str(path.relative_to(ROOT))] = [w for w in words[:out] if w != "-c"]
+    return flags
+
+
+def batches_of(sources, flags):
+    """Sources that can be looked at together: of one folder, compiled alike."""
+    groups = {}
+    for source in sources:
+        groups.setdefault((str(pathlib.PurePosixPath(source).parent), *flags[source]), []).append(source)
+    return [group[at:at + TOGETHER] for group in groups.values() for at in range(0, len(group), TOGETHER)]
+
+
+def tidy(*words):
+    """What clang-tidy has to say; empty if nothing."""
     try:
-        done = subprocess.run([TOOL, "--quiet", "-p", build, source], cwd=ROOT, capture_output=True, text=True,
-                              timeout=LIMIT)
+        done = subprocess.run([TOOL, "--quiet", *words], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
-        return f"{source}: clang-tidy took longer than {LIMIT} s\n"
+        return f"clang-tidy took longer than {LIMIT} s\n"
     return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def look_at(build, batch, flags):
+    """{source: what clang-tidy has to say of it; empty if nothing}."""
+    if len(batch) > 1:
+        name = hashlib.sha256(" ".join(batch).encode()).hexdigest()[:16]
+        together = pathlib.Path(build).resolve() / f"lint-{name}.cpp"
+        together.write_text("".join(f'#include "{ROOT / source}"\n' for source in batch))
+        seen = r"(framework|plugins|tools|bench|fuzz)/.*\.(hpp|cpp)$"
+        said = tidy(f"--header-filter={seen}", str(together), "--", *flags[batch[0]])
+        together.unlink()
+        found = {str(pathlib.Path(path).resolve().relative_to(ROOT))
+                 for path in re.findall(r"^(/\S+?):\d+:\d+: error:", said, flags=re.M)
+                 if pathlib.Path(path).resolve().is_relative_to(ROOT)}
+        # What is found in a header, or does not compile, may be any source's.
+        if not said or (found and found <= set(batch) and "clang-diagnostic-error" not in said):
+            return {source: said if source in found else "" for source in batch}
+    return {source: tidy("-p", build, source) for source in batch}
 
 
 def main(build, jobs, chosen):
     files = tracked("*.cpp", "*.hpp", ":!tests", ":!examples/plugin_template")
     now, clean = hashes(files), read_list()
-    commands = json.loads((pathlib.Path(build) / "compile_commands.json").read_text())
-    compiled = {str(pathlib.Path(entry["file"]).resolve().relative_to(ROOT)) for entry in commands
-                if pathlib.Path(entry["file"]).resolve().is_relative_to(ROOT)} & set(files)
+    flags = flags_of(json.loads((pathlib.Path(build) / "compile_commands.json").read_text()))
+    compiled = flags.keys() & set(files)
     includes = seen_by(files)
     stale = set(chosen) or {name for name in files if clean.get(name) != now[name]}
     sources = what_to_run(stale, compiled, includes)
@@ -107,17 +153,17 @@ def main(build, jobs, chosen):
 
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for source, said in zip(sources, pool.map(lambda source: look_at(build, source), sources)):
-            if said:
-                bad += 1
-                print(f"-- {source}\n{said}", flush=True)
-                continue
-            for name in {source, *(includes[source] & stale)}:
-                clean[name] = now[name]
-    kept = {name: value for name, value in clean.items() if name in now}
-    text = "".join(f"{name} {value}\n" for name, value in sorted(kept.items()))
-    if not LIST.exists() or LIST.read_text() != text:
-        LIST.write_text(text)
+        done = [pool.submit(look_at, build, batch, flags) for batch in batches_of(sources, flags)]
+        for found in concurrent.futures.as_completed(done):
+            for source, said in found.result().items():
+                if said:
+                    bad += 1
+                    print(f"-- {source}\n{said}", flush=True)
+                    continue
+                for name in {source, *(includes[source] & stale)}:
+                    clean[name] = now[name]
+            write_list(clean, now)
+    if sources:
         print("clang-tidy: scripts/lint-clean.txt was brought up to date: commit it with what it is about")
     if bad:
         sys.exit(f"clang-tidy: findings in {bad} source(s)")
