@@ -305,7 +305,7 @@ class Place {
     return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
   }
 
-  TempDir dir_;
+  TempDir dir_{On::little_memory};
 };
 
 /// A checkpoint as it lies on the disk: what it begins with, its number, its content, its hash.

@@ -39,7 +39,7 @@ TEST_CASE("processes that share an account, killed at any instant, never overdra
   std::mt19937 random(1);
   const int count = trials(2000, "races for an account");
   for (int race = 0; race < count; ++race) {
-    const TempDir dir;
+    const TempDir dir(On::little_memory);
     const auto file = dir.path() / "account.jsonl";
     DataAccount::open(file, {.name = "data",
                              .adjacency = Adjacency::zero_out,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,11 +28,22 @@ inline const std::filesystem::path kPlugins = privgrad::places::plugins();
 inline const std::filesystem::path kFixtures = kBuild / "tests/fixtures";
 inline const std::string kProgram = kBuild / "bin/privgrad";
 
+/// Where the folder of a test lies.
+enum class On {
+  /// In memory, where a test does not wait for the disk; on disk where the machine has little such
+  /// room (containers often give 64 MB), or lets nobody load plugins from there.
+  memory,
+  /// In memory, also where the room is little: for files of a few kilobytes that are data.
+  little_memory,
+  /// On disk, for tests of what reaches it.
+  disk
+};
+
 /// A fresh directory that only we may write, deleted with the object.
 class TempDir {
  public:
-  TempDir() {
-    std::string name = (std::filesystem::temp_directory_path() / "privgrad-test-XXXXXX").string();
+  explicit TempDir(On where = On::memory) {
+    std::string name = (place(where) / "privgrad-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }
@@ -43,6 +56,19 @@ class TempDir {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  static std::filesystem::path place(On where) {
+    // The usual place for temporary files may be in memory, too.
+    if (where == On::disk) return kBuild;
+    const char* memory = "/dev/shm";
+    struct statvfs room {};
+    if (::access(memory, W_OK | X_OK) == 0 && ::statvfs(memory, &room) == 0) {
+      const std::uint64_t free = std::uint64_t{room.f_bavail} * room.f_frsize;
+      const bool loads = (room.f_flag & ST_NOEXEC) == 0;
+      if (where == On::little_memory ? free >= 16 << 20 : loads && free >= 1 << 30) return memory;
+    }
+    return std::filesystem::temp_directory_path();
+  }
+
   std::filesystem::path path_;
 };
 
