@@ -56,10 +56,12 @@ endfunction()
 #
 # Adds the test <name>-conformance: everything that the interface of each component in the plugin <name> promises
 # (repeatable values, finite results, unchanged outputs on errors, ...), checked on the built file by
-# `privgrad plugins test`. The built-in plugins pass the same suite.
+# `privgrad plugins test`. The built-in plugins pass the same suite. It is ended after ten minutes; set its property
+# TIMEOUT where a component needs more.
 function(privgrad_add_conformance_test name)
   if(NOT TARGET privgrad_plugin_${name})
     message(FATAL_ERROR "privgrad_add_conformance_test(${name}): there is no plugin of that name; call privgrad_add_plugin(${name} ...) first")
   endif()
   add_test(NAME ${name}-conformance COMMAND $<TARGET_FILE:privgrad::privgrad> plugins test $<TARGET_FILE:privgrad_plugin_${name}>)
+  set_tests_properties(${name}-conformance PROPERTIES TIMEOUT 600)
 endfunction()

@@ -69,7 +69,7 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
 
 }  // namespace
 
-TEST_CASE("a run has the same bits on one process and on several") {
+TEST_CASE("a run has the same bits on one process and on several", "[slow]") {
   NEEDS_MPIRUN();
   for (const auto& [name, change] : kinds()) {
     INFO(name);
@@ -141,7 +141,7 @@ TEST_CASE("rows that each process maps from a file make the run that they make i
   }
 }
 
-TEST_CASE("killed in any of its processes, a run goes on with another number of them") {
+TEST_CASE("killed in any of its processes, a run goes on with another number of them", "[slow]") {
   NEEDS_MPIRUN();
   // What is carried on from step to step is in slices that the others have no copy of.
   const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}"};

@@ -72,7 +72,7 @@ void check_odd_one(const Cli& cli, const Words& words, const Words& odd, const s
 
 }  // namespace
 
-TEST_CASE("killed at any moment in any of its processes, a run goes on", "[long]") {
+TEST_CASE("killed at any moment in any of its processes, a run goes on", "[long][slow]") {
   NEEDS_MPIRUN();
   const Cli cli;
   REQUIRE(cli(long_run("alone")).exit_code == 0);
@@ -100,7 +100,7 @@ TEST_CASE("killed at any moment in any of its processes, a run goes on", "[long]
   }
 }
 
-TEST_CASE("a process that stops answering is named, with its machine, and ends all") {
+TEST_CASE("a process that stops answering is named, with its machine, and ends all", "[slow]") {
   NEEDS_MPIRUN();
   for (const std::size_t victim : {std::size_t{0}, std::size_t{2}}) {
     const Cli cli;

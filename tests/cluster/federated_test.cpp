@@ -91,7 +91,7 @@ void check_same(const Federation& cli, const std::string& run, const std::string
 
 }  // namespace
 
-TEST_CASE("a federated run has the same bits on one process and on several") {
+TEST_CASE("a federated run has the same bits on one process and on several", "[slow]") {
   NEEDS_MPIRUN();
   int next = 4;  // 3 and 4 in turns
   for (const auto& [name, change] : federations()) {
@@ -113,7 +113,7 @@ TEST_CASE("a federated run has the same bits on one process and on several") {
 }
 
 TEST_CASE("killed in any of its processes, a federated run goes on with another number of them",
-          "[long]") {
+          "[long][slow]") {
   NEEDS_MPIRUN();
   std::mt19937 random(20);
   const int count = trials(40, "kills of a process of a federated run");
@@ -147,13 +147,14 @@ TEST_CASE("killed in any of its processes, a federated run goes on with another 
   }
 }
 
-TEST_CASE("without a seed, a federated run goes on the same way on any number of processes") {
+TEST_CASE("without a seed, a federated run goes on the same way on any number of processes",
+          "[slow]") {
   NEEDS_MPIRUN();
   const Federation cli;
   Process running(in_processes(
       cli, 2,
       Federation::run("run",
-                      {"--set", "federated.rounds=2000", "--set", "steps=9000", "--set",
+                      {"--set", "federated.rounds=400", "--set", "steps=1800", "--set",
                        "schedules.noise_multiplier=60", "--set", "checkpoint={every_steps: 1}"})));
   const fs::path file = cli.out("run") / "rounds.jsonl";
   REQUIRE(Process::wait_for([&] { return fs::exists(file) && fs::file_size(file) > 2000; }));

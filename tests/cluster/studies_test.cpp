@@ -97,7 +97,7 @@ TEST_CASE("a study is the same, file by file, on one process and on several") {
   }
 }
 
-TEST_CASE("killed in any of its processes, a study ends in the same bytes", "[long]") {
+TEST_CASE("killed in any of its processes, a study ends in the same bytes", "[long][slow]") {
   NEEDS_MPIRUN();
   Workplace work;
   std::string manifest = Cli::kManifest;
