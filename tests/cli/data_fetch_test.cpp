@@ -269,10 +269,10 @@ TEST_CASE("two fetches at a time wait for each other, and download once") {
   f.offer({server.address()});
   Process first(f.fetching());
   REQUIRE(Process::wait_for([&] { return !server.requests().empty(); }));
-  // Standard error is a terminal, which can be read while the second one waits.
   Process second(f.fetching());
   Process third(f.fetching());
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (Process* other : {&second, &third})
+    REQUIRE(other->says("another fetch of mnist is at work; waiting for it"));
   CHECK(server.requests().size() == 1);
   go = true;
   CHECK(first.finish().exit_code == 0);
@@ -410,13 +410,16 @@ TEST_CASE("on a terminal data fetch draws a bar in place and takes it away") {
   const HttpServer server(f.good_but([&](const Request&, const Connection& to) {
     const std::string& body = f.files.at(f.big);
     to.send(HttpServer::head("200 OK", body.size()) + body.substr(0, 80008));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    Process::wait_for([&] { return go.load(); });
     to.send(body.substr(80008));
   }));
   f.offer({server.address()});
   Call call_there = f.fetching();
   call_there.terminal = true;
-  const Outcome outcome = call(call_there);
+  Process process(call_there);
+  CHECK(process.says("80.0 kB of 160 kB"));
+  go = true;
+  const Outcome outcome = process.finish();
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(
       outcome.err,

@@ -17,17 +17,21 @@ inline constexpr const char* kMpirun = "/usr/bin/mpirun";
   if (!std::filesystem::exists(kMpirun)) \
   PRIVGRAD_SKIP("no " << kMpirun << ": apt-get install openmpi-bin")
 
+/// A process that does not come, or has gone, is not waited for as long as a user's would be.
+inline const std::string kMpi =
+    "{kind: mpi, timeout_seconds: " + std::to_string(60 * kSlowness) + "}";
+
 /// mpirun, as anybody may call it, with more processes than there are cores.
 inline Words mpirun(const std::string& processes) {
   return {kMpirun, "--allow-run-as-root", "--oversubscribe", "-np", processes};
 }
 
-/// A call of `privgrad WORDS... --cluster mpi` in so many processes.
+/// A call of `privgrad WORDS... --cluster {kind: mpi, ...}` in so many processes.
 inline Call in_processes(const Cli& cli, int processes, const Words& words) {
   Call what = cli.prepare(words);
   Words all = mpirun(std::to_string(processes));
   all.insert(all.end(), what.words.begin(), what.words.end());
-  all.insert(all.end(), {"--cluster", "mpi"});
+  all.insert(all.end(), {"--cluster", kMpi});
   what.words = all;
   what.environment["HOME"] = cli.dir();
   what.environment["PATH"] = "/usr/bin:/bin";

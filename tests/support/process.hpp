@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -8,15 +9,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <exception>
 #include <functional>
+#include <iostream>
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "support.hpp"
+#include "time_limit.hpp"
 
 /// How a program is to be called.
 struct Call {
@@ -35,21 +42,26 @@ struct Outcome {
   std::string out, err;
 };
 
-/// A program that runs beside the test, and ends with it at the latest.
+/// A program that runs beside the test, and ends with it at the latest. It leads a process group,
+/// with which it is ended if it does not end by itself.
 class Process {
  public:
-  explicit Process(const Call& call) : out_(call.out.empty() ? dir_.path() / "out" : call.out) {
+  explicit Process(const Call& call)
+      : words_(call.words), out_(call.out.empty() ? dir_.path() / "out" : call.out) {
     const std::string err = open_error_channel(call.terminal);
     child_ = ::fork();
     if (child_ < 0) throw std::runtime_error("fork failed");
     if (child_ == 0) become(call, err);
+    ::setpgid(child_, child_);  // whichever of the two comes first
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process() {
     if (child_ > 0) {
-      ::kill(child_, SIGKILL);
+      end_all();
       ::waitpid(child_, nullptr, 0);
+      // A test that fails while it waits for something shows what there was instead.
+      if (std::uncaught_exceptions() > exceptions_) std::cerr << last_words(said()) << std::endl;
     }
     if (terminal_ >= 0) ::close(terminal_);
   }
@@ -71,29 +83,53 @@ class Process {
   }
 
   /// Waits until `condition` holds.
-  /// \returns false if it took longer than two minutes: sanitizers on a busy machine are slow.
+  /// \returns false if it does not before time_limit::default_end().
   static bool wait_for(const std::function<bool()>& condition) {
-    for (int i = 0; i < 24000; ++i) {
+    for (const auto end = time_limit::default_end(); Clock::now() < end;) {
       if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    return false;
+    return condition();
   }
 
-  Outcome finish() {
-    Outcome outcome;
-    if (terminal_ >= 0) outcome.err = read_terminal();
+  /// Waits until it has written `text` to standard error, which may be a terminal.
+  /// \returns false if it ends, or the time does, before.
+  bool says(const std::string& text) {
+    bool is_said = false;
+    const bool is_over = !wait_for([&] {
+      const bool ended = has_ended();
+      is_said = err_so_far().find(text) != text.npos;
+      return is_said || ended;
+    });
+    return is_said && !is_over;
+  }
+
+  /// Waits for its end.
+  /// \param limit  default: until time_limit::default_end().
+  /// \throws std::runtime_error  if it has not ended by then: with what it has said. It is ended, with
+  ///   its process group.
+  Outcome finish(std::optional<std::chrono::milliseconds> limit = {}) {
+    const auto begun = Clock::now();
+    const auto end = limit ? begun + *limit : time_limit::default_end();
+    const bool in_time = read_terminal(end) && ends_before(end);
+    if (!in_time) end_all();
     int status = 0;
     ::waitpid(child_, &status, 0);
     child_ = -1;
+    if (!in_time) {
+      const std::chrono::duration<double> waited = Clock::now() - begun;
+      throw std::runtime_error("not ended after " + std::to_string(waited.count()) +
+                               " s: " + last_words(said()));
+    }
+    Outcome outcome = said();
     if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
-    if (std::filesystem::is_regular_file(out_)) outcome.out = read_file(out_);
-    if (terminal_ < 0) outcome.err = read_file(dir_.path() / "err");
     return outcome;
   }
 
  private:
+  using Clock = time_limit::Clock;
+
   std::string open_error_channel(bool terminal) {
     if (!terminal) return (dir_.path() / "err").string();
     terminal_ = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -105,6 +141,7 @@ class Process {
 
   [[noreturn]] void become(const Call& call, const std::string& err) const {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::setpgid(0, 0);
     const rlimit size{call.file_size, call.file_size};
     const int in = ::open("/dev/null", O_RDONLY);
     const int out = ::open(out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, 0600);
@@ -134,20 +171,68 @@ class Process {
     return out;
   }
 
-  /// Everything until the program has closed its side.
-  std::string read_terminal() const {
-    std::string text;
+  void end_all() const {
+    ::kill(-child_, SIGKILL);
+    ::kill(child_, SIGKILL);
+  }
+
+  bool has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child_;
+  }
+
+  bool ends_before(Clock::time_point end) const {
+    while (!has_ended()) {
+      if (Clock::now() >= end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+  /// Reads what comes on the terminal until the program has closed its side.
+  /// \returns false if it has not before `end`.
+  bool read_terminal(Clock::time_point end) {
+    if (terminal_ < 0) return true;
     char buffer[4096];
     for (;;) {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+      pollfd waiting{terminal_, POLLIN, 0};
+      const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready == 0) return false;
       const ssize_t count = ::read(terminal_, buffer, sizeof buffer);
-      if (count <= 0) return text;
-      text.append(buffer, static_cast<std::size_t>(count));
+      if (count <= 0) return true;
+      shown_.append(buffer, static_cast<std::size_t>(count));
     }
   }
 
+  std::string err_so_far() {
+    if (terminal_ < 0) return read_file(dir_.path() / "err");
+    read_terminal(Clock::now());
+    return shown_;
+  }
+
+  Outcome said() {
+    Outcome outcome;
+    if (std::filesystem::is_regular_file(out_)) outcome.out = read_file(out_);
+    outcome.err = err_so_far();
+    return outcome;
+  }
+
+  std::string last_words(const Outcome& outcome) const {
+    std::string text;
+    for (const std::string& word : words_) text += word + ' ';
+    return text + "\nstandard output:\n" + outcome.out + "\nstandard error:\n" + outcome.err;
+  }
+
   TempDir dir_;
+  std::vector<std::string> words_;
   std::filesystem::path out_;
+  int exceptions_ = std::uncaught_exceptions();
   int terminal_ = -1;
+  std::string shown_;  // on the terminal
   pid_t child_ = -1;
 };
 

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kSlowness = 10;  ///< How many times as long a test may take here.
+#else
+inline constexpr int kSlowness = 1;
+#endif
+
+namespace time_limit {
+
+using Clock = std::chrono::steady_clock;
+
+inline const Clock::time_point kBegun = Clock::now();
+
+/// Until when a test that begins to wait now waits for what may never come: a little less than until
+/// CTest ends it, which takes away all that it could have said. CTest tells its limit, in seconds,
+/// by PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt); without it each wait has 100 seconds.
+inline Clock::time_point default_end() {
+  const auto now = Clock::now();
+  const char* told = std::getenv("PRIVGRAD_TEST_TIMEOUT");
+  if (told == nullptr) return now + std::chrono::seconds(100 * kSlowness);
+  const double limit = std::stod(told);
+  const std::chrono::duration<double> usable(limit - std::max(5.0, limit / 12));
+  return std::max(kBegun + std::chrono::duration_cast<Clock::duration>(usable),
+                  now + std::chrono::seconds(1));
+}
+
+}  // namespace time_limit
