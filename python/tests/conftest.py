@@ -59,7 +59,7 @@ class Command:
         """The JSON that the command prints."""
         done = subprocess.run(
             [os.fspath(word) for word in (self.program, *words)],
-            input=given, capture_output=True, text=True, check=False,
+            input=given, capture_output=True, text=True, check=False, timeout=120,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -68,7 +68,7 @@ class Command:
         """The exit code and what it said."""
         done = subprocess.run(
             [os.fspath(word) for word in (self.program, *words)],
-            capture_output=True, text=True, check=False,
+            capture_output=True, text=True, check=False, timeout=120,
         )
         return done.returncode, done.stderr
 

@@ -26,6 +26,9 @@ from cryptography.x509.oid import NameOID
 
 BIN = Path(sys.executable).parent
 
+# Seconds for one call of flwr, in which a whole federated run may be.
+LIMIT = 1000 if "PRIVGRAD_TEST_LONG" in os.environ else 240
+
 APP = """
 [build-system]
 requires = ["hatchling"]
@@ -221,7 +224,7 @@ class Federation:
 
     def flwr(self, *words: str) -> str:
         done = subprocess.run([BIN / "flwr", *words], env=self.environment, cwd=self.folder, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT)
         assert done.returncode == 0, f"{done.stdout}\n{self.logs()}"
         return done.stdout
 

@@ -351,11 +351,13 @@ def killed_in_a_round() -> None:
                                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     ledger = Path("killed/ledgers/client-0.jsonl")
     deadline = time.monotonic() + 60
-    while not (ledger.exists() and b'"release"' in ledger.read_bytes()):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    try:
+        while not (ledger.exists() and b'"release"' in ledger.read_bytes()):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(20)
 
 
 def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(

@@ -20,7 +20,7 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 
 from privgrad import flower
 
-from flower_federation import Federation
+from flower_federation import LIMIT, Federation
 from test_federated import manifest_of, releases, weights
 
 def charged(client: int) -> list[tuple[Any, ...]]:
@@ -28,6 +28,9 @@ def charged(client: int) -> list[tuple[Any, ...]]:
     ledger = Path(f"client-{client}", "ledgers", f"client-{client}.jsonl")
     return releases(ledger) if ledger.exists() else []
 
+
+# The call of flwr, and what is before and after it: a SuperLink takes a killed node back after a minute only.
+pytestmark = pytest.mark.timeout(LIMIT + 360)
 
 ROUNDS = 100 if "PRIVGRAD_TEST_LONG" in os.environ else 3
 

@@ -159,7 +159,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_the_run_goes_on(small: dict[str, Any]) -
     Path("m.yaml").write_text(privgrad.plan(small).manifest)
     whole = privgrad.run("m.yaml", out="whole")
     cut = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False, timeout=120,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert cut.returncode == 130, cut.stderr

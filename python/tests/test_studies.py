@@ -272,5 +272,6 @@ def test_an_audit_of_a_run_is_left_there(small: dict[str, Any]) -> None:
 
 def test_the_module_is_imported_without_the_heavy_ones() -> None:
     code = "import sys, privgrad; print([m for m in ('numpy', 'pandas', 'sklearn') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          timeout=120)
     assert done.stdout.strip() == "[]"

@@ -35,14 +35,14 @@ def test_types_are_strict(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", str(SOURCES / "pyproject.toml"), "--cache-dir",
          str(tmp_path / "cache"), str(SOURCES / "python" / "privgrad")],
-        capture_output=True, text=True, check=False)
+        capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_stub_has_what_the_compiled_module_has() -> None:
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "privgrad._core", "--concise"],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, timeout=240)
     # How nanobind makes classes and functions says nothing of how they are called.
     missing = [line for line in done.stdout.splitlines()
                if "is not present" in line or "stub argument" in line]

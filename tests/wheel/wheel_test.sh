@@ -9,7 +9,7 @@ place=$build/wheel-test
 rm -rf "$place"
 mkdir -p "$place/elsewhere" "$place/plugins"
 "$python" -m venv "$place/environment"
-"$place/environment/bin/pip" install -q --disable-pip-version-check dist/privgrad-*.whl
+timeout 300 "$place/environment/bin/pip" install -q --disable-pip-version-check dist/privgrad-*.whl
 
 # A plugin that was built elsewhere: by the compiler, against the SDK's headers and the SDK of the build.
 cp tests/wheel/halves.cpp "$place/plugins/halves.cpp"
@@ -22,4 +22,4 @@ program=$(pwd)/tests/wheel/use_wheel.py
 plugins=$(cd "$place/plugins" && pwd)
 environment=$(cd "$place/environment" && pwd)
 cd "$place/elsewhere"
-exec env -i HOME="$PWD" PATH="$environment/bin:/usr/bin:/bin" "$environment/bin/python" -I "$program" "$plugins"
+exec timeout 300 env -i HOME="$PWD" PATH="$environment/bin:/usr/bin:/bin" "$environment/bin/python" -I "$program" "$plugins"
