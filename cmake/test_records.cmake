@@ -25,7 +25,7 @@ function(privgrad_record_tests target)
     endif()
     set(record ${folder}/${name}.privgrad.so.tested.json)
     # The time is for sanitizers on a busy machine. A new suite makes new records when its version says so, not
-    # whenever something that it links was edited: the test of the built-in plugins runs it anyway.
+    # whenever something that it links was edited: the test of the built-in plugins then runs it.
     add_custom_command(OUTPUT ${record}
       COMMAND ${CMAKE_COMMAND} -E env PRIVGRAD_DATA_DIR=${privgrad_samples}
               $<TARGET_FILE:privgrad-conformance> --quiet --time-limit 600 ${params} $<TARGET_FILE:${plugin}>

@@ -218,6 +218,41 @@ TEST_CASE("plugins test examines a file, and fails with what is no plugin") {
   }
 }
 
+TEST_CASE("plugins test checks the rules that are asked for, and puts nothing on record") {
+  const Cli cli;
+  fs::copy_file(kPlugins / "optimizers/sgd.privgrad.so", cli.out("sgd.privgrad.so"));
+  fs::permissions(cli.out("sgd.privgrad.so"), fs::perms::owner_all);
+  const auto rules = [&](Words words) {
+    words.insert(words.begin(), {"plugins", "test", "sgd.privgrad.so"});
+    const Json json = printed_json(cli, words);
+    std::vector<std::string> names;
+    for (const Json& finding : json.at("components").at(0).at("findings"))
+      names.push_back(finding.at("rule"));
+    return names;
+  };
+  const auto some = rules({"--rule", "declares_itself"});
+  CHECK_FALSE(fs::exists(cli.out("sgd.privgrad.so.tested.json")));
+  CHECK(std::count(some.begin(), some.end(), "declares_itself") == 1);
+  CHECK(std::count(some.begin(), some.end(), "declares_parameter_names") == 0);
+  const auto all = rules({});
+  CHECK(fs::exists(cli.out("sgd.privgrad.so.tested.json")));
+  CHECK(all.size() > some.size() + 5);
+  // Those that prepare others are among them, in their order.
+  CHECK(std::includes(all.begin(), all.end(), some.begin(), some.end(),
+                      [&](const std::string& a, const std::string& b) {
+                        return std::find(all.begin(), all.end(), a) <
+                               std::find(all.begin(), all.end(), b);
+                      }));
+  const Outcome unknown = cli({"plugins", "test", "sgd.privgrad.so", "--rule", "is_good"});
+  check_one_error_line(unknown, 2);
+  CHECK_THAT(unknown.err, ContainsSubstring("--rule is 'is_good'"));
+  // What is broken is seen if it is asked for.
+  const std::string bad = (kFixtures / "test_misbehaving.privgrad.so").string();
+  CHECK(cli({"plugins", "test", bad, "--rule", "declares_itself"}).exit_code == 0);
+  CHECK(cli({"plugins", "test", bad, "--rule", "values_are_finite_and_not_negative"}).exit_code ==
+        1);
+}
+
 TEST_CASE("plugins test says which promise a plugin breaks, and exits with 1") {
   const Cli cli;
   const std::string file = (kFixtures / "test_misbehaving.privgrad.so").string();

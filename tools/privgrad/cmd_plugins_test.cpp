@@ -12,6 +12,8 @@ int do_plugins_test(const Arguments& arguments) {
   for (const std::string& params : arguments.texts("params")) {
     words.insert(words.end(), {"--params", params});
   }
+  for (const std::string& rule : arguments.texts("rule"))
+    words.insert(words.end(), {"--rule", rule});
   if (arguments.has("time-limit"))
     words.insert(words.end(), {"--time-limit", arguments.text("time-limit")});
   if (arguments.has("memory-limit"))

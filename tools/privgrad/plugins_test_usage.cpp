@@ -13,6 +13,11 @@ Usage plugins_test_usage() {
                        .doc = "Parameters to make the component NAME with, in place of its "
                               "declared examples and defaults.",
                        .repeatable = true},
+                      {.name = "rule",
+                       .value = "NAME",
+                       .doc = "Check this rule, and those that prepare it, and no others; nothing "
+                              "is put on record.",
+                       .repeatable = true},
                       {.name = "time-limit",
                        .value = "SECONDS",
                        .doc = "How long a rule may take; default 60."},

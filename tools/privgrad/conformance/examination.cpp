@@ -53,18 +53,15 @@ host::PluginHost load_here(const fs::path& file) {
 }
 
 /// Finds the rule that follows after those in `done`, and says what became of it.
-void check_here(const LoadedPlugin& plugin, std::size_t index, const Value& params,
-                const std::vector<Finding>& done, const Say& say) {
+void check_here(const LoadedPlugin& plugin, std::size_t index,
+                const privgrad::testing::Setup& setup, const std::vector<Finding>& done,
+                const Say& say) {
   const host::PluginHost host = load_here(plugin.file);
   const auto& components = host.catalog().components();
   if (host.plugins().front()->sha256 != plugin.sha256 || index >= components.size()) {
     say_json(say, {{"changed", true}});
     return;
   }
-  const privgrad::testing::Setup setup{.params = params,
-                                       .make_released = core::released_for_testing,
-                                       .make_noise_order = core::noise_order_for_testing,
-                                       .release = core::release_for_testing};
   privgrad::testing::check_next_rule(
       components[index], setup, done,
       [&](const std::string& rule) {
@@ -87,10 +84,10 @@ Finding finding_of_death(const std::vector<Json>& all, const std::string& death)
 
 /// \returns the finding on the next rule, or nothing: there is none.
 std::optional<Finding> next_finding(const LoadedPlugin& plugin, std::size_t index,
-                                    const Value& params, const std::vector<Finding>& done,
-                                    const Limits& limits) {
+                                    const privgrad::testing::Setup& setup,
+                                    const std::vector<Finding>& done, const Limits& limits) {
   const Ending ending =
-      in_sandbox(limits, [&](const Say& say) { check_here(plugin, index, params, done, say); });
+      in_sandbox(limits, [&](const Say& say) { check_here(plugin, index, setup, done, say); });
   const std::vector<Json> all = documents(ending.said);
   if (last_with(all, "changed")) {
     throw PluginError(plugin.file.string() + ": was changed while it was examined; try again");
@@ -103,11 +100,11 @@ std::optional<Finding> next_finding(const LoadedPlugin& plugin, std::size_t inde
                  found.at("detail").get<std::string>()};
 }
 
-std::vector<Finding> find_all(const LoadedPlugin& plugin, std::size_t index, const Value& params,
-                              const Limits& limits) {
+std::vector<Finding> find_all(const LoadedPlugin& plugin, std::size_t index,
+                              const privgrad::testing::Setup& setup, const Limits& limits) {
   std::vector<Finding> findings;
   while (findings.size() < kMostRules) {
-    std::optional<Finding> next = next_finding(plugin, index, params, findings, limits);
+    std::optional<Finding> next = next_finding(plugin, index, setup, findings, limits);
     if (!next) return findings;
     const bool is_last = next->rule == privgrad::testing::kWholeSuite;
     findings.push_back(*std::move(next));
@@ -167,13 +164,18 @@ LoadedPlugin load_once(const fs::path& file, const Limits& limits) {
 
 std::vector<Examined> examine(const LoadedPlugin& plugin,
                               const std::map<std::string, std::string>& params,
-                              const Limits& limits) {
+                              const std::vector<std::string>& rules, const Limits& limits) {
   std::vector<Examined> all;
   for (std::size_t i = 0; i < plugin.components.size(); ++i) {
     const auto own = params.find(plugin.components[i].name);
     Examined examined{plugin.components[i], own == params.end() ? "" : own->second, {}};
-    const Value value = own == params.end() ? Value() : parse_params(own->second);
-    examined.findings = find_all(plugin, i, value, limits);
+    const privgrad::testing::Setup setup{
+        .params = own == params.end() ? Value() : parse_params(own->second),
+        .rules = rules,
+        .make_released = core::released_for_testing,
+        .make_noise_order = core::noise_order_for_testing,
+        .release = core::release_for_testing};
+    examined.findings = find_all(plugin, i, setup, limits);
     all.push_back(std::move(examined));
   }
   return all;

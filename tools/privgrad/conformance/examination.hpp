@@ -35,10 +35,11 @@ LoadedPlugin load_once(const std::filesystem::path& file, const Limits& limits);
 /// Checks every rule on every component, each in a process of its own, which loads the plugin anew:
 /// this process never runs a single instruction of it.
 /// \param params  by component name, as YAML; already known to be YAML objects.
+/// \param rules  the only ones to check; empty: all.
 /// \throws PluginError if the file changes meanwhile.
 std::vector<Examined> examine(const LoadedPlugin& plugin,
                               const std::map<std::string, std::string>& params,
-                              const Limits& limits);
+                              const std::vector<std::string>& rules, const Limits& limits);
 
 /// A parameter object from YAML.
 /// \throws UsageError

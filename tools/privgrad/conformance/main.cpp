@@ -106,6 +106,22 @@ void check_operand(const std::string& given) {
   }
 }
 
+/// A rule of another name than was meant would pass by not being there. (Those that a broken one
+/// prepares are not there either.)
+void check_rules(const std::vector<std::string>& rules, const std::vector<Examined>& all) {
+  for (const std::string& rule : rules) {
+    const bool is_known = std::any_of(all.begin(), all.end(), [&](const Examined& examined) {
+      return std::any_of(examined.findings.begin(), examined.findings.end(),
+                         [&](const Finding& finding) { return finding.rule == rule; });
+    });
+    if (!is_known) {
+      throw UsageError("--rule is '" + rule +
+                       "', expected a rule that is checked on one of the plugin's components; "
+                       "without --rule all are listed");
+    }
+  }
+}
+
 int run(const Arguments& arguments) {
   check_operand(arguments.operand(0));
   Limits limits;
@@ -121,11 +137,13 @@ int run(const Arguments& arguments) {
     limits.memory = mebibytes == 0 ? RLIM_INFINITY : mebibytes << 20;
   }
   const LoadedPlugin plugin = load_once(fs::absolute(arguments.operand(0)), limits);
-  const std::vector<Examined> all = examine(plugin, given_params(arguments, plugin), limits);
+  const std::vector<std::string> rules = arguments.texts("rule");
+  const std::vector<Examined> all = examine(plugin, given_params(arguments, plugin), rules, limits);
   const auto broken = std::count_if(all.begin(), all.end(), [](const Examined& examined) {
     return !privgrad::testing::conforms(examined.findings);
   });
-  const Recorded recorded = write_record(plugin, all);
+  if (broken == 0) check_rules(rules, all);
+  const Recorded recorded = write_record(plugin, all, rules.empty());
   if (arguments.has("json")) {
     print_json(json_of(all, broken == 0, recorded));
   } else if (arguments.has("quiet")) {

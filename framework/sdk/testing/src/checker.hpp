@@ -93,6 +93,7 @@ class Checker {
 
  private:
   bool check(std::string_view name, const std::function<void()>& body, bool prepares);
+  bool is_asked_for(std::string_view name) const;
   /// \returns the finding on this rule from an earlier process, or null: it is to be checked now.
   const Finding* found_before(std::string_view name) const;
   bool keep(Finding finding);

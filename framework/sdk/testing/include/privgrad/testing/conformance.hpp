@@ -35,6 +35,9 @@ struct Setup {
   /// defaults), e.g. the files of a data source; an object, or null.
   Value params;
 
+  /// The rules to check, with what prepares them; empty: all. There are no findings on the others.
+  std::vector<std::string> rules = {};
+
   /// Makes what optimizers receive, from values and a noise standard deviation. Only the core can,
   /// so whoever links the core brings it; empty: what needs it is skipped.
   std::function<Released(std::vector<float>, double)> make_released;
