@@ -8,9 +8,9 @@ namespace privgrad::calls {
 
 std::filesystem::path model_file_of(const std::string& operand) {
   std::error_code absent;
-  const std::filesystem::path path = operand;
+  std::filesystem::path path = operand;
   if (!std::filesystem::is_directory(path, absent)) return path;
-  const std::filesystem::path file = path / "model.safetensors";
+  std::filesystem::path file = path / "model.safetensors";
   if (!std::filesystem::exists(file, absent)) {
     throw IoError(operand + ": holds no model.safetensors; a run that was cut off has no model");
   }

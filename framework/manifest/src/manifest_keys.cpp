@@ -3,6 +3,7 @@
 #include "manifest_keys.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
@@ -58,10 +59,123 @@ Slot number_or(Slot made, bool required) {
   return made;
 }
 
+ParamSpec utility_key() {
+  return param::object(
+             "utility",
+             "What is known of the loss, for steps: auto and for the prediction in the report; as "
+             "privgrad bound descent takes it.",
+             {param::real("kappa", "Smoothness over the Polyak-Lojasiewicz constant.").at_least(1),
+              param::real("alpha",
+                          "D G^2 / (2 R M N^2 gap): parameters, clip norm, budget, smoothness, "
+                          "examples, and how far the initial loss is above the least.")
+                  .above(0),
+              param::real("optimum",
+                          "The least mean training loss, which excess risk is measured from.")
+                  .defaults_to(0)})
+      .optional();
+}
+
+ParamSpec augmentation_key() {
+  return param::object(
+             "augmentation",
+             "Altered copies of each example, an image: a step takes the mean of their gradients "
+             "for the gradient of the example, before it is clipped, so that they cost nothing.",
+             {param::integer("copies", "Copies of each example in a step, each altered anew.")
+                  .at_least(1)
+                  .at_most(1024),
+              param::list("kinds",
+                          "flip: mirrored left to right or not, with equal probability; crop: "
+                          "moved by up to 4 places each way, with zeros behind.",
+                          param::text("kind", "").one_of({"flip", "crop"}))
+                  .at_least_items(1)})
+      .optional();
+}
+
+ParamSpec train_accuracy_key() {
+  return param::object(
+             "train_accuracy", "The share of training rows that are classified rightly.",
+             {param::real("share",
+                          "Of the budget, for all releases together: as a part of 1 / noise "
+                          "multiplier^2 of a Gaussian release that takes all of it.")
+                  .above(0)
+                  .below(1)
+                  .optional(),
+              param::real("noise_multiplier",
+                          "Instead of `share`: standard deviation of the noise of each "
+                          "release over what a row can add.")
+                  .above(0)
+                  .at_most(1e9)
+                  .optional(),
+              param::integer("every", "Also releases it of the model behind every so many steps.")
+                  .in_unit("steps")
+                  .at_least(1)
+                  .at_most(4294967295.0)
+                  .optional(),
+              param::integer("patience",
+                             "With `every`: ends the run when so many releases in a row were "
+                             "no better than one before them. The run is charged, and its "
+                             "guarantee stated, as if it had made all steps.")
+                  .in_unit("releases")
+                  .at_least(1)
+                  .at_most(4294967295.0)
+                  .optional()})
+      .optional();
+}
+
+ParamSpec class_counts_key() {
+  return param::object(
+             "class_counts", "How many training rows each class has, before the first step.",
+             {param::real("share",
+                          "Of the budget: as a part of 1 / noise multiplier^2 of a Gaussian "
+                          "release that takes all of it.")
+                  .above(0)
+                  .below(1)
+                  .optional(),
+              param::real("noise_multiplier",
+                          "Instead of `share`: standard deviation of the noise of each "
+                          "count, in rows.")
+                  .above(0)
+                  .at_most(1e9)
+                  .optional()})
+      .optional();
+}
+
+ParamSpec report_key() {
+  return param::object(
+             "report",
+             "Metrics on private training rows that are released with noise that the budget pays "
+             "for: of the final model, and between the steps with `every`.",
+             {train_accuracy_key(), class_counts_key()})
+      .optional();
+}
+
+/// The components of every run.
+std::vector<Slot> component_slots() {
+  return {
+      slot<DataSource>("data", "Where examples come from, and what is done to them first."),
+      slot<Model>("model", "What is trained."),
+      with_default(slot<Backend>("backend", "What executes the model."), "cpu"),
+      slot<Sampler>("sampler",
+                    "Which examples each step sees; the privacy statement depends on it."),
+      with_default(slot<Clipping>("clipping",
+                                  "How each example's gradient is brought within "
+                                  "schedules.clip_norm."),
+                   "flat"),
+      with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
+                   "gaussian"),
+      slot<Optimizer>("optimizer", "How released gradients change the parameters."),
+      optional(slot<Cluster>("cluster",
+                             "The processes that share the work of privgrad run, if they were "
+                             "started together; default: one. Not a part of what a run is: the "
+                             "resolved manifest does not have it, and the result is the same "
+                             "without.")),
+  };
+}
+
 }  // namespace
 
-// Each section below is one declaration, a row for each key, and as long as the manual has rows:
-// splitting one would hide what it is.
+// Each section below is one declaration, a row for each key, and as long as the manual has rows.
+// What is long by itself stands before it: objects within it, and keys that belong together.
 
 const Section& root_section() {
   static const Section section{
@@ -93,19 +207,7 @@ const Section& root_section() {
               .at_least(1)
               .at_most(static_cast<double>(kMostSteps))
               .or_auto(),
-          param::object(
-              "utility",
-              "What is known of the loss, for steps: auto and for the prediction in the report; as "
-              "privgrad bound descent takes it.",
-              {param::real("kappa", "Smoothness over the Polyak-Lojasiewicz constant.").at_least(1),
-               param::real("alpha",
-                           "D G^2 / (2 R M N^2 gap): parameters, clip norm, budget, smoothness, "
-                           "examples, and how far the initial loss is above the least.")
-                   .above(0),
-               param::real("optimum",
-                           "The least mean training loss, which excess risk is measured from.")
-                   .defaults_to(0)})
-              .optional(),
+          utility_key(),
           param::integer("evaluate_every",
                          "Steps (of a federated run: rounds) between the measurements of the "
                          "progress line; by default chosen so that there are about 20.")
@@ -125,68 +227,8 @@ const Section& root_section() {
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),
-          param::object(
-              "augmentation",
-              "Altered copies of each example, an image: a step takes the mean of their gradients "
-              "for the gradient of the example, before it is clipped, so that they cost nothing.",
-              {param::integer("copies", "Copies of each example in a step, each altered anew.")
-                   .at_least(1)
-                   .at_most(1024),
-               param::list("kinds",
-                           "flip: mirrored left to right or not, with equal probability; crop: "
-                           "moved by up to 4 places each way, with zeros behind.",
-                           param::text("kind", "").one_of({"flip", "crop"}))
-                   .at_least_items(1)})
-              .optional(),
-          param::object(
-              "report",
-              "Metrics on private training rows that are released with noise that the budget pays "
-              "for: of the final model, and between the steps with `every`.",
-              {param::object(
-                   "train_accuracy", "The share of training rows that are classified rightly.",
-                   {param::real("share",
-                                "Of the budget, for all releases together: as a part of 1 / noise "
-                                "multiplier^2 of a Gaussian release that takes all of it.")
-                        .above(0)
-                        .below(1)
-                        .optional(),
-                    param::real("noise_multiplier",
-                                "Instead of `share`: standard deviation of the noise of each "
-                                "release over what a row can add.")
-                        .above(0)
-                        .at_most(1e9)
-                        .optional(),
-                    param::integer("every",
-                                   "Also releases it of the model behind every so many steps.")
-                        .in_unit("steps")
-                        .at_least(1)
-                        .at_most(4294967295.0)
-                        .optional(),
-                    param::integer("patience",
-                                   "With `every`: ends the run when so many releases in a row were "
-                                   "no better than one before them. The run is charged, and its "
-                                   "guarantee stated, as if it had made all steps.")
-                        .in_unit("releases")
-                        .at_least(1)
-                        .at_most(4294967295.0)
-                        .optional()})
-                   .optional(),
-               param::object(
-                   "class_counts", "How many training rows each class has, before the first step.",
-                   {param::real("share",
-                                "Of the budget: as a part of 1 / noise multiplier^2 of a Gaussian "
-                                "release that takes all of it.")
-                        .above(0)
-                        .below(1)
-                        .optional(),
-                    param::real("noise_multiplier",
-                                "Instead of `share`: standard deviation of the noise of each "
-                                "count, in rows.")
-                        .above(0)
-                        .at_most(1e9)
-                        .optional()})
-                   .optional()})
-              .optional(),
+          augmentation_key(),
+          report_key(),
           param::real("ema_decay",
                       "Keeps an exponential moving average of the parameters and measures it "
                       "beside the last ones, free of cost: after step t (of a federated run, round "
@@ -201,25 +243,7 @@ const Section& root_section() {
               .one_of({"last", "random_iterate", "ema"})
               .defaults_to("last"),
       },
-      {
-          slot<DataSource>("data", "Where examples come from, and what is done to them first."),
-          slot<Model>("model", "What is trained."),
-          with_default(slot<Backend>("backend", "What executes the model."), "cpu"),
-          slot<Sampler>("sampler",
-                        "Which examples each step sees; the privacy statement depends on it."),
-          with_default(slot<Clipping>("clipping",
-                                      "How each example's gradient is brought within "
-                                      "schedules.clip_norm."),
-                       "flat"),
-          with_default(slot<Aggregator>("aggregator", "How noise enters the released sums."),
-                       "gaussian"),
-          slot<Optimizer>("optimizer", "How released gradients change the parameters."),
-          optional(slot<Cluster>("cluster",
-                                 "The processes that share the work of privgrad run, if they were "
-                                 "started together; default: one. Not a part of what a run is: the "
-                                 "resolved manifest does not have it, and the result is the same "
-                                 "without.")),
-      }};
+      component_slots()};
   return section;
 }
 
@@ -412,94 +436,120 @@ const Section& privacy_section() {
   return section;
 }
 
+namespace {
+
+std::vector<ParamSpec> federation_keys() {
+  return {
+      param::integer("clients", "Number of clients; public.").at_least(1).at_most(100000),
+      param::integer("rounds",
+                     "Exchanges of models: the budget of communication. The run ends when they "
+                     "are made, or when the clients' privacy budgets are spent.")
+          .at_least(1)
+          .at_most(static_cast<double>(kMostSteps)),
+      param::text("aggregation",
+                  "fed_avg: the server averages the clients' models, each of which is private "
+                  "for the examples of its client. dp_fed_avg: the server clips each client's "
+                  "change and adds the noise, which is private for whole clients.")
+          .one_of({"fed_avg", "dp_fed_avg"})
+          .defaults_to("fed_avg"),
+      param::text("weights",
+                  "What fed_avg weighs models by: shard_size, the public number of the "
+                  "client's examples, or equal.")
+          .one_of({"shard_size", "equal"})
+          .defaults_to("shard_size"),
+      param::real("client_drop_rate",
+                  "Probability of a client that takes part in a round to be lost before its "
+                  "model arrives; what it has spent stays spent.")
+          .at_least(0)
+          .below(1)
+          .defaults_to(0.0),
+      param::real("straggler_rate",
+                  "Probability of a client that takes part in a round to be slow: it makes "
+                  "only some of its local steps, from 1 to all of them with equal "
+                  "probability, and sends the model that they lead to.")
+          .at_least(0)
+          .below(1)
+          .defaults_to(0.0),
+      param::text("shards",
+                  "simulated: the partition shares examples out, and what one example decides "
+                  "about the place of others is listed as unaccounted. given: examples lie "
+                  "with the clients already, and data sets that differ in one example differ "
+                  "in one client's shard and nowhere else.")
+          .one_of({"simulated", "given"})
+          .defaults_to("simulated"),
+      param::list("sizes",
+                  "Number of examples of each client, declared and public; for partitions "
+                  "from which it does not follow.",
+                  param::integer("size", "Examples of a client.").at_least(1).at_most(1e12))
+          .at_least_items(1)
+          .optional(),
+      param::text("label_histograms",
+                  "shown: research mode counts the labels of each client exactly, and lists "
+                  "that as unaccounted. hidden: nobody counts them.")
+          .one_of({"shown", "hidden"})
+          .defaults_to("shown"),
+  };
+}
+
+/// Of what adaptive local iterations learn about the losses.
+std::vector<ParamSpec> estimate_keys() {
+  return {
+      param::text("estimates",
+                  "Where an adaptive local_iterations learns about the losses. private: from "
+                  "noised sums that are charged to the clients. from_models: from released "
+                  "models alone, free of cost. unaccounted: from exact values of private "
+                  "examples, which stains every output.")
+          .one_of({"private", "from_models", "unaccounted"})
+          .defaults_to("private"),
+      param::real("estimate_share",
+                  "Of private estimates: the share of privacy.target_epsilon that all of them "
+                  "together would cost on their own.")
+          .above(0)
+          .below(1)
+          .defaults_to(0.1),
+      param::real("estimate_noise",
+                  "Of private estimates: the noise multiplier of each, instead of "
+                  "estimate_share.")
+          .above(0)
+          .optional(),
+      param::real("estimate_bound",
+                  "Of private estimates: by how much an example's loss may count as changed "
+                  "within a round.")
+          .in_unit("nats")
+          .at_least(kSmallestClipNorm)
+          .at_most(kLargestClipNorm)
+          .defaults_to(0.5),
+  };
+}
+
+/// Of dp_fed_avg, whose server makes the noise.
+std::vector<ParamSpec> server_keys() {
+  return {
+      param::real("client_clip_norm",
+                  "Of dp_fed_avg: L2 norm to which each client's change of the model is "
+                  "clipped.")
+          .at_least(kSmallestClipNorm)
+          .at_most(kLargestClipNorm)
+          .optional(),
+      param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
+          .above(0)
+          .defaults_to(1.0),
+  };
+}
+
+std::vector<ParamSpec> joined(std::initializer_list<std::vector<ParamSpec>> parts) {
+  std::vector<ParamSpec> all;
+  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+}  // namespace
+
 const Section& federated_section() {
   static const Section section{
       "federated",
       "Trains on many clients, each with examples of its own, which exchange models with a server.",
-      {
-          param::integer("clients", "Number of clients; public.").at_least(1).at_most(100000),
-          param::integer("rounds",
-                         "Exchanges of models: the budget of communication. The run ends when they "
-                         "are made, or when the clients' privacy budgets are spent.")
-              .at_least(1)
-              .at_most(static_cast<double>(kMostSteps)),
-          param::text("aggregation",
-                      "fed_avg: the server averages the clients' models, each of which is private "
-                      "for the examples of its client. dp_fed_avg: the server clips each client's "
-                      "change and adds the noise, which is private for whole clients.")
-              .one_of({"fed_avg", "dp_fed_avg"})
-              .defaults_to("fed_avg"),
-          param::text("weights",
-                      "What fed_avg weighs models by: shard_size, the public number of the "
-                      "client's examples, or equal.")
-              .one_of({"shard_size", "equal"})
-              .defaults_to("shard_size"),
-          param::real("client_drop_rate",
-                      "Probability of a client that takes part in a round to be lost before its "
-                      "model arrives; what it has spent stays spent.")
-              .at_least(0)
-              .below(1)
-              .defaults_to(0.0),
-          param::real("straggler_rate",
-                      "Probability of a client that takes part in a round to be slow: it makes "
-                      "only some of its local steps, from 1 to all of them with equal "
-                      "probability, and sends the model that they lead to.")
-              .at_least(0)
-              .below(1)
-              .defaults_to(0.0),
-          param::text("shards",
-                      "simulated: the partition shares examples out, and what one example decides "
-                      "about the place of others is listed as unaccounted. given: examples lie "
-                      "with the clients already, and data sets that differ in one example differ "
-                      "in one client's shard and nowhere else.")
-              .one_of({"simulated", "given"})
-              .defaults_to("simulated"),
-          param::list("sizes",
-                      "Number of examples of each client, declared and public; for partitions "
-                      "from which it does not follow.",
-                      param::integer("size", "Examples of a client.").at_least(1).at_most(1e12))
-              .at_least_items(1)
-              .optional(),
-          param::text("label_histograms",
-                      "shown: research mode counts the labels of each client exactly, and lists "
-                      "that as unaccounted. hidden: nobody counts them.")
-              .one_of({"shown", "hidden"})
-              .defaults_to("shown"),
-          param::text("estimates",
-                      "Where an adaptive local_iterations learns about the losses. private: from "
-                      "noised sums that are charged to the clients. from_models: from released "
-                      "models alone, free of cost. unaccounted: from exact values of private "
-                      "examples, which stains every output.")
-              .one_of({"private", "from_models", "unaccounted"})
-              .defaults_to("private"),
-          param::real("estimate_share",
-                      "Of private estimates: the share of privacy.target_epsilon that all of them "
-                      "together would cost on their own.")
-              .above(0)
-              .below(1)
-              .defaults_to(0.1),
-          param::real("estimate_noise",
-                      "Of private estimates: the noise multiplier of each, instead of "
-                      "estimate_share.")
-              .above(0)
-              .optional(),
-          param::real("estimate_bound",
-                      "Of private estimates: by how much an example's loss may count as changed "
-                      "within a round.")
-              .in_unit("nats")
-              .at_least(kSmallestClipNorm)
-              .at_most(kLargestClipNorm)
-              .defaults_to(0.5),
-          param::real("client_clip_norm",
-                      "Of dp_fed_avg: L2 norm to which each client's change of the model is "
-                      "clipped.")
-              .at_least(kSmallestClipNorm)
-              .at_most(kLargestClipNorm)
-              .optional(),
-          param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
-              .above(0)
-              .defaults_to(1.0),
-      },
+      joined({federation_keys(), estimate_keys(), server_keys()}),
       {
           with_default(
               slot<Transform>("partition", "Which client each training example lies with."), "iid"),

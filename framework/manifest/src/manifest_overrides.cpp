@@ -190,7 +190,8 @@ void apply_changes(const std::vector<ManifestChange>& changes, Value& manifest,
   for (const ManifestChange& change : changes) {
     Value value = change.value;
     mark_places(value, change.file, problems);
-    Override(value.mark, problems).apply(manifest, change.key, std::move(value));
+    Override one(value.mark, problems);
+    one.apply(manifest, change.key, std::move(value));
   }
 }
 

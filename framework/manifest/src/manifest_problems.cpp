@@ -59,7 +59,7 @@ std::string one_line(std::string_view text, std::size_t limit) {
   return out;
 }
 
-Mark ManifestProblems::new_origin(std::string place) {
+Mark ManifestProblems::new_origin(std::string_view place) {
   origins_.push_back(one_line(place, 4200));
   return {-static_cast<int>(origins_.size()), 1};
 }

@@ -39,6 +39,29 @@ std::optional<double> target_of(const Manifest& manifest, bool has_charges_betwe
   return target;
 }
 
+void check_augmentation(const Manifest& manifest, const Components& made) {
+  if (!manifest.augmentation || made.differences == nullptr) return;
+  throw error_at(manifest, "augmentation",
+                 "alters examples anew in each step, and aggregator " + manifest.aggregator.name() +
+                     " takes differences between the gradients of two steps; use another "
+                     "aggregator");
+}
+
+/// What the budget pays for.
+/// \throws PluginError if what the sampler charges for these steps is too small.
+BudgetPlan plan_checked_budget(const Manifest& manifest, const RunFacts& facts,
+                               const StepPlan& plan, std::optional<double> target,
+                               const BesideCharges& beside, bool are_bounds) {
+  if (manifest.noise_off) return no_budget(manifest, facts.steps);
+  BudgetPlan budget = plan_budget(manifest, plan.charges, target, beside, are_bounds);
+  if (!plan.correlated) {
+    check_sampler_charges(manifest, facts.dataset_size, plan.batch_size,
+                          std::span(plan.charges).first(budget.affordable_steps),
+                          budget.accountants.front().epsilon);
+  }
+  return budget;
+}
+
 void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
                       const std::vector<double>& clip_norms) {
   const auto check = [&] {
@@ -74,13 +97,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const RandomKey key = order_key(manifest, *setting, owner);
   const Components made = make_components(manifest, setting->groups);
 
-  if (manifest.augmentation && made.differences != nullptr) {
-    throw error_at(manifest, "augmentation",
-                   "alters examples anew in each step, and aggregator " +
-                       manifest.aggregator.name() +
-                       " takes differences between the gradients of two steps; use another "
-                       "aggregator");
-  }
+  check_augmentation(manifest, made);
 
   // ---- how many steps, and by which schedules
   StepCount count = plan_step_count(manifest, *setting, owner, made);
@@ -107,14 +124,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const bool in_full = owner.is_accounted_in_full || (report && report->patience > 0);
   const bool are_bounds =
       in_full || (step_plan.correlated && !step_plan.correlated->cost.is_attained);
-  BudgetPlan budget = manifest.noise_off
-                          ? no_budget(manifest, steps)
-                          : plan_budget(manifest, step_plan.charges, target, beside, are_bounds);
-  if (!manifest.noise_off && !step_plan.correlated) {
-    check_sampler_charges(manifest, count.facts.dataset_size, step_plan.batch_size,
-                          std::span(step_plan.charges).first(budget.affordable_steps),
-                          budget.accountants.front().epsilon);
-  }
+  BudgetPlan budget =
+      plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
   for (PlannedAuto& value : auto_values_of(manifest, made))
     count.auto_values.push_back(std::move(value));

@@ -32,7 +32,7 @@ class ManifestProblems {
   explicit ManifestProblems(std::string file) : file_(std::move(file)) {}
 
   /// \returns the mark of a place outside the file: "--set KEY", "STUDY:LINE:COLUMN".
-  Mark new_origin(std::string place);
+  Mark new_origin(std::string_view place);
 
   void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
 
