@@ -31,6 +31,7 @@ Event step(double q, double sigma) { return Event::poisson_sampled(q, Event::gau
 /// `count` steps whose noise falls in equal steps from 2.0 to 0.8, each different, at q = 0.01.
 std::vector<Event> falling_noise(int count) {
   std::vector<Event> events;
+  events.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
     events.push_back(step(0.01, count == 1 ? 2.0 : 2.0 - 1.2 * i / (count - 1)));
   }

@@ -199,15 +199,13 @@ class Bench {
     Receipts(const Catalog& catalog, const std::vector<double>& multipliers)
         : Receipts(catalog, gaussians(multipliers)) {}
     Receipts(const Catalog& catalog, const std::vector<Event>& releases)
-        : folder_(
-              std::filesystem::temp_directory_path() /
-              ("privgrad-bench-" + std::to_string(::getpid()) + "-" + std::to_string(count_++))),
-          accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
+        : folder_(new_folder()), accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
       std::filesystem::create_directories(folder_);
       accountant_->start(Adjacency::zero_out);
       core::Ledger ledger(folder_ / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
                           *accountant_, "zcdp", nlohmann::json::object());
       std::vector<core::Charge> charges;
+      charges.reserve(releases.size());
       for (std::uint64_t step = 0; step < releases.size(); ++step)
         charges.push_back({step, releases[step], releases[step]});
       receipts_ = ledger.charge(charges);
@@ -218,12 +216,17 @@ class Bench {
     core::Receipt take(std::uint64_t step) { return std::move(receipts_.at(step)); }
 
    private:
+    static std::filesystem::path new_folder() {
+      static int count = 0;
+      return std::filesystem::temp_directory_path() /
+             ("privgrad-bench-" + std::to_string(::getpid()) + "-" + std::to_string(count++));
+    }
     static std::vector<Event> gaussians(const std::vector<double>& multipliers) {
       std::vector<Event> events;
+      events.reserve(multipliers.size());
       for (const double multiplier : multipliers) events.push_back(Event::gaussian(multiplier));
       return events;
     }
-    inline static int count_ = 0;
     std::filesystem::path folder_;
     ComponentPtr<Accountant> accountant_;
     std::vector<core::Receipt> receipts_;

@@ -170,6 +170,7 @@ double accountant_over_loop(const Catalog& catalog, const std::string& name) {
 /// Processor seconds of a program, output thrown away.
 double seconds_of_program(std::vector<std::string> words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

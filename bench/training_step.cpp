@@ -62,9 +62,10 @@ double best_seconds(int repeats, const std::function<void()>& work) {
 /// Floating-point operations per second of a 1024 x 1024 x 1024 product on one thread.
 double sgemm_rate() {
   constexpr int kSize = 1024;
-  const Floats a(kSize * kSize, 0.5f);
-  const Floats b(kSize * kSize, 0.25f);
-  Floats c(kSize * kSize);
+  constexpr std::size_t kElements = std::size_t{kSize} * kSize;
+  const Floats a(kElements, 0.5f);
+  const Floats b(kElements, 0.25f);
+  Floats c(kElements);
   const double seconds = best_seconds(10, [&] {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, a.data(),
                 kSize, b.data(), kSize, 0.0f, c.data(), kSize);
