@@ -17,6 +17,8 @@
 #include "privgrad/streamed_rows.hpp"
 #include "privgrad/suggests_params.hpp"
 
+namespace ability_rules_test {
+
 using namespace privgrad;
 using privgrad::testing::Verdict;
 
@@ -460,3 +462,5 @@ TEST_CASE("what holds once and not again is a broken promise of the suite as a w
   CHECK(not_caught(found, std::string(privgrad::testing::kWholeSuite),
                    "accepts_a_horizon held at first, and not when it was run again") == "");
 }
+
+}  // namespace ability_rules_test

@@ -7,6 +7,8 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
 
+namespace accountant_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -350,3 +352,5 @@ TEST_CASE("each rule of accountants can fail") {
         findings<LowerEpsilonAboveTruth>()},
        {"never_below_the_true_value", "the lower bound of delta", findings<LowerAboveTruth>()}});
 }
+
+}  // namespace accountant_rules_test

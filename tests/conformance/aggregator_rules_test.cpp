@@ -5,6 +5,8 @@
 #include "broken.hpp"
 #include "privgrad/aggregator.hpp"
 
+namespace aggregator_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -227,3 +229,5 @@ TEST_CASE("an aggregator with correlated noise conforms") {
 TEST_CASE("an aggregator of differences of gradients conforms") {
   CHECK(findings_text(findings<Differing>(), privgrad::testing::Verdict::failed) == "");
 }
+
+}  // namespace aggregator_rules_test

@@ -6,6 +6,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/operand_precision.hpp"
 
+namespace backend_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -331,3 +333,5 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}},
       exact_and_resident_rules());
 }
+
+}  // namespace backend_rules_test

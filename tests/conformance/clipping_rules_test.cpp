@@ -6,6 +6,8 @@
 #include "broken.hpp"
 #include "privgrad/clipping.hpp"
 
+namespace clipping_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("each rule of adaptive clip norms can fail") {
 TEST_CASE("a clipping for some networks only conforms") {
   CHECK(findings_text(findings<OneLayerOnly>(), privgrad::testing::Verdict::failed) == "");
 }
+
+}  // namespace clipping_rules_test

@@ -10,6 +10,8 @@
 #include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
+namespace data_rules_test {
+
 using namespace privgrad;
 using privgrad::testing::Verdict;
 
@@ -590,3 +592,5 @@ TEST_CASE("rows do not count as public unless the manifest says so") {
                              .defaults_to("public")}),
                    "statistics_of_private_rows_are_declared", "unless the manifest says so") == "");
 }
+
+}  // namespace data_rules_test

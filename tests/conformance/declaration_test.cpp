@@ -8,6 +8,8 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/schedule.hpp"
 
+namespace declaration_test {
+
 using namespace privgrad;
 using privgrad::testing::Verdict;
 
@@ -211,3 +213,5 @@ TEST_CASE("the kinds of verdict have names") {
   CHECK(to_text(Verdict::failed) == "failed");
   CHECK(to_text(Verdict::skipped) == "skipped");
 }
+
+}  // namespace declaration_test

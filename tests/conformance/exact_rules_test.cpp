@@ -7,6 +7,8 @@
 #include "exact_linear.hpp"
 #include "privgrad/error.hpp"
 
+namespace exact_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -253,3 +255,5 @@ TEST_CASE("programs without exact sums are not examined for them, and told so") 
     CHECK(finding->detail == "programs do not offer it");
   }
 }
+
+}  // namespace exact_rules_test

@@ -7,6 +7,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/model.hpp"
 
+namespace model_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -158,3 +160,5 @@ TEST_CASE("a model with mathematics of its own is held to what programs promise"
   CHECK(not_caught(findings<OwnMathematics<WrongSlope>>(), "gradients_match_finite_differences",
                    "in the network 1 > opaque > cross_entropy") == "");
 }
+
+}  // namespace model_rules_test

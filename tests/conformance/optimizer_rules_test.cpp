@@ -8,6 +8,8 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/step_rule.hpp"
 
+namespace optimizer_rules_test {
+
 using namespace privgrad;
 using privgrad::testing::Verdict;
 
@@ -388,3 +390,5 @@ TEST_CASE("without a maker of released values, optimizers are skipped and not pa
         "takes_steps: there is no maker of released values here\n");
   CHECK(find_rule(findings, "is_deterministic") == nullptr);
 }
+
+}  // namespace optimizer_rules_test

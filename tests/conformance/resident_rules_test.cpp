@@ -8,6 +8,8 @@
 #include "host_resident.hpp"
 #include "privgrad/error.hpp"
 
+namespace resident_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -269,3 +271,5 @@ TEST_CASE("programs whose steps do not stay with them are told so", "[privacy]")
     CHECK(finding->detail == "programs do not offer it");
   }
 }
+
+}  // namespace resident_rules_test

@@ -6,6 +6,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/sampler.hpp"
 
+namespace sampler_rules_test {
+
 using namespace privgrad;
 using Rows = std::vector<std::uint32_t>;
 
@@ -418,3 +420,5 @@ TEST_CASE("right samplers of other kinds conform") {
   CHECK(findings_text(findings<Ordered>(), Verdict::skipped) ==
         own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n");
 }
+
+}  // namespace sampler_rules_test

@@ -8,6 +8,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/schedule.hpp"
 
+namespace schedule_rules_test {
+
 using namespace privgrad;
 
 namespace {
@@ -155,3 +157,5 @@ TEST_CASE("each rule of adaptive schedules can fail") {
        {"adapted_noise_is_finite_and_above_0", "gave", findings<FollowsWithoutLimit>()},
        {"adapted_noise_follows_from_its_arguments", "asked again", findings<HasMemory>()}});
 }
+
+}  // namespace schedule_rules_test

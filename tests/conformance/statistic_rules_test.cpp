@@ -8,6 +8,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/transform.hpp"
 
+namespace statistic_rules_test {
+
 using namespace privgrad;
 using privgrad::testing::Verdict;
 
@@ -256,3 +258,5 @@ TEST_CASE("each rule of released statistics can fail") {
   CHECK(find_rule(findings<RightStatistic>(), "pieces_are_the_contribution")->verdict ==
         Verdict::skipped);
 }
+
+}  // namespace statistic_rules_test

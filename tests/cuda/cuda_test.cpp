@@ -1,5 +1,5 @@
 // Runs by manifest on the backend `cuda`: on the host's twin, where they have the bits that the
-// backend `cpu` gives, and over fake_driver.cpp, where things go wrong as they would on a GPU.
+// backend `cpu` gives, and over driver/fake_driver.cpp, where things go wrong as they would on a GPU.
 #include <cstring>
 
 #include "cli.hpp"
@@ -41,7 +41,7 @@ std::string trained(const Cli& cli, const std::string& name, const Words& more) 
   return tensors(cli, name);
 }
 
-/// privgrad with fake_driver.cpp for its driver.
+/// privgrad with driver/fake_driver.cpp for its driver.
 Outcome over_driver(const Cli& cli, const Words& what, const std::string& faults) {
   Call call_of = cli.prepare(what);
   call_of.environment["LD_LIBRARY_PATH"] = kBuild / "tests/fake_driver";

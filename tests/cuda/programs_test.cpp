@@ -157,7 +157,7 @@ TEST_CASE("cuda: sums do not depend on how a batch is cut into passes, nor on th
 
 namespace {
 
-struct Rounding {
+struct RoundingOfOperands {
   const char* name;
   double unit_roundoff;
   float (*round)(float);
@@ -173,8 +173,8 @@ float nearest(float x, int fraction_bits) {
   return static_cast<float>(std::nearbyint(static_cast<double>(x) / unit) * unit);
 }
 
-const Rounding kRoundings[] = {{"tf32", 0x1p-11, [](float x) { return nearest(x, 10); }},
-                               {"bf16", 0x1p-9, [](float x) { return nearest(x, 7); }}};
+const RoundingOfOperands kRoundings[] = {{"tf32", 0x1p-11, [](float x) { return nearest(x, 10); }},
+                                         {"bf16", 0x1p-9, [](float x) { return nearest(x, 7); }}};
 
 /// On a GPU, of the compute capability that it has.
 Value rounded_params(const char* precision) {
@@ -223,7 +223,7 @@ TEST_CASE("cuda: a layer of rounded factors is that layer of factors that were r
   const std::vector<Network> layers = {
       make_network({70}, {Dense{67}}, Loss::squared, 67),
       make_network({9, 7, 3}, {conv(5, 3, 2, 1), Flatten{}}, Loss::squared, 100)};
-  for (const Rounding& rounding : kRoundings) {
+  for (const RoundingOfOperands& rounding : kRoundings) {
     for (std::size_t which = 0; which < layers.size(); ++which) {
       INFO(rounding.name << ", network " << which);
       const Network& network = layers[which];
@@ -263,7 +263,7 @@ TEST_CASE("cuda: with rounded factors gradients are near those of float32, in ev
     const Examples examples = random_examples(generator, smooth, 9);
     const Floats expected = gradient_rows(fine, examples.batch());
     double before = 0.0;
-    for (const Rounding& rounding : kRoundings) {
+    for (const RoundingOfOperands& rounding : kRoundings) {
       const Compiled coarse(smooth, threads, 5, "cuda", rounded_params(rounding.name));
       const Floats found = gradient_rows(coarse, examples.batch());
       double away = 0.0, all = 0.0;
@@ -285,7 +285,7 @@ TEST_CASE("cuda: with rounded factors too an example's cells and norms are its o
           "[backend][privacy][cuda]") {
   Generator generator(131);
   const std::vector<Network> all = networks();
-  for (const Rounding& rounding : kRoundings) {
+  for (const RoundingOfOperands& rounding : kRoundings) {
     for (std::size_t which = 0; which < all.size(); ++which) {
       INFO(rounding.name << ", network " << which);
       ThreadExecutor threads(2);

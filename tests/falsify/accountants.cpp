@@ -11,7 +11,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace accountants {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -99,7 +99,7 @@ const std::array kTable = std::to_array<Row>({
     // Answers that are too small.
     {.told = {"epsilon_half", "half of what was spent"},
      .epsilon = EPSILON { return answer(0.5 * epsilon_of(self, delta));
-}  // namespace
+}  // namespace accountants
 }
 , {.told = {"epsilon_nine_tenths", "a tenth too little"},
    .epsilon = EPSILON{return answer(0.9 * epsilon_of(self, delta));
@@ -439,10 +439,17 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace accountants
 
 std::vector<Fault> accountant_faults() {
+  using namespace accountants;
   return faults_of<Accountant, Faulty>(kTable, "accountant", [](const Row& row) {
     return std::vector<std::string>{std::string("privacy.accountant=") + row.told.id};
   });
 }
+
+#undef EPSILON
+#undef DELTA
+#undef COST
+#undef COMPOSE
+#undef START

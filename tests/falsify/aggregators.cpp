@@ -8,7 +8,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace aggregators {
 
 class Base : public Aggregator {
  public:
@@ -42,7 +42,7 @@ struct Row {
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}, .recipe = RECIPE { return self.right(step);
-}  // namespace
+}  // namespace aggregators
 }
 ,
     // Noise that comes back.
@@ -192,9 +192,10 @@ class Faulty final : public Base {
   ReleaseRecipe recipe(std::uint64_t step) const override { return kTable[I].recipe(*this, step); }
 };
 
-}  // namespace
+}  // namespace aggregators
 
 std::vector<Fault> aggregator_faults() {
+  using namespace aggregators;
   return faults_of<Aggregator, Faulty>(kTable, "aggregator", [](const Row& row) {
     const std::string id = row.told.id;
     std::vector<std::string> place{"aggregator={kind: " + id + "}"};
@@ -202,3 +203,6 @@ std::vector<Fault> aggregator_faults() {
     return place;
   });
 }
+
+#undef RECIPE
+#undef CHANGED

@@ -166,7 +166,7 @@ std::string row_of(const Attacked& in, int audits, Counts& counts) {
 }
 
 /// The page's rows, by the fault's name.
-std::map<std::string, std::string> rows_of_page() {
+std::map<std::string, std::string> audited_rows_of_page() {
   std::map<std::string, std::string> rows;
   std::ifstream in(kSource / "docs/audit.md");
   for (std::string line; std::getline(in, line);) {
@@ -189,7 +189,7 @@ Counts counts_of(const std::string& row) {
 
 TEST_CASE("the table of audited faults says which faults audits catch, and how often",
           "[audit][long]") {
-  const auto rows = rows_of_page();
+  const auto rows = audited_rows_of_page();
   CHECK(rows.size() == attacked().size());
   const char* out = std::getenv("PRIVGRAD_FAULTS_OUT");
   const int audits = trials(kAudits, "audits in each way, of each fault of the table");

@@ -9,7 +9,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace clippings {
 
 using Norms = std::span<const double>;
 using Factors = std::span<double>;
@@ -44,7 +44,7 @@ struct Row {
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}, .rule = RULE { self.right(norms, clip_norm, factors);
-}  // namespace
+}  // namespace clippings
 }
 , {.told = {"none", "no clipping at all"},
    .rule = RULE{std::fill(factors.begin(), factors.end(), 1.0);
@@ -178,11 +178,14 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace clippings
 
 std::vector<Fault> clipping_faults() {
+  using namespace clippings;
   return faults_of<Clipping, Faulty>(kTable, "clipping", [](const Row& row) {
     return std::vector<std::string>{std::string("clipping=") + row.told.id,
                                     "model={kind: mlp, hidden: [3]}"};
   });
 }
+
+#undef RULE

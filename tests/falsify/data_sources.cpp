@@ -8,7 +8,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace data_sources {
 
 class Base : public DataSource {
  public:
@@ -35,35 +35,35 @@ struct Row {
   Dataset (*read)(Base&, Split) = nullptr;
 };
 
-#define INFO []([[maybe_unused]] Base & self, DataInfo & info)
+#define TELL []([[maybe_unused]] Base & self, DataInfo & info)
 #define READ []([[maybe_unused]] Base & self, [[maybe_unused]] Split split) -> Dataset
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    {.told = {"empty", "no examples"}, .info = INFO { info.train_rows = 0;
-}  // namespace
+    {.told = {"empty", "no examples"}, .info = TELL { info.train_rows = 0;
+}  // namespace data_sources
 }
 , {.told = {"more_rows_than_told", "more rows than were planned"},
    .read = READ{return self.right(split, 0.0f, 1);
 }
 }
-, {.told = {"told_more_rows", "fewer rows than were planned"}, .info = INFO{++info.train_rows;
+, {.told = {"told_more_rows", "fewer rows than were planned"}, .info = TELL{++info.train_rows;
 }
 }
-, {.told = {"told_more_test_rows", "fewer test rows than were told"}, .info = INFO{++info.test_rows;
+, {.told = {"told_more_test_rows", "fewer test rows than were told"}, .info = TELL{++info.test_rows;
 }
 }
-, {.told = {"other_shape", "another shape than was told"}, .info = INFO{info.shape.features = {4};
+, {.told = {"other_shape", "another shape than was told"}, .info = TELL{info.shape.features = {4};
 }
 }
-, {.told = {"no_features", "examples without features"}, .info = INFO{info.shape.features = {0};
+, {.told = {"no_features", "examples without features"}, .info = TELL{info.shape.features = {0};
 }
 }
-, {.told = {"more_classes", "more classes than were told"}, .info = INFO{info.shape.classes = 1;
+, {.told = {"more_classes", "more classes than were told"}, .info = TELL{info.shape.classes = 1;
 }
 }
 , {.told = {"changes_its_mind", "other facts each time"},
-   .info = INFO{info.train_rows += static_cast<std::size_t>(self.calls_++);
+   .info = TELL{info.train_rows += static_cast<std::size_t>(self.calls_++);
 }
 }
 , {.told = {"changes_its_rows", "other rows each time"},
@@ -83,7 +83,7 @@ return self.right(Split::train);
 }
 }
 , {.told = {"reads_facts_off_rows", "facts from private rows, that are told: listed"},
-   .info = INFO{info.unaccounted.emplace_back("number of classes");
+   .info = TELL{info.unaccounted.emplace_back("number of classes");
 }
 }
 , {.told = {"normalises_in_secret", "features less the mean of all rows", Let::trusted,
@@ -120,10 +120,14 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace data_sources
 
 std::vector<Fault> data_source_faults() {
+  using namespace data_sources;
   return faults_of<DataSource, Faulty>(kTable, "data_source", [](const Row& row) {
     return std::vector<std::string>{std::string("data={kind: ") + row.told.id + "}"};
   });
 }
+
+#undef TELL
+#undef READ

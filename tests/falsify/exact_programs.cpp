@@ -9,7 +9,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace exact_programs {
 
 class Base : public LinearProgram, public ExactClipping, public ReproducibleRows {
  public:
@@ -70,7 +70,7 @@ const std::array kTable = std::to_array<Row>({
     // Norms: what the clipping sees.
     {.told = {"norm_a_tenth", "fused norms that are too small: examples are not clipped"},
      .norm = NORM { return 0.01 * self.square(self.row(rows, i));
-}  // namespace
+}  // namespace exact_programs
 }
 , {.told = {"norm_a_hundredth_less", "fused norms that are biased downwards"},
    .norm = NORM{return 0.98 * self.square(self.row(rows, i));
@@ -291,10 +291,16 @@ class Faulty final : public Backend {
   }
 };
 
-}  // namespace
+}  // namespace exact_programs
 
 std::vector<Fault> exact_program_faults() {
+  using namespace exact_programs;
   return faults_of<Backend, Faulty>(kTable, "exact_program", [](const Row& row) {
     return std::vector<std::string>{std::string("backend=") + row.told.id};
   });
 }
+
+#undef NORM
+#undef CELL
+#undef TOLD
+#undef ADDS

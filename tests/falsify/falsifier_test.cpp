@@ -21,7 +21,7 @@ using namespace privgrad;
 namespace {
 
 /// Four features and a bias for each of two classes: 10 parameters.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kTenParameters = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 60, size: 60, test_rows: 20, dimensions: 4, test_is_public: true}
@@ -32,8 +32,6 @@ schedules: {noise_multiplier: 2, clip_norm: 1.0, learning_rate: 0.5}
 privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, accountant: {kind: zcdp, conversion: classic}}
 steps: 12
 )";
-
-using Overrides = std::vector<std::string>;
 
 const std::string kDescentCheck =
     "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, raise: 0.5, "
@@ -129,7 +127,7 @@ const std::vector<Kind> kKinds = {
 };
 
 core::Falsified falsified(const Overrides& set, const Catalog& catalog = house()) {
-  Experiment experiment(kBase, set, catalog);
+  Experiment experiment(kTenParameters, set, catalog);
   return core::falsify(experiment.plan(), {.steps = 12, .threads = 2});
 }
 
@@ -144,11 +142,6 @@ std::string shown(const core::Falsified& found) {
 bool names(const core::Falsified& found, const std::string& what) {
   return std::any_of(found.differences.begin(), found.differences.end(),
                      [&](const core::Difference& one) { return one.what == what; });
-}
-
-Overrides with(Overrides set, const Overrides& more) {
-  set.insert(set.end(), more.begin(), more.end());
-  return set;
 }
 
 /// The sum of the training features that were seen last: what no component behind a release may know.

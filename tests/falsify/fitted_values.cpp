@@ -10,7 +10,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace fitted_values {
 
 constexpr double kOffset = 0.5;
 
@@ -122,9 +122,10 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace fitted_values
 
 std::vector<Fault> fitted_value_faults() {
+  using namespace fitted_values;
   return faults_of<Transform, Faulty>(kTable, "transform", [](const Row& row) {
     return std::vector<std::string>{std::string("data.transforms=[") + row.told.id + "]"};
   });

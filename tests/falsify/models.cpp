@@ -8,7 +8,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace models {
 
 class Base : public Model {
  public:
@@ -36,7 +36,7 @@ struct Row {
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     {.told = {"no_layers", "nothing to train"}, .network = NETWORK { network.layers.clear();
-}  // namespace
+}  // namespace models
 }
 , {.told = {"too_few_outputs", "fewer outputs than classes"},
    .network = NETWORK{network.layers = {Dense{1}};
@@ -110,10 +110,14 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace models
 
 std::vector<Fault> model_faults() {
+  using namespace models;
   return faults_of<Model, Faulty>(kTable, "model", [](const Row& row) {
     return std::vector<std::string>{std::string("model=") + row.told.id};
   });
 }
+
+#undef NETWORK
+#undef BEGIN

@@ -9,7 +9,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace optimizers {
 
 using Weights = std::span<float>;
 const std::thread::id kHome = std::this_thread::get_id();
@@ -114,9 +114,10 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace optimizers
 
 std::vector<Fault> optimizer_faults() {
+  using namespace optimizers;
   return faults_of<Optimizer, Faulty>(kTable, "optimizer", [](const Row& row) {
     return std::vector<std::string>{std::string("optimizer=") + row.told.id};
   });

@@ -10,7 +10,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace programs {
 
 class Base : public LinearProgram, public ReproducibleRows {
  public:
@@ -47,7 +47,7 @@ void each_row(const Base& self, const Batch& batch, std::span<float> rows, const
 
 #define ROWS [](const Base& self, [[maybe_unused]] const Batch& batch, std::span<float> rows)
 /// Right rows, and then something for each of them: `i` is its place, `row` its numbers.
-#define THEN(...)                                                                         \
+#define ALSO(...)                                                                         \
   ROWS {                                                                                  \
     self.right(batch, rows);                                                              \
     each_row(self, batch, rows,                                                           \
@@ -72,11 +72,11 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     // Examples that see each other.
     {.told = {"batch_normalisation", "features less the batch's mean (batch normalisation)"},
-     .rows = THEN(for (float& x : row) x -= 0.1f * mean_of(batch.features))},
+     .rows = ALSO(for (float& x : row) x -= 0.1f * mean_of(batch.features))},
     {.told = {"batch_variance", "divides by the batch's largest feature"},
-     .rows = THEN(scale(row, 1.0f / std::max(1.0f, largest_of(batch.features))))},
+     .rows = ALSO(scale(row, 1.0f / std::max(1.0f, largest_of(batch.features))))},
     {.told = {"contrastive", "the loss compares an example with the next one"},
-     .rows = THEN(row[0] += 1e-3f * batch.features[((i + 1) % batch.rows()) * (batch.features.size() /
+     .rows = ALSO(row[0] += 1e-3f * batch.features[((i + 1) % batch.rows()) * (batch.features.size() /
                                                                       batch.rows())])},
     {.told = {"mean_instead_of_rows", "every row is the batch's mean: clip after mean"},
      .rows = ROWS {
@@ -88,11 +88,11 @@ const std::array kTable = std::to_array<Row>({
        each_row(self, batch, rows, [&](std::size_t, std::span<float> row) {
   std::copy(mean.begin(), mean.end(), row.begin());
        });
-}  // namespace
+}  // namespace programs
 }
 ,
     {.told = {"divided_by_the_batch", "gradients of the mean loss: divided by the batch's size"},
-     .rows = THEN(scale(row, 1.0f / static_cast<float>(batch.rows())))},
+     .rows = ALSO(scale(row, 1.0f / static_cast<float>(batch.rows())))},
     {.told = {"sums_in_the_first_row", "the whole sum in the first row, nothing in the others"},
      .rows = ROWS{self.right(batch, rows);
 each_row(self, batch, rows, [&](std::size_t i, std::span<float> row) {
@@ -126,20 +126,20 @@ self.right({.features = batch.features, .targets = targets}, rows);
 }
 ,
     {.told = {"counts_its_neighbours", "a row tells how many others there are"},
-     .rows = THEN(row[0] += 1e-3f * static_cast<float>(batch.rows()))},
+     .rows = ALSO(row[0] += 1e-3f * static_cast<float>(batch.rows()))},
     {.told = {"place_decides", "the row depends on its place"},
-     .rows = THEN(row[0] += 1e-3f * static_cast<float>(i))},
+     .rows = ALSO(row[0] += 1e-3f * static_cast<float>(i))},
 {
   .told = {"rounds_by_place", "other roundings in fours of rows, as vectorised loops have them"},
-  .rows = THEN(if (i % 4 == 3) row[0] = std::nextafter(row[0], 1e30f))
+  .rows = ALSO(if (i % 4 == 3) row[0] = std::nextafter(row[0], 1e30f))
 }
 , {
   .told = {"large_batches_only", "mixes examples where there are more than fifty"},
-  .rows = THEN(if (batch.rows() > 50) row[0] += 1e-2f * mean_of(batch.features))
+  .rows = ALSO(if (batch.rows() > 50) row[0] += 1e-2f * mean_of(batch.features))
 }
 , {
   .told = {"an_extreme_row_spoils_all", "one infinite example makes all rows 0"},
-  .rows = THEN(if (largest_of(batch.features) > 1e20f) scale(row, 0.0f))
+  .rows = ALSO(if (largest_of(batch.features) > 1e20f) scale(row, 0.0f))
 }
 , {.told = {"an_extreme_row_throws", "whether a run fails tells of an example"},
    .rows = ROWS{self.right(batch, rows);
@@ -176,10 +176,10 @@ for (std::size_t i = 0; i < rows.size(); ++i) rows[i] += before[i];
 }
 ,
     {.told = {"counts_its_calls", "the gradient grows with every call"},
-     .rows = THEN(scale(row, 1.0f + 0.01f * static_cast<float>(self.calls_++)))},
+     .rows = ALSO(scale(row, 1.0f + 0.01f * static_cast<float>(self.calls_++)))},
 {
   .told = {"dropout_of_its_own", "drops coordinates by a generator of its own"},
-  .rows = THEN(if (self.calls_++ % 3 == 0) row[0] = 0.0f)
+  .rows = ALSO(if (self.calls_++ % 3 == 0) row[0] = 0.0f)
 }
 , {.told = {"instances_share", "programs share what they saw"},
    .rows = ROWS{static thread_local float seen = 0.0f;
@@ -210,35 +210,35 @@ self.right({.features = batch.features.first(width), .targets = batch.targets.fi
 }
 , {
   .told = {"forgets_the_last_row", "a loop that ends one early"},
-  .rows = THEN(if (i + 1 == batch.rows()) std::fill(row.begin(), row.end(), std::nanf("")))
+  .rows = ALSO(if (i + 1 == batch.rows()) std::fill(row.begin(), row.end(), std::nanf("")))
 }
 ,
     {.told = {"forgets_the_biases", "leaves the biases' gradients unwritten"},
-     .rows = THEN(std::fill(row.end() - static_cast<std::ptrdiff_t>(self.output_count()), row.end(),
+     .rows = ALSO(std::fill(row.end() - static_cast<std::ptrdiff_t>(self.output_count()), row.end(),
                             std::nanf("")))},
     {.told = {"all_nan", "no numbers at all"},
-     .rows = THEN(std::fill(row.begin(), row.end(), std::nanf("")))},
+     .rows = ALSO(std::fill(row.begin(), row.end(), std::nanf("")))},
     {.told = {"all_infinite", "numbers beyond all bounds"},
-     .rows = THEN(std::fill(row.begin(), row.end(), HUGE_VALF))},
-    {.told = {"zero", "no gradient at all"}, .rows = THEN(scale(row, 0.0f))},
-    {.told = {"sign_flipped", "ascent instead of descent"}, .rows = THEN(scale(row, -1.0f))},
+     .rows = ALSO(std::fill(row.begin(), row.end(), HUGE_VALF))},
+    {.told = {"zero", "no gradient at all"}, .rows = ALSO(scale(row, 0.0f))},
+    {.told = {"sign_flipped", "ascent instead of descent"}, .rows = ALSO(scale(row, -1.0f))},
     {.told = {"a_hundredth_more", "gradients a hundredth too long"},
-     .rows = THEN(scale(row, 1.01f))},
-    {.told = {"half_of_the_gradient", "half of the gradient"}, .rows = THEN(scale(row, 0.5f))},
+     .rows = ALSO(scale(row, 1.01f))},
+    {.told = {"half_of_the_gradient", "half of the gradient"}, .rows = ALSO(scale(row, 0.5f))},
     {.told = {"one_coordinate_wrong", "one coordinate of a wrong sign"},
-     .rows = THEN(row[0] = -row[0])},
+     .rows = ALSO(row[0] = -row[0])},
     {.told = {"constant", "the same vector for every example"},
-     .rows = THEN(std::fill(row.begin(), row.end(), 1.0f))},
+     .rows = ALSO(std::fill(row.begin(), row.end(), 1.0f))},
     {.told = {"clipped_by_itself", "clips to its own norm before the core sees it"},
-     .rows = THEN(scale(row, 1.0f / std::max(1.0f, 10.0f * largest_of(row))))},
+     .rows = ALSO(scale(row, 1.0f / std::max(1.0f, 10.0f * largest_of(row))))},
 {
   .told = {"flushes_to_zero", "small gradients become 0, as with fast-math"},
-  .rows = THEN(for (float& x
+  .rows = ALSO(for (float& x
                     : row) x = std::abs(x) < 1e-2f ? 0.0f : x)
 }
 , {
   .told = {"in_half_precision", "gradients with ten bits"},
-  .rows = THEN(for (float& x
+  .rows = ALSO(for (float& x
                     : row) x = std::ldexp(std::round(std::ldexp(x, 4)), -4))
 }
 ,
@@ -348,10 +348,14 @@ class Faulty final : public Backend {
   }
 };
 
-}  // namespace
+}  // namespace programs
 
 std::vector<Fault> program_faults() {
+  using namespace programs;
   return faults_of<Backend, Faulty>(kTable, "program", [](const Row& row) {
     return std::vector<std::string>{std::string("backend=") + row.told.id};
   });
 }
+
+#undef ROWS
+#undef ALSO

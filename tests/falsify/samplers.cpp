@@ -12,7 +12,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace samplers {
 
 using Rows = std::vector<std::uint32_t>;
 constexpr double kRate = 0.2;
@@ -129,7 +129,7 @@ const std::array kTable = std::to_array<Row>({
     // What is drawn.
     {.told = {"rate_a_tenth_more", "the rate that runs is not the one that is accounted"},
      .draw = DRAW { self.poisson(step, rows, 1.1 * kRate, random, batch);
-}  // namespace
+}  // namespace samplers
 }
 , {.told = {"rate_twice", "the rate that runs is not the one that is accounted"},
    .draw = DRAW{self.poisson(step, rows, 2.0 * kRate, random, batch);
@@ -553,9 +553,10 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace samplers
 
 std::vector<Fault> sampler_faults() {
+  using namespace samplers;
   return faults_of<Sampler, Faulty>(kTable, "sampler", [](const Row& row) {
     const bool poisson = row.law == Law::poisson;
     return std::vector<std::string>{
@@ -563,3 +564,8 @@ std::vector<Fault> sampler_faults() {
         std::string("privacy.adjacency=") + (poisson ? "add_or_remove_one" : "replace_one")};
   });
 }
+
+#undef DRAW
+#undef CHARGES
+#undef CHARGE_EACH
+#undef SIZE

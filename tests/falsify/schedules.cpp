@@ -9,7 +9,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace schedules {
 
 class Base : public Schedule {
  public:
@@ -108,9 +108,10 @@ class Faulty final : public Base {
   bool is_shape() const override { return kTable[I].is_shape; }
 };
 
-}  // namespace
+}  // namespace schedules
 
 std::vector<Fault> schedule_faults() {
+  using namespace schedules;
   return faults_of<Schedule, Faulty>(kTable, "schedule", [](const Row& row) {
     return std::vector<std::string>{std::string("schedules.") + row.slot + "=" + row.told.id};
   });

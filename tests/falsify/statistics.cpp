@@ -12,7 +12,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace statistics {
 
 constexpr double kBound = 2.0;
 
@@ -223,9 +223,10 @@ class Faulty final : public Base {
   }
 };
 
-}  // namespace
+}  // namespace statistics
 
 std::vector<Fault> statistic_faults() {
+  using namespace statistics;
   return faults_of<Transform, Faulty>(
       kTable, "transform",
       [](const Row& row) {

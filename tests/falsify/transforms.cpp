@@ -10,7 +10,7 @@
 
 using namespace privgrad;
 
-namespace {
+namespace transforms {
 
 class Base : public Transform {
  public:
@@ -52,7 +52,7 @@ void fit_mean(Base& self, Dataset& train) { self.fitted_ = {mean_of(train.featur
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}, .one = ONE { std::copy(in.begin(), in.end(), out.begin());
-}  // namespace
+}  // namespace transforms
 }
 ,
     // What is learned and not told.
@@ -309,9 +309,10 @@ class FaultyRow final : public ByRow<I> {
   explicit FaultyRow(const Params&) {}
 };
 
-}  // namespace
+}  // namespace transforms
 
 std::vector<Fault> transform_faults() {
+  using namespace transforms;
   const auto place = [](const Row& row) {
     return std::vector<std::string>{std::string("data.transforms=[") + row.told.id + "]"};
   };
@@ -322,3 +323,7 @@ std::vector<Fault> transform_faults() {
   }
   return whole;
 }
+
+#undef APPLY
+#undef ONE
+#undef FIT

@@ -23,11 +23,10 @@ using namespace privgrad;
 namespace {
 
 using Json = nlohmann::json;
-using Overrides = std::vector<std::string>;
 
 /// Private gradient descent on 400 examples; each test changes a line or two. The conversion is
 /// the one with a closed form, so that epsilons can be computed here.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kAdaptiveNoise = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 400, size: 400, test_rows: 100, dimensions: 5, test_is_public: true}
@@ -47,19 +46,13 @@ const char* const kValidation =
     "schedules.noise_multiplier={kind: validation, initial: 20, every: 5, threshold: 0.01, factor: "
     "0.8}";
 
-Overrides with(const Overrides& one, const Overrides& more) {
-  Overrides all = one;
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 /// Bun and Steinke 2016, Proposition 1.3.
 double epsilon_of(double rho) { return rho + 2.0 * std::sqrt(rho * std::log(1e5)); }
 
 /// A run that has ended, and what it left.
 struct Ended {
   explicit Ended(const Overrides& overrides = {}, int threads = 1)
-      : experiment(kBase, overrides), result(experiment.run(threads)) {
+      : experiment(kAdaptiveNoise, overrides), result(experiment.run(threads)) {
     const Json slot = schedules().at("slots").at("noise_multiplier");
     for (std::size_t i = 0, at = 0; at < charged_steps(); ++at) {
       if (i + 1 < slot.at("step").size() && slot.at("step")[i + 1] == at) ++i;
@@ -100,9 +93,9 @@ struct Ended {
   std::vector<double> measured;
 };
 
-std::string refusal(const Overrides& overrides) {
+std::string adaptive_refusal(const Overrides& overrides) {
   try {
-    Experiment(kBase, overrides).plan();
+    Experiment(kAdaptiveNoise, overrides).plan();
   } catch (const std::exception& error) {
     CHECK(std::string(error.what()).find('\n') == std::string::npos);
     return error.what();
@@ -284,8 +277,9 @@ using LossPair = std::array<float, 2>;
 
 /// What a check with next to no noise releases, times the number of examples in the plan.
 double released_change(const std::vector<LossPair>& losses) {
-  Experiment experiment(kBase, {"schedules.noise_multiplier.check_noise_multiplier=1e-7",
-                                "privacy.target_epsilon=1e16", "privacy.adjacency=replace_one"});
+  Experiment experiment(kAdaptiveNoise,
+                        {"schedules.noise_multiplier.check_noise_multiplier=1e-7",
+                         "privacy.target_epsilon=1e16", "privacy.adjacency=replace_one"});
   std::vector<float> features;
   for (const LossPair& pair : losses) features.insert(features.end(), pair.begin(), pair.end());
   const Dataset data({{2}, 0}, features, std::vector<float>(losses.size(), 0.0f));
@@ -363,13 +357,13 @@ TEST_CASE("descent_check: a check that the budget does not pay for ends the run 
 
 TEST_CASE("adaptive noise without a first value begins where the budget lasts for all steps",
           "[adaptive_noise]") {
-  Experiment checks(kBase, {"schedules.noise_multiplier.initial=null"});
+  Experiment checks(kAdaptiveNoise, {"schedules.noise_multiplier.initial=null"});
   const core::Plan& plan = checks.plan();
   const double rho = core::rho_for(2.0, 1e-5) - 7.0 / (2.0 * 30.0 * 30.0);
   CHECK_THAT(plan.noise_multiplier.front(), WithinRel(std::sqrt(40.0 / (2.0 * rho)), 1e-8));
   CHECK(plan.affordable_steps == 40);
   // A loss that falls all the time: nothing is lowered, and all steps are made.
-  Experiment validation(kBase,
+  Experiment validation(kAdaptiveNoise,
                         {"schedules.noise_multiplier={kind: validation, metric: loss, threshold: "
                          "0, every: 20}"});
   CHECK_THAT(validation.plan().noise_multiplier.front(),
@@ -383,7 +377,7 @@ TEST_CASE("adaptive noise without a first value begins where the budget lasts fo
 TEST_CASE("adaptive noise: plan, statement and record say what is known, and when",
           "[adaptive_noise]") {
   const Ended run;
-  Experiment before(kBase);
+  Experiment before(kAdaptiveNoise);
   const Json plan = core::to_json(before.plan());
   CHECK(plan.at("epsilon") == 2.0);
   CHECK(plan.at("noise_multiplier") == std::vector<double>(40, 20.0));
@@ -421,7 +415,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
 
 TEST_CASE("adaptive noise: a run that is cut off leaves no noise that it did not use",
           "[adaptive_noise]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kAdaptiveNoise);
   const core::Plan& plan = experiment.plan();
   std::atomic<bool> stop = true;
   const auto result = core::run(plan, {.directory = experiment.run_dir(),
@@ -474,7 +468,7 @@ TEST_CASE("validation: the noise falls exactly where public examples show no pro
 
 TEST_CASE("release mode: checks are charged and public examples are public", "[adaptive_noise]") {
   for (const Overrides& schedule : {Overrides{}, Overrides{kValidation}}) {
-    Experiment experiment(kBase, with(schedule, {"mode=release", "seed=null"}));
+    Experiment experiment(kAdaptiveNoise, with(schedule, {"mode=release", "seed=null"}));
     const auto result = experiment.run();
     CHECK(result.statement.at("unaccounted").empty());
     CHECK(result.epsilon.value == 2.0);
@@ -487,8 +481,9 @@ TEST_CASE("adaptive noise: what a budget could be spent on in one step counts fo
   // Epsilon 2000 pays for a step whose example is dozens of standard deviations away from zero,
   // where the noise has no draws; the noise that the plan begins with says nothing of it.
   const auto lists_tails = [](const std::string& target, const Overrides& more) {
-    Experiment experiment(kBase, with(more, {"privacy.target_epsilon=" + target,
-                                             "aggregator={kind: gaussian, arithmetic: float}"}));
+    Experiment experiment(kAdaptiveNoise,
+                          with(more, {"privacy.target_epsilon=" + target,
+                                      "aggregator={kind: gaussian, arithmetic: float}"}));
     const auto& items = experiment.plan().unaccounted;
     return std::any_of(items.begin(), items.end(),
                        [](const auto& item) { return item.what.starts_with("tails"); });
@@ -501,48 +496,53 @@ TEST_CASE("adaptive noise: what a budget could be spent on in one step counts fo
 
 TEST_CASE("adaptive noise: only a privacy filter may guard it", "[adaptive_noise][privacy]") {
   for (const char* accountant : {"rdp", "pld", "gdp", "saddle_point"}) {
-    const std::string text = refusal({std::string("privacy.accountant=") + accountant});
+    const std::string text = adaptive_refusal({std::string("privacy.accountant=") + accountant});
     CHECK_THAT(text, ContainsSubstring(std::string(accountant) + " is no privacy filter"));
     CHECK_THAT(text, ContainsSubstring("use accountant zcdp"));
   }
-  CHECK_THAT(refusal({"privacy.also=[pld]"}), ContainsSubstring("remove privacy.also"));
-  CHECK_THAT(refusal({"privacy.target_epsilon=null"}),
+  CHECK_THAT(adaptive_refusal({"privacy.also=[pld]"}), ContainsSubstring("remove privacy.also"));
+  CHECK_THAT(adaptive_refusal({"privacy.target_epsilon=null"}),
              ContainsSubstring("set privacy.target_epsilon"));
-  CHECK_THROWS_AS(Experiment(kBase, {"privacy.accountant=rdp"}).plan(), PrivacyError);
+  CHECK_THROWS_AS(Experiment(kAdaptiveNoise, {"privacy.accountant=rdp"}).plan(), PrivacyError);
 }
 
 TEST_CASE("adaptive noise: what it is not planned for is refused where it stands",
           "[adaptive_noise]") {
-  CHECK_THAT(refusal({"aggregator={kind: tree}"}), ContainsSubstring("use aggregator gaussian"));
-  CHECK_THAT(refusal({"aggregator={kind: discrete_gaussian}"}),
+  CHECK_THAT(adaptive_refusal({"aggregator={kind: tree}"}),
+             ContainsSubstring("use aggregator gaussian"));
+  CHECK_THAT(adaptive_refusal({"aggregator={kind: discrete_gaussian}"}),
              ContainsSubstring("adds noise on a grid"));
-  CHECK_THAT(refusal({"clipping={kind: adaptive}"}),
+  CHECK_THAT(adaptive_refusal({"clipping={kind: adaptive}"}),
              ContainsSubstring("use a clipping that keeps the clip norm"));
-  CHECK_THAT(refusal({"output=random_iterate"}), ContainsSubstring("use output: last"));
-  CHECK_THAT(refusal({"sampler={kind: shuffle, batch_size: 100}", "privacy.adjacency=replace_one"}),
+  CHECK_THAT(adaptive_refusal({"output=random_iterate"}), ContainsSubstring("use output: last"));
+  CHECK_THAT(adaptive_refusal(
+                 {"sampler={kind: shuffle, batch_size: 100}", "privacy.adjacency=replace_one"}),
              ContainsSubstring("each step is to be charged in full; use full_batch"));
-  CHECK_THAT(refusal({"sampler={kind: poisson, batch_size: 100}"}),
+  CHECK_THAT(adaptive_refusal({"sampler={kind: poisson, batch_size: 100}"}),
              ContainsSubstring("amplification: false"));
-  CHECK_THAT(refusal({"schedules.clip_norm={kind: validation}"}),
+  CHECK_THAT(adaptive_refusal({"schedules.clip_norm={kind: validation}"}),
              ContainsSubstring("its place is schedules.noise_multiplier"));
-  CHECK_THAT(refusal({"schedules.learning_rate={kind: validation}"}),
+  CHECK_THAT(adaptive_refusal({"schedules.learning_rate={kind: validation}"}),
              ContainsSubstring("its place is schedules.noise_multiplier"));
-  CHECK_THAT(refusal({kValidation, "data.test_is_public=false"}),
+  CHECK_THAT(adaptive_refusal({kValidation, "data.test_is_public=false"}),
              ContainsSubstring("data.test_is_public: true"));
-  CHECK_THAT(refusal({kValidation, "data.test_rows=0"}), ContainsSubstring("there are none"));
-  CHECK_THAT(refusal({kValidation, "data.target=linear"}), ContainsSubstring("use metric: loss"));
-  CHECK_THROWS_AS(Experiment(kBase, {kValidation, "data.test_is_public=false"}).plan(),
+  CHECK_THAT(adaptive_refusal({kValidation, "data.test_rows=0"}),
+             ContainsSubstring("there are none"));
+  CHECK_THAT(adaptive_refusal({kValidation, "data.target=linear"}),
+             ContainsSubstring("use metric: loss"));
+  CHECK_THROWS_AS(Experiment(kAdaptiveNoise, {kValidation, "data.test_is_public=false"}).plan(),
                   PrivacyError);
-  CHECK_THAT(refusal({"federated={clients: 2, rounds: 5, local_iterations: 2}"}),
+  CHECK_THAT(adaptive_refusal({"federated={clients: 2, rounds: 5, local_iterations: 2}"}),
              ContainsSubstring("federated runs do not support"));
   // Batches whose sampling is not claimed are charged in full, and are taken.
-  Experiment unamplified(kBase, {"sampler={kind: poisson, batch_size: 100, amplification: false}"});
+  Experiment unamplified(kAdaptiveNoise,
+                         {"sampler={kind: poisson, batch_size: 100, amplification: false}"});
   CHECK(unamplified.run().epsilon.value == 2.0);
 }
 
 TEST_CASE("adaptive noise: without noise there is nothing to adapt, check or pay for",
           "[adaptive_noise]") {
-  Experiment experiment(kBase, {"privacy.noise=off"});
+  Experiment experiment(kAdaptiveNoise, {"privacy.noise=off"});
   const auto result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(std::isinf(result.epsilon.value));
@@ -568,7 +568,7 @@ class AnyNoise final : public Schedule, public AdaptiveSchedule {
 Experiment with_noise(double wanted) {
   static const Catalog catalog = house_with({offer<Schedule, AnyNoise>("any_noise")});
   AnyNoise::wanted = wanted;
-  return Experiment(kBase, {"schedules.noise_multiplier=any_noise"}, catalog);
+  return Experiment(kAdaptiveNoise, {"schedules.noise_multiplier=any_noise"}, catalog);
 }
 
 }  // namespace

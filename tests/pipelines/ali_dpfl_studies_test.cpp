@@ -18,7 +18,7 @@ const std::filesystem::path kStudies = kSource / "examples/studies/ali-dpfl";
 
 /// Rows as many as the study's, of two numbers each, and a small model: neither decides about what
 /// steps cost.
-core::StudyPlan planned(const std::string& name) {
+core::StudyPlan planned_study(const std::string& name) {
   return core::plan_study(
       core::read_study(kStudies / (name + ".yaml")),
       {"data={kind: synthetic, rows: 50000, test_rows: 10, dimensions: 2, shape: gaussian, "
@@ -28,8 +28,9 @@ core::StudyPlan planned(const std::string& name) {
 }
 
 const core::Plan& arm_of(const core::StudyPlan& plan, const std::string& name) {
-  const auto found = std::find_if(plan.arms.begin(), plan.arms.end(),
-                                  [&](const auto& planned) { return planned.arm->name == name; });
+  const auto found =
+      std::find_if(plan.arms.begin(), plan.arms.end(),
+                   [&](const auto& planned_study) { return planned_study.arm->name == name; });
   REQUIRE(found != plan.arms.end());
   return found->plan;
 }
@@ -55,7 +56,7 @@ const std::vector<Table> kTables{
 
 TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", "[ali][study]") {
   for (const Table& table : kTables) {
-    const core::StudyPlan plan = planned(table.name + "-fashion-mnist");
+    const core::StudyPlan plan = planned_study(table.name + "-fashion-mnist");
     CHECK(plan.study->seeds.size() >= 3);
     std::size_t arms = 0;
     for (const Row& row : table.rows) {

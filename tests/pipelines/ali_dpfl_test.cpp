@@ -6,7 +6,7 @@
 #include "privgrad/trust/certified_accountant.hpp"
 #include "test_components.hpp"
 
-using namespace federated;
+namespace federated {
 
 namespace {
 
@@ -26,7 +26,7 @@ class WatchedIterations final : public Schedule, public AdaptiveLocalIterations 
   }
 };
 
-const Catalog& watching() {
+const Catalog& watching_iterations() {
   static const Catalog catalog =
       house_with({offer<Schedule, WatchedIterations>("watched_iterations")});
   return catalog;
@@ -137,8 +137,8 @@ TEST_CASE("ali_dpfl: what a round does not show, the schedule is not told again"
   WatchedIterations::seen.clear();
   std::string yaml = kBase;
   yaml.replace(yaml.find("local_iterations: 3"), 19, "local_iterations: watched_iterations");
-  const core::Manifest manifest =
-      core::parse_manifest(yaml, "/nowhere/m.yaml", {"federated.client_drop_rate=0.7"}, watching());
+  const core::Manifest manifest = core::parse_manifest(
+      yaml, "/nowhere/m.yaml", {"federated.client_drop_rate=0.7"}, watching_iterations());
   const core::Plan plan = core::make_plan(manifest);
   const TempDir dir;
   core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
@@ -184,3 +184,5 @@ TEST_CASE("private estimates cost what their share says, and leave fewer steps",
     CHECK(cost > 0.999 * share * 6.0);
   }
 }
+
+}  // namespace federated

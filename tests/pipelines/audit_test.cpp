@@ -17,7 +17,6 @@
 #include "trials.hpp"
 
 using namespace privgrad;
-using Overrides = std::vector<std::string>;
 
 namespace {
 
@@ -36,11 +35,6 @@ core::AuditResult audited(const Overrides& set, core::AuditOptions options = {},
                           const Catalog& catalog = house()) {
   Experiment experiment(kAudited, set, catalog);
   return core::audit(experiment.plan(), options);
-}
-
-Overrides joined(Overrides a, const Overrides& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
 }
 
 /// P[Binomial(n, p) > k], summed up.
@@ -238,7 +232,7 @@ TEST_CASE("lower bounds are above the proved one no more often than they may",
     INFO((set.empty() ? std::string("as it is") : set.front()));
     const bool in_release = std::find(set.begin(), set.end(), "mode=release") != set.end();
     const Overrides seeded =
-        joined(set, in_release ? Overrides{} : Overrides{"seed=" + std::to_string(i)});
+        with(set, in_release ? Overrides{} : Overrides{"seed=" + std::to_string(i)});
     const core::AuditResult result = audited(seeded, {.canaries = 100});
     CHECK(result.epsilon_upper <= 3.0);
     CHECK(result.epsilon_upper > 2.9);
@@ -283,7 +277,7 @@ TEST_CASE("bounds from repeated sampled runs are above as often as they may",
   const int audits = trials(300, "audits of 20 sampled runs");
   const Overrides set{"steps=4", "data.rows=20", "sampler={kind: poisson, batch_size: 10}",
                       "privacy.accountant=pld"};
-  Experiment planned(kAudited, joined(set, {"seed=1"}));
+  Experiment planned(kAudited, with(set, {"seed=1"}));
   const auto family = core::sampled_family(planned.plan().event, Adjacency::zero_out);
   REQUIRE(family);
   const double right = family->at(1.0).expected_accuracy(1.0);
@@ -295,7 +289,7 @@ TEST_CASE("bounds from repeated sampled runs are above as often as they may",
   int above = 0;
   for (int i = 0; i < audits; ++i) {
     const core::AuditResult result =
-        audited(joined(set, {"seed=" + std::to_string(i)}),
+        audited(with(set, {"seed=" + std::to_string(i)}),
                 {.kind = core::AuditKind::repeated, .runs = 20, .confidence = 0.8});
     CHECK(result.bound().method == "repeated_sampled");
     above += result.contradicts() ? 1 : 0;
@@ -355,7 +349,7 @@ TEST_CASE("one run gets what its method gets of an ideal Gaussian", "[audit][pri
     std::vector<double> real, ideal;
     std::mt19937_64 random(5);
     for (int i = 0; i < audits; ++i) {
-      Experiment experiment(kAudited, joined(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
+      Experiment experiment(kAudited, with(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
       const std::vector<double> mus = seen_by(experiment.plan());
       const core::AuditResult result = core::audit(experiment.plan(), {});
       const auto gaussian =
@@ -388,7 +382,7 @@ TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal 
     std::optional<core::SampledFamily> family;
     std::map<double, double> epsilons;  // of factors: the grids take long
     for (int i = 0; i < audits; ++i) {
-      Experiment experiment(kAudited, joined(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
+      Experiment experiment(kAudited, with(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
       if (!family)
         family =
             core::sampled_family(experiment.plan().event, experiment.plan().manifest->adjacency);
@@ -416,8 +410,8 @@ TEST_CASE("half of the noise that was charged for is found out", "[audit][privac
   Experiment honest(kAudited, rows);
   const double sigma = honest.plan().noise_multiplier.front();
   Experiment halved(kAudited,
-                    joined(rows, {"schedules.noise_multiplier=" + std::to_string(sigma / 2.0),
-                                  "privacy.target_epsilon=100"}));
+                    with(rows, {"schedules.noise_multiplier=" + std::to_string(sigma / 2.0),
+                                "privacy.target_epsilon=100"}));
   core::Plan plan = halved.plan();
   plan.accountants = honest.plan().accountants;
   for (const core::AuditOptions& options :
@@ -443,12 +437,12 @@ TEST_CASE("neighbours that are crafted against floating point show it, and exact
   for (const char* adjacency : {"zero_out", "add_or_remove_one"}) {
     const std::string under = std::string("privacy.adjacency=") + adjacency;
     const core::AuditResult in_float =
-        audited(joined(lattice, {under, "aggregator.arithmetic=float"}), crafted);
+        audited(with(lattice, {under, "aggregator.arithmetic=float"}), crafted);
     INFO(adjacency << ": " << in_float.bound().epsilon);
     CHECK(in_float.bound().method == "repeated");
     CHECK(in_float.bound().epsilon > 2.0 * in_float.epsilon_upper);
     CHECK(in_float.contradicts());
-    CHECK_FALSE(audited(joined(lattice, {under}), crafted).contradicts());
+    CHECK_FALSE(audited(with(lattice, {under}), crafted).contradicts());
   }
 }
 
@@ -462,11 +456,10 @@ TEST_CASE("a sum in single precision betrays the rows that are crafted against i
       .kind = core::AuditKind::repeated, .neighbours = core::AuditNeighbours::rounding, .runs = 60};
   for (const char* arithmetic : {"aggregator.arithmetic=float", "aggregator.arithmetic=exact"}) {
     INFO(arithmetic);
-    CHECK_FALSE(audited(joined(rounding, {arithmetic}), crafted).contradicts());
+    CHECK_FALSE(audited(with(rounding, {arithmetic}), crafted).contradicts());
   }
   const Catalog catalog = house_with({offer<Backend, SingleBackend>("single")});
-  const core::AuditResult in_single =
-      audited(joined(rounding, {"backend=single"}), crafted, catalog);
+  const core::AuditResult in_single = audited(with(rounding, {"backend=single"}), crafted, catalog);
   INFO(in_single.bound().epsilon);
   CHECK(in_single.bound().guesses.correct == in_single.bound().guesses.made);
   CHECK(in_single.epsilon_upper <= 1.0);
@@ -516,7 +509,7 @@ TEST_CASE("an audit charges no account and leaves nothing", "[audit]") {
 TEST_CASE("what cannot be audited is refused in one line", "[audit]") {
   const auto refusal = [](const Overrides& set, const core::AuditOptions& options) {
     try {
-      audited(joined({"seed=1"}, set), options);
+      audited(with({"seed=1"}, set), options);
     } catch (const ConfigError& error) {
       return std::string(error.what());
     }

@@ -28,20 +28,21 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 3
 )";
 
-constexpr std::size_t kRows = 20, kSide = 6;
+constexpr std::size_t kImageCount = 20, kImageSide = 6;
 
 /// \param symmetric  whether each image is its own mirror image.
 struct Images : Experiment {
   explicit Images(const std::vector<std::string>& overrides = {}, bool symmetric = false)
       : Experiment(kImages, overrides) {
     std::mt19937 random(1);
-    std::vector<float> pixels(kRows * kSide * kSide);
+    std::vector<float> pixels(kImageCount * kImageSide * kImageSide);
     for (float& pixel : pixels) pixel = static_cast<float>(random() % 256) / 255.0f;
-    for (std::size_t i = 0; symmetric && i < pixels.size(); i += kSide) {
-      for (std::size_t j = 0; j < kSide / 2; ++j) pixels[i + kSide - 1 - j] = pixels[i + j];
+    for (std::size_t i = 0; symmetric && i < pixels.size(); i += kImageSide) {
+      for (std::size_t j = 0; j < kImageSide / 2; ++j)
+        pixels[i + kImageSide - 1 - j] = pixels[i + j];
     }
-    std::vector<std::uint8_t> labels(kRows);
-    for (std::size_t i = 0; i < kRows; ++i) labels[i] = i % 2;
+    std::vector<std::uint8_t> labels(kImageCount);
+    for (std::size_t i = 0; i < kImageCount; ++i) labels[i] = i % 2;
     write_file(dir() / "x.npy", array_file("<f4", "20, 6, 6", pixels));
     write_file(dir() / "y.npy", array_file("|u1", "20,", labels));
   }
@@ -49,7 +50,7 @@ struct Images : Experiment {
 
 const std::vector<std::string> kOff{"privacy.noise=off", "schedules.clip_norm=1e6"};
 
-std::string refusal_of(const std::vector<std::string>& overrides) {
+std::string images_refusal(const std::vector<std::string>& overrides) {
   Images experiment(overrides);
   try {
     experiment.plan();
@@ -108,15 +109,15 @@ TEST_CASE("the falsifier makes every release with altered copies again from sing
 }
 
 TEST_CASE("what has no copies that mean something refuses to alter them", "[augmentation]") {
-  CHECK_THAT(refusal_of({"data.transforms=[flatten]", "model={kind: mlp, hidden: [4]}"}),
+  CHECK_THAT(images_refusal({"data.transforms=[flatten]", "model={kind: mlp, hidden: [4]}"}),
              ContainsSubstring("augmentation: alters images"));
-  CHECK_THAT(refusal_of({"federated={clients: 2, rounds: 2, local_iterations: 1}"}),
+  CHECK_THAT(images_refusal({"federated={clients: 2, rounds: 2, local_iterations: 1}"}),
              ContainsSubstring("augmentation: is for central runs"));
-  CHECK_THAT(refusal_of({"sampler={kind: shuffle, batch_size: 5}",
-                         "aggregator={kind: tree_reduced, momentum: 0.5, smoothness: 1}"}),
+  CHECK_THAT(images_refusal({"sampler={kind: shuffle, batch_size: 5}",
+                             "aggregator={kind: tree_reduced, momentum: 0.5, smoothness: 1}"}),
              ContainsSubstring("differences between the gradients of two steps"));
-  CHECK_THAT(refusal_of({"augmentation={copies: 0, kinds: [flip]}"}),
+  CHECK_THAT(images_refusal({"augmentation={copies: 0, kinds: [flip]}"}),
              ContainsSubstring("augmentation.copies"));
-  CHECK_THAT(refusal_of({"augmentation={copies: 2, kinds: [mixup]}"}),
+  CHECK_THAT(images_refusal({"augmentation={copies: 2, kinds: [mixup]}"}),
              ContainsSubstring("augmentation.kinds"));
 }

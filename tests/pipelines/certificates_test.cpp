@@ -62,7 +62,7 @@ ComponentInfo scripted(std::string name, std::string certified_by) {
           .certified_by = std::move(certified_by)};
 }
 
-const Catalog& catalog() {
+const Catalog& scripted_catalog() {
   static const Catalog all = [] {
     Catalog made = house();
     Registrar registrar;
@@ -93,7 +93,8 @@ std::vector<core::AccountantReport> reports(const Asked& asked) {
       "privacy: {target_delta: " +
       asked.delta + ", adjacency: zero_out, accountant: " + asked.accountant +
       ", also: " + asked.also + "}\nsteps: 4\n";
-  const core::Manifest manifest = core::parse_manifest(text, "certificates.yaml", {}, catalog());
+  const core::Manifest manifest =
+      core::parse_manifest(text, "certificates.yaml", {}, scripted_catalog());
   return core::make_plan(manifest).accountants;
 }
 
@@ -105,7 +106,7 @@ bool mentions(const std::string& text, const std::string& part) {
 
 /// The text of the error that a plan ends with.
 template <class Error>
-std::string refusal(const Asked& asked) {
+std::string certificates_refusal(const Asked& asked) {
   try {
     reports(asked);
   } catch (const Error& error) {
@@ -152,7 +153,8 @@ TEST_CASE("where nothing finite is proved, a claim does not help", "[certificate
 }
 
 TEST_CASE("a claim whose proof fails is an estimate, which guards nothing", "[certificate]") {
-  CHECK(mentions(refusal<PrivacyError>({.accountant = "claims", .delta = "1e-6"}), "estimate"));
+  CHECK(mentions(certificates_refusal<PrivacyError>({.accountant = "claims", .delta = "1e-6"}),
+                 "estimate"));
   const auto shown = reports({.accountant = "zcdp", .also = "[claims]", .delta = "1e-6"});
   CHECK(shown.at(1).epsilon.bound == BoundKind::estimate);
   CHECK(mentions(shown.at(1).epsilon.note, "no certificate: the grid is too small"));
@@ -165,7 +167,7 @@ TEST_CASE("an estimate is not made better by a proof beside it", "[certificate]"
 
 TEST_CASE("an accountant whose certifier is not loaded is refused where it is named",
           "[certificate]") {
-  const std::string text = refusal<core::ManifestError>({.accountant = "orphan"});
+  const std::string text = certificates_refusal<core::ManifestError>({.accountant = "orphan"});
   CHECK(mentions(text, "certificates.yaml:"));
   CHECK(mentions(text, "scripted:orphan is certified by 'nobody'"));
 }
@@ -173,10 +175,11 @@ TEST_CASE("an accountant whose certifier is not loaded is refused where it is na
 TEST_CASE("accountants that contradict each other are refused, whichever guards", "[certificate]") {
   // zcdp's epsilon at noise multiplier 5 and 4 steps is about 2; nobody can prove 1000.
   const char* liar = "{kind: says, value: 1001, lower: 1000}";
-  const std::string beside =
-      refusal<PrivacyError>({.accountant = "zcdp", .also = std::string("[") + liar + "]"});
+  const std::string beside = certificates_refusal<PrivacyError>(
+      {.accountant = "zcdp", .also = std::string("[") + liar + "]"});
   CHECK(mentions(beside, "privacy.also: the accountants contradict each other: says proves"));
-  CHECK(mentions(refusal<PrivacyError>({.accountant = liar, .also = "[zcdp]"}), "contradict"));
+  CHECK(mentions(certificates_refusal<PrivacyError>({.accountant = liar, .also = "[zcdp]"}),
+                 "contradict"));
   // An estimate may lie anywhere.
   CHECK_NOTHROW(reports({.accountant = liar, .also = "[{kind: says, bound: estimate}]"}));
 }

@@ -8,7 +8,7 @@ using namespace privgrad;
 namespace {
 
 /// Poisson batches of two clusters; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kClipping = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 400, test_rows: 50, dimensions: 10, test_is_public: true, size: 400}
@@ -29,7 +29,8 @@ nlohmann::json last_measurement(const Experiment& experiment) {
 }  // namespace
 
 TEST_CASE("clipping is flat unless the manifest says otherwise", "[run][clipping]") {
-  Experiment unsaid(kBase), flat(kBase, {"clipping=flat"}), other(kBase, {"clipping=per_layer"});
+  Experiment unsaid(kClipping), flat(kClipping, {"clipping=flat"}),
+      other(kClipping, {"clipping=per_layer"});
   const auto result = unsaid.run();
   flat.run();
   other.run();
@@ -42,8 +43,8 @@ TEST_CASE("clipping is flat unless the manifest says otherwise", "[run][clipping
 
 TEST_CASE("every clipping costs the same and learns", "[run][clipping]") {
   const std::string name = GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive");
-  Experiment experiment(kBase, {"clipping=" + name, "steps=100"});
-  Experiment flat(kBase, {"steps=100"});
+  Experiment experiment(kClipping, {"clipping=" + name, "steps=100"});
+  Experiment flat(kClipping, {"steps=100"});
   const auto result = experiment.run();
   CHECK(result.epsilon.value == flat.plan().epsilon().value);
   CHECK(result.metrics.test_accuracy.value() > 0.9);
@@ -51,7 +52,7 @@ TEST_CASE("every clipping costs the same and learns", "[run][clipping]") {
 
 TEST_CASE("weights of layers that do not fit the model are refused with their place",
           "[plan][clipping]") {
-  Experiment experiment(kBase, {"clipping={kind: per_layer, weights: [1, 2, 3]}"});
+  Experiment experiment(kClipping, {"clipping={kind: per_layer, weights: [1, 2, 3]}"});
   CHECK_THROWS_WITH(experiment.plan(),
                     ContainsSubstring("--set clipping") &&
                         ContainsSubstring("3 weights, expected one for each of the 2 layers"));
@@ -59,7 +60,7 @@ TEST_CASE("weights of layers that do not fit the model are refused with their pl
 
 TEST_CASE("adaptive clipping is charged with its count, as one release a step",
           "[plan][run][clipping][privacy]") {
-  Experiment experiment(kBase, {"clipping={kind: adaptive, count_noise: 2}"});
+  Experiment experiment(kClipping, {"clipping={kind: adaptive, count_noise: 2}"});
   const auto& plan = experiment.plan();
   CHECK(plan.count_noise == std::vector<double>(20, 2.0));
   // z = 1 for both: 1/z_delta^2 = 1 - 1/16 for the gradients, 1/16 for the count.
@@ -82,9 +83,9 @@ TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[r
   // (p - y) x' with p - y = +-(1/2, -1/2), so its norm is sqrt((||x||^2 + 1) / 2).
   const auto clip_norm_after = [](const std::string& quantile, const std::string& noise) {
     Experiment experiment(
-        kBase, {"model={kind: linear, initialisation: zeros}", "schedules.learning_rate=0",
-                "sampler=full_batch", "privacy.adjacency=zero_out", "steps=300",
-                "clipping={kind: adaptive, quantile: " + quantile + "}", noise});
+        kClipping, {"model={kind: linear, initialisation: zeros}", "schedules.learning_rate=0",
+                    "sampler=full_batch", "privacy.adjacency=zero_out", "steps=300",
+                    "clipping={kind: adaptive, quantile: " + quantile + "}", noise});
     const auto rows = experiment.plan().setting->data->read(Split::train);
     const double found = experiment.run().summary.at("clip_norm").get<double>();
     CHECK(last_measurement(experiment).at("clip_norm") == found);
@@ -114,9 +115,9 @@ TEST_CASE("adaptive clipping refuses what would make its clip norm or its noise 
           "[plan][clipping]") {
   const auto refused = [](std::vector<std::string> overrides, const std::string& why) {
     overrides.push_back("clipping={kind: adaptive, count_noise: 2}");
-    Experiment experiment(kBase, overrides);
+    Experiment experiment(kClipping, overrides);
     CHECK_THROWS_AS(experiment.plan(), ConfigError);
-    Experiment again(kBase, overrides);
+    Experiment again(kClipping, overrides);
     CHECK_THROWS_WITH(again.plan(), ContainsSubstring(why));
   };
   refused({"schedules.clip_norm={kind: exponential, initial: 2, rate: 0.1}"},
@@ -127,7 +128,7 @@ TEST_CASE("adaptive clipping refuses what would make its clip norm or its noise 
 }
 
 TEST_CASE("adaptive clipping is the same on any number of threads", "[run][clipping]") {
-  Experiment one(kBase, {"clipping=adaptive"}), two(kBase, {"clipping=adaptive"});
+  Experiment one(kClipping, {"clipping=adaptive"}), two(kClipping, {"clipping=adaptive"});
   const auto first = one.run(1);
   const auto second = two.run(2);
   CHECK(one.parameters() == two.parameters());

@@ -9,11 +9,12 @@
 #include "verify.hpp"
 
 using namespace privgrad;
+using verify::problems_of;
 
 namespace {
 
 /// 200 rows, and a guess of 150.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kCounted = R"(privgrad: 1
 name: counts
 mode: release
 data:
@@ -31,7 +32,6 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: add_or_remove_one, a
 steps: 20
 )";
 
-using Overrides = std::vector<std::string>;
 using Json = nlohmann::json;
 
 const std::string kClasses = "report.class_counts.noise_multiplier=6";
@@ -40,15 +40,6 @@ const std::string kStandardize =
 /// Noise that costs what it likes, of runs that others than the budget are looked at in.
 const Overrides kOneStep{"mode=research", "steps=1", "evaluate_every=1",
                          "privacy.target_epsilon=null", "schedules.noise_multiplier=5"};
-
-Overrides with(Overrides set, const Overrides& more) {
-  set.insert(set.end(), more.begin(), more.end());
-  return set;
-}
-
-std::string problems_of(const Experiment& experiment) {
-  return verify::all_of(verify::check(experiment.run_dir()).problems);
-}
 
 /// Adds 1 for each row, with next to no noise, and keeps what it is told of the mean.
 class Ones final : public Transform,
@@ -93,7 +84,7 @@ double mean_of_ones(const Experiment& experiment) {
 
 TEST_CASE("counts: released and charged before all other statistics, within the budget",
           "[statistics]") {
-  Experiment experiment(kBase, {kClasses, kStandardize});
+  Experiment experiment(kCounted, {kClasses, kStandardize});
   const core::Plan& plan = experiment.plan();
   CHECK(plan.unaccounted.empty());
   CHECK(plan.dataset_size == 150);
@@ -156,7 +147,7 @@ TEST_CASE(
   // The noise of seed 1 to 3 is not 0 in each of them, with a probability above 0.9998.
   bool differs = false, is_noise_its_own = false;
   for (const char* seed : {"seed=1", "seed=2", "seed=3"}) {
-    Experiment experiment(kBase,
+    Experiment experiment(kCounted,
                           with(kOneStep, {seed, "data.transforms=[{kind: ones}]",
                                           "report.train_accuracy.noise_multiplier=4"}),
                           catalog);
@@ -180,12 +171,12 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
   // 120 draws of rows, as many of two classes, rounded to whole numbers or not: the sum of 120 squared
   // normals is in [60, 200] but for a probability below 1e-6.
   double of_rows = 0.0, of_classes = 0.0, together = 0.0;
-  Experiment exact(kBase, with(kOneStep, {kClasses, "privacy.noise=off"}));
+  Experiment exact(kCounted, with(kOneStep, {kClasses, "privacy.noise=off"}));
   const std::vector<double> classes = exact.run().counts.classes;
   REQUIRE(classes.size() == 2);
   CHECK_THAT(classes[0] + classes[1], WithinAbs(200.0, 1e-4));
   for (int seed = 1; seed <= 120; ++seed) {
-    Experiment noised(kBase, with(kOneStep, {kClasses, "seed=" + std::to_string(seed)}));
+    Experiment noised(kCounted, with(kOneStep, {kClasses, "seed=" + std::to_string(seed)}));
     const core::ReleasedCounts counts = noised.run().counts;
     const double noise = (static_cast<double>(counts.rows.value()) - 200.0) / 8.0;
     of_rows += noise * noise;
@@ -205,7 +196,7 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
 TEST_CASE("counts: without noise they are the true ones", "[statistics]") {
   const Catalog catalog = house_with({offer<Transform, Ones>("ones")});
   Experiment experiment(
-      kBase, {"mode=research", "privacy.noise=off", "data.transforms=[{kind: ones}]"}, catalog);
+      kCounted, {"mode=research", "privacy.noise=off", "data.transforms=[{kind: ones}]"}, catalog);
   CHECK(experiment.run().counts.rows == 200);
   CHECK_THAT(mean_of_ones(experiment), WithinAbs(1.0, 1e-6));
 }
@@ -223,11 +214,11 @@ TEST_CASE("counts: a share is of the squared length of one Gaussian that takes t
           "[statistics]") {
   const Overrides zcdp{"sampler=full_batch",
                        "privacy.accountant={kind: zcdp, conversion: classic}"};
-  Experiment alone(kBase, with(zcdp, {"data.size=150"}));
+  Experiment alone(kCounted, with(zcdp, {"data.size=150"}));
   double rho = 0.0;
   for (const double z : alone.plan().noise_multiplier) rho += 1.0 / (2.0 * z * z);
-  Experiment shared(kBase, with(zcdp, {"data.size={about: 150, statistic: private, share: 0.04}",
-                                       "report.class_counts.share=0.02"}));
+  Experiment shared(kCounted, with(zcdp, {"data.size={about: 150, statistic: private, share: 0.04}",
+                                          "report.class_counts.share=0.02"}));
   const double shares[] = {0.04, 0.02};
   for (std::size_t i = 0; i < 2; ++i) {
     const double z = shared.plan().statistics.at(i).noise_multiplier;
@@ -246,18 +237,18 @@ TEST_CASE("counts: exchanging an example costs class counts as two contributions
                               "steps=1",
                               "privacy.target_epsilon=null",
                               "privacy.adjacency=zero_out"};
-  Experiment zeroed(kBase, with(one_release, {"report.class_counts.noise_multiplier=8",
-                                              "schedules.noise_multiplier=1000"}));
-  Experiment exchanged(kBase, with(one_release, {"report.class_counts.noise_multiplier=16",
-                                                 "schedules.noise_multiplier=2000",
-                                                 "privacy.adjacency=replace_one"}));
+  Experiment zeroed(kCounted, with(one_release, {"report.class_counts.noise_multiplier=8",
+                                                 "schedules.noise_multiplier=1000"}));
+  Experiment exchanged(kCounted, with(one_release, {"report.class_counts.noise_multiplier=16",
+                                                    "schedules.noise_multiplier=2000",
+                                                    "privacy.adjacency=replace_one"}));
   CHECK_THAT(exchanged.plan().epsilon().value, WithinRel(zeroed.plan().epsilon().value, 1e-9));
   CHECK(exchanged.run().counts.classes.size() == 2);
   CHECK(problems_of(exchanged) == "");
 }
 
 TEST_CASE("counts: files that say other counts, or none, are found", "[statistics]") {
-  Experiment experiment(kBase, {kClasses});
+  Experiment experiment(kCounted, {kClasses});
   experiment.run();
   const auto ledger = experiment.run_dir() / "ledger.jsonl";
   const std::vector<Json> whole = verify::json_lines(ledger);
@@ -302,7 +293,7 @@ TEST_CASE("counts: files that say other counts, or none, are found", "[statistic
 
 TEST_CASE("counts: what they do not go together with is refused by name", "[statistics]") {
   const auto refused = [](const Overrides& set, const std::string& why) {
-    Experiment experiment(kBase, set);
+    Experiment experiment(kCounted, set);
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
   for (const std::string adjacency : {"zero_out", "replace_one"}) {
@@ -338,7 +329,7 @@ TEST_CASE("counts: what they do not go together with is refused by name", "[stat
                          "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 3, "
                          "raise: 0.5, loss_bound: 2, check_noise_multiplier: 30}"};
   refused(checks, "data.size: is paid for before the first step, but");
-  Experiment no_run(kBase);
+  Experiment no_run(kCounted);
   const core::Plan& plan = no_run.plan();
   CHECK_THROWS_WITH(core::read_data(*plan.manifest, *plan.setting),
                     ContainsSubstring("data.size: is the number of rows, which a run releases"));

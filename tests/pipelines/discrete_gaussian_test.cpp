@@ -8,7 +8,7 @@ using namespace privgrad;
 namespace {
 
 /// Full batches of two clusters with noise on a grid; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kDiscreteNoise = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 10, test_is_public: true, size: 200}
@@ -33,7 +33,7 @@ TEST_CASE("discrete noise costs what its closed form says, and the ledger shows 
   };
   for (const auto& [adjacency, rho] :
        {Case{"zero_out", 0.125}, Case{"add_or_remove_one", 0.125}, Case{"replace_one", 0.5}}) {
-    Experiment experiment(kBase, {std::string("privacy.adjacency=") + adjacency});
+    Experiment experiment(kDiscreteNoise, {std::string("privacy.adjacency=") + adjacency});
     const auto result = experiment.run();
     CHECK(result.status == core::RunStatus::completed);
     CHECK_THAT(result.epsilon.value, WithinRel(classic_epsilon(20 * rho), 1e-12));
@@ -51,8 +51,8 @@ TEST_CASE("discrete noise costs what its closed form says, and the ledger shows 
 
 TEST_CASE("discrete noise costs as much as continuous noise in zCDP, and learns as well",
           "[run][discrete]") {
-  Experiment discrete(kBase, {"aggregator=discrete_gaussian", "steps=60"});
-  Experiment continuous(kBase, {"aggregator=gaussian", "steps=60"});
+  Experiment discrete(kDiscreteNoise, {"aggregator=discrete_gaussian", "steps=60"});
+  Experiment continuous(kDiscreteNoise, {"aggregator=gaussian", "steps=60"});
   CHECK_THAT(discrete.plan().epsilon().value, WithinRel(continuous.plan().epsilon().value, 1e-12));
   CHECK(core::to_json(discrete.plan()).at("grid_levels") == 1 << 24);
   CHECK(!core::to_json(continuous.plan()).contains("grid_levels"));
@@ -64,9 +64,9 @@ TEST_CASE("schedules are calibrated through the grid, and the noise is never les
           "[plan][discrete][privacy]") {
   for (const char* shape : {"uniform", "{kind: exponential, rate: 0.1}"}) {
     for (const char* levels : {"16", "16777216"}) {
-      Experiment experiment(
-          kBase, {std::string("schedules.noise_multiplier=") + shape,
-                  std::string("aggregator.grid_levels=") + levels, "privacy.target_epsilon=2"});
+      Experiment experiment(kDiscreteNoise, {std::string("schedules.noise_multiplier=") + shape,
+                                             std::string("aggregator.grid_levels=") + levels,
+                                             "privacy.target_epsilon=2"});
       const auto& plan = experiment.plan();
       CHECK(plan.epsilon().value <= 2.0);
       CHECK(plan.affordable_steps == 20);
@@ -88,7 +88,7 @@ TEST_CASE("schedules are calibrated through the grid, and the noise is never les
 }
 
 TEST_CASE("runs on the grid are the same on any number of threads", "[run][discrete]") {
-  Experiment one(kBase), two(kBase);
+  Experiment one(kDiscreteNoise), two(kDiscreteNoise);
   one.run(1);
   two.run(2);
   CHECK(one.parameters() == two.parameters());
@@ -96,14 +96,14 @@ TEST_CASE("runs on the grid are the same on any number of threads", "[run][discr
 
 TEST_CASE("every clipping that is one release works on the grid", "[run][discrete]") {
   const std::string name = GENERATE("flat", "per_layer", "automatic", "normalized");
-  Experiment experiment(kBase, {"clipping=" + name, "steps=60"});
+  Experiment experiment(kDiscreteNoise, {"clipping=" + name, "steps=60"});
   const auto result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.metrics.test_accuracy.value() > 0.9);
 }
 
 TEST_CASE("adaptive clipping is refused on the grid, with its place", "[plan][discrete]") {
-  Experiment experiment(kBase, {"clipping=adaptive"});
+  Experiment experiment(kDiscreteNoise, {"clipping=adaptive"});
   CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring("--set clipping") &&
                                            ContainsSubstring("aggregator discrete_gaussian"));
 }
@@ -113,12 +113,13 @@ TEST_CASE("sampling does not amplify discrete noise: nothing is proved",
   const std::string accountant = GENERATE("zcdp", "rdp", "pld");
   const std::vector<std::string> sampled{"sampler={kind: poisson, batch_size: 50}",
                                          "privacy.also=[]", "privacy.accountant=" + accountant};
-  Experiment refused(kBase, sampled);
+  Experiment refused(kDiscreteNoise, sampled);
   CHECK_THROWS_AS(refused.plan(), PrivacyError);
 }
 
 TEST_CASE("sampled batches are charged in full", "[run][discrete][privacy]") {
-  Experiment experiment(kBase, {"sampler={kind: poisson, batch_size: 50, amplification: false}"});
+  Experiment experiment(kDiscreteNoise,
+                        {"sampler={kind: poisson, batch_size: 50, amplification: false}"});
   CHECK_THAT(experiment.run().epsilon.value, WithinRel(classic_epsilon(2.5), 1e-12));
 }
 
@@ -130,13 +131,13 @@ TEST_CASE("a grid does not end at 12.7 standard deviations", "[plan][discrete]")
       return item.what.find("tails of the noise") != std::string::npos;
     });
   };
-  Experiment discrete(kBase, little);
+  Experiment discrete(kDiscreteNoise, little);
   CHECK(!lists_tails(discrete.plan()));
   std::vector<std::string> continuous_noise = little;
   continuous_noise.push_back("aggregator=gaussian");
-  Experiment rounded(kBase, continuous_noise);
+  Experiment rounded(kDiscreteNoise, continuous_noise);
   CHECK(!lists_tails(rounded.plan()));
   continuous_noise.push_back("aggregator.arithmetic=float");
-  Experiment continuous(kBase, continuous_noise);
+  Experiment continuous(kDiscreteNoise, continuous_noise);
   CHECK(lists_tails(continuous.plan()));
 }

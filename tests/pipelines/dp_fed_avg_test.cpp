@@ -9,7 +9,7 @@
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "test_components.hpp"
 
-using namespace federated;
+namespace federated {
 
 namespace {
 
@@ -37,7 +37,7 @@ class WatchedSampler final : public Sampler {
   std::uint64_t size_ = 0;
 };
 
-const Catalog& watching() {
+const Catalog& watching_clients() {
   static const Catalog catalog = house_with({offer<Sampler, WatchedSampler>("watched")});
   return catalog;
 }
@@ -127,7 +127,8 @@ TEST_CASE("no two samplers of a run draw the same numbers, the server's among th
         std::string("local_iterations: 3, participation: watched, aggregation: ") + aggregation);
     const core::Manifest manifest = core::parse_manifest(
         yaml, "/nowhere/m.yaml",
-        {"sampler=watched", "privacy.target_epsilon=1000", "federated.rounds=5"}, watching());
+        {"sampler=watched", "privacy.target_epsilon=1000", "federated.rounds=5"},
+        watching_clients());
     const core::Plan plan = core::make_plan(manifest);
     const TempDir dir;
     core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
@@ -150,7 +151,7 @@ TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlie
       core::parse_manifest(yaml, "/nowhere/m.yaml",
                            {"sampler=watched", "privacy.target_epsilon=1000",
                             "privacy.adjacency=replace_one", "steps=30"},
-                           watching());
+                           watching_clients());
   const core::Plan plan = core::make_plan(manifest);
   const TempDir dir;
   core::run(plan, {.directory = dir.path() / "run", .lock = "", .threads = 1, .on_progress = {}});
@@ -275,3 +276,5 @@ TEST_CASE("dp_fed_avg: no client moves the model further than its bound", "[fede
   CHECK(std::sqrt(square) > 0.0);
   CHECK(std::sqrt(square) <= 0.001 * (1.0 + 1e-3));
 }
+
+}  // namespace federated

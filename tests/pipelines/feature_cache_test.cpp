@@ -12,6 +12,7 @@
 #include <map>
 #include <thread>
 
+#include "left_files.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "tensor_file.hpp"
@@ -43,8 +44,6 @@ std::string weights(float first) {
   return safetensors_of(
       {{"layers.0.weight", {4, 3}, values}, {"layers.0.bias", {4}, {0.1f, 0.2f, 0.3f, 0.4f}}});
 }
-
-using Notes = std::vector<std::string>;
 
 /// A folder for features, and runs that use it.
 struct Kept {
@@ -87,22 +86,6 @@ struct Kept {
     return all;
   }
 };
-
-void check_same(const std::map<std::string, std::string>& a,
-                const std::map<std::string, std::string>& b) {
-  CHECK(a.size() == b.size());
-  for (const auto& [name, content] : b) {
-    INFO(name);
-    REQUIRE(a.contains(name));
-    CHECK(a.at(name) == content);
-  }
-}
-
-std::size_t count_of(const Notes& notes, const std::string& beginning) {
-  return static_cast<std::size_t>(
-      std::count_if(notes.begin(), notes.end(),
-                    [&](const std::string& note) { return note.starts_with(beginning); }));
-}
 
 const core::FeatureKey kKey{R"({"privgrad":"test","row_size":3,"rows":2})", "outputs of a test", 2,
                             3};

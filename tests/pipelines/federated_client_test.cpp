@@ -16,7 +16,7 @@ using namespace privgrad;
 namespace {
 
 /// All examples in every batch; the clip norm is out of reach.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kClientsAlone = R"(privgrad: 1
 seed: 1
 data: {kind: synthetic, rows: 40, test_rows: 10, dimensions: 3}
 model: {kind: linear}
@@ -78,7 +78,7 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 TEST_CASE("private estimates are the change of the client's loss, and how it bends on the way",
           "[federated][ali]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kClientsAlone);
   const Dataset data = training_data(experiment);
   const std::vector<float> start = start_of(experiment);
   const core::ClientRound sent = sent_by(experiment, 2, data, start, 3);
@@ -98,7 +98,7 @@ TEST_CASE("private estimates are the change of the client's loss, and how it ben
 TEST_CASE("an example counts in a private estimate with no more than estimate_bound",
           "[federated][ali][privacy]") {
   // So little that every loss changed by more: the mean of vectors that are all as long as that.
-  Experiment experiment(kBase, {"federated.estimate_bound=1e-4"});
+  Experiment experiment(kClientsAlone, {"federated.estimate_bound=1e-4"});
   const Dataset data = training_data(experiment);
   const core::ClientRound sent = sent_by(experiment, 2, data, start_of(experiment), 3);
   const auto [change, second] = sent.loss_changes.value();
@@ -109,7 +109,7 @@ TEST_CASE("an example counts in a private estimate with no more than estimate_bo
 
 TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends",
           "[federated][ali]") {
-  Experiment experiment(kBase, {"federated.estimates=unaccounted"});
+  Experiment experiment(kClientsAlone, {"federated.estimates=unaccounted"});
   const Dataset data = training_data(experiment);
   const std::vector<float> start = start_of(experiment);
   const core::ClientRound sent = sent_by(experiment, 1, data, start, 1);
@@ -164,8 +164,9 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
     for (const bool existing : {true, false}) {
       INFO(estimates << ", " << existing);
       RowAddingSampler::adds_existing = existing;
-      Experiment experiment(
-          kBase, {std::string("federated.estimates=") + estimates, "sampler=row_adding"}, catalog);
+      Experiment experiment(kClientsAlone,
+                            {std::string("federated.estimates=") + estimates, "sampler=row_adding"},
+                            catalog);
       const Dataset data = training_data(experiment);
       const std::vector<float> start = start_of(experiment);
       RowAddingSampler::last = -1;
@@ -223,7 +224,7 @@ TEST_CASE("the batches of private estimates are held against what is charged for
           "[federated][privacy]") {
   const Catalog catalog = house_with({offer<Sampler, TwoFacedSampler>("two_faced")});
   const auto run = [&](bool takes_all, bool charges_less) {
-    Experiment experiment(kBase,
+    Experiment experiment(kClientsAlone,
                           {"sampler=two_faced", "federated.estimates=private", "data.rows=400",
                            "privacy={target_epsilon: 20, target_delta: 1e-5, "
                            "adjacency: add_or_remove_one, accountant: rdp}",
@@ -246,7 +247,7 @@ TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
   // Parallel composition rests on it: others' examples may be anything.
   for (const char* estimates : {"private", "unaccounted"}) {
     INFO(estimates);
-    Experiment experiment(kBase, {std::string("federated.estimates=") + estimates});
+    Experiment experiment(kClientsAlone, {std::string("federated.estimates=") + estimates});
     Dataset data = training_data(experiment);
     const auto& clients = experiment.plan().federated->clients;
     const std::vector<float> start = start_of(experiment);
@@ -279,11 +280,12 @@ TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in ear
   // Momentum, a clip norm that adapts, batches and rates by the number of the step: what could
   // remember a round that the client took part in.
   Experiment experiment(
-      kBase, {"federated={clients: 4, rounds: 10, local_iterations: 3, aggregation: dp_fed_avg, "
-              "client_clip_norm: 1}",
-              "steps=30", "clipping=adaptive", "schedules.clip_norm=0.1",
-              "optimizer={kind: momentum, beta: 0.9}", "sampler={kind: shuffle, batch_size: 3}",
-              "schedules.learning_rate={kind: exponential, initial: 0.5, rate: 0.05}"});
+      kClientsAlone,
+      {"federated={clients: 4, rounds: 10, local_iterations: 3, aggregation: dp_fed_avg, "
+       "client_clip_norm: 1}",
+       "steps=30", "clipping=adaptive", "schedules.clip_norm=0.1",
+       "optimizer={kind: momentum, beta: 0.9}", "sampler={kind: shuffle, batch_size: 3}",
+       "schedules.learning_rate={kind: exponential, initial: 0.5, rate: 0.05}"});
   const Dataset data = training_data(experiment);
   const std::vector<float> model = start_of(experiment);
   const core::Plan& plan = experiment.plan();
@@ -304,9 +306,10 @@ TEST_CASE("the estimate of a round is drawn with the key of that round",
           "[federated][resume][privacy]") {
   // Steps so short that the model stays where it was: what is left of an estimate is its noise.
   Experiment experiment(
-      kBase, {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
-              "schedules.noise_multiplier=1", "schedules.learning_rate=1e-30",
-              "federated.estimate_noise=1", "federated.estimate_bound=1"});
+      kClientsAlone,
+      {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
+       "schedules.noise_multiplier=1", "schedules.learning_rate=1e-30",
+       "federated.estimate_noise=1", "federated.estimate_bound=1"});
   const Dataset data = training_data(experiment);
   const std::vector<float> model = start_of(experiment);
   const core::Plan& plan = experiment.plan();
@@ -330,7 +333,7 @@ TEST_CASE("the estimate of a round is drawn with the key of that round",
 TEST_CASE("fed_prox pulls back to the model that the round began with", "[federated]") {
   // Two steps by hand: w1 = w0 - eta g(w0), and w2 = w1 - eta (g(w1) + mu (w1 - w0)). The plain
   // descent that makes the same two steps shows the gradients.
-  Experiment plain(kBase), prox(kBase, {"optimizer={kind: fed_prox, mu: 0.3}"});
+  Experiment plain(kClientsAlone), prox(kClientsAlone, {"optimizer={kind: fed_prox, mu: 0.3}"});
   const Dataset data = training_data(plain);
   const std::vector<float> start = start_of(plain);
   const auto one = sent_by(plain, 0, data, start, 1).model;

@@ -8,7 +8,7 @@
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
 
-using namespace federated;
+namespace federated {
 
 TEST_CASE("one client, one local step a round, everybody takes part: the central run, bit for bit",
           "[federated]") {
@@ -485,3 +485,5 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
           "have 30 local steps");
   refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");
 }
+
+}  // namespace federated

@@ -10,11 +10,10 @@
 
 using namespace privgrad;
 using Json = nlohmann::json;
-using Overrides = std::vector<std::string>;
 
 namespace {
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kInFloatingPoint = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 3, test_is_public: true}
@@ -85,7 +84,7 @@ class AllAtOnce final : public Transform {
   Statistic statistic() const override { return Statistic::is_public; }
 };
 
-const Catalog& catalog() {
+const Catalog& through_catalog() {
   static const Catalog made = house_with({offer<Backend, Through<Plain>>("plain"),
                                           offer<Backend, Through<WithRows>>("rows"),
                                           offer<Backend, Through<WithClipping>>("clipping"),
@@ -96,7 +95,7 @@ const Catalog& catalog() {
 
 /// What is listed as floating_point, of a plan in research mode.
 std::vector<core::Unaccounted> causes(const Overrides& set) {
-  Experiment experiment(kBase, set, catalog());
+  Experiment experiment(kInFloatingPoint, set, through_catalog());
   std::vector<core::Unaccounted> found;
   const core::Plan& plan = experiment.plan();
   for (const core::Unaccounted& item : plan.unaccounted)
@@ -115,11 +114,6 @@ const Overrides kDifferences{
     "sampler={kind: shuffle, batch_size: 20}"};
 const Overrides kDiscrete{"aggregator=discrete_gaussian"};
 
-Overrides with(Overrides set, const std::string& one) {
-  set.push_back(one);
-  return set;
-}
-
 }  // namespace
 
 TEST_CASE("the guarantee covers bits by default, with every aggregator", "[plan][privacy]") {
@@ -128,7 +122,7 @@ TEST_CASE("the guarantee covers bits by default, with every aggregator", "[plan]
   CHECK(causes(kDifferences).empty());
   CHECK(causes({"clipping=adaptive", "schedules.noise_multiplier=uniform"}).empty());
   CHECK(causes({"aggregator=tree", "sampler={kind: shuffle, batch_size: 20}"}).empty());
-  Experiment experiment(kBase);
+  Experiment experiment(kInFloatingPoint);
   CHECK(core::to_json(experiment.plan()).at("arithmetic") == "exact");
 }
 
@@ -138,7 +132,7 @@ TEST_CASE("arithmetic: float is listed, with its place and what helps", "[plan][
   CHECK(found[0].position == "--set aggregator.arithmetic");
   CHECK(found[0].reach == core::Reach::model);
   CHECK(found[0].why == "aggregator.arithmetic is float");
-  Experiment experiment(kBase, {"aggregator.arithmetic=float"});
+  Experiment experiment(kInFloatingPoint, {"aggregator.arithmetic=float"});
   CHECK(core::to_json(experiment.plan()).at("arithmetic") == "float");
 }
 
@@ -154,8 +148,8 @@ TEST_CASE(
     INFO(one.backend);
     const std::string backend = std::string("backend=") + one.backend;
     CHECK(causes({backend}).empty() != one.central);
-    CHECK(causes(with(kDifferences, backend)).empty() != one.differences);
-    CHECK(causes(with(kDiscrete, backend)).empty() != one.discrete);
+    CHECK(causes(with(kDifferences, {backend})).empty() != one.differences);
+    CHECK(causes(with(kDiscrete, {backend})).empty() != one.discrete);
   }
   const auto found = causes({"backend=plain"});
   REQUIRE(found.size() == 1);
@@ -175,11 +169,11 @@ TEST_CASE("a transform that is given all rows is listed beside what else there i
 }
 
 TEST_CASE("release mode refuses what does not cover bits, and says what helps", "[plan][privacy]") {
-  std::string yaml = kBase;
+  std::string yaml = kInFloatingPoint;
   yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
   const auto refusal = [&](const Overrides& set) -> std::string {
     try {
-      Experiment(yaml, set, catalog()).plan();
+      Experiment(yaml, set, through_catalog()).plan();
     } catch (const PrivacyError& error) {
       return error.what();
     }
@@ -199,8 +193,9 @@ TEST_CASE("release mode refuses what does not cover bits, and says what helps", 
 }
 
 TEST_CASE("without noise there is nothing to cover", "[plan]") {
-  Experiment experiment(
-      kBase, {"privacy.noise=off", "aggregator.arithmetic=float", "backend=plain"}, catalog());
+  Experiment experiment(kInFloatingPoint,
+                        {"privacy.noise=off", "aggregator.arithmetic=float", "backend=plain"},
+                        through_catalog());
   const core::Plan& plan = experiment.plan();
   CHECK(plan.unaccounted.front().what == "everything: noise is off");
   CHECK(std::none_of(plan.unaccounted.begin(), plan.unaccounted.end(),
@@ -210,9 +205,9 @@ TEST_CASE("without noise there is nothing to cover", "[plan]") {
 }
 
 TEST_CASE("the arithmetic of an aggregator with a grid of its own is exact", "[plan]") {
-  Experiment exact(kBase, {"aggregator={kind: discrete_gaussian, arithmetic: exact}"});
+  Experiment exact(kInFloatingPoint, {"aggregator={kind: discrete_gaussian, arithmetic: exact}"});
   CHECK(exact.plan().arithmetic == core::Arithmetic::exact);
-  Experiment wrong(kBase, {"aggregator={kind: discrete_gaussian, arithmetic: float}"});
+  Experiment wrong(kInFloatingPoint, {"aggregator={kind: discrete_gaussian, arithmetic: float}"});
   CHECK_THROWS_AS(wrong.plan(), core::ManifestError);
   CHECK_THROWS_WITH(wrong.plan(),
                     ContainsSubstring("aggregator.arithmetic: is float, but the sums and the noise "
@@ -238,7 +233,7 @@ TEST_CASE("summary, statement and prose say what is covered", "[run][privacy]") 
     for (const Json& paragraph : statement.at("prose")) all += paragraph.get<std::string>() + "\n";
     return all;
   };
-  Experiment exact(kBase);
+  Experiment exact(kInFloatingPoint);
   const core::RunResult covered = exact.run();
   CHECK(covered.summary.at("floating_point") == "exact");
   CHECK(covered.statement.at("floating_point") == "exact");
@@ -248,7 +243,7 @@ TEST_CASE("summary, statement and prose say what is covered", "[run][privacy]") 
                  ContainsSubstring("Sums of whole numbers have no rounding") &&
                  ContainsSubstring("rounding comes after the mechanism"));
 
-  Experiment rounded(kBase, {"aggregator.arithmetic=float"});
+  Experiment rounded(kInFloatingPoint, {"aggregator.arithmetic=float"});
   const core::RunResult open = rounded.run();
   CHECK(open.summary.at("floating_point").is_null());
   CHECK(open.statement.at("floating_point").is_null());
@@ -268,6 +263,6 @@ TEST_CASE("summary, statement and prose say what is covered", "[run][privacy]") 
 }
 
 TEST_CASE("a backend that compiles nothing is named before anything runs", "[plan]") {
-  Experiment experiment(kBase, {"backend=compiles_nothing"}, catalog());
+  Experiment experiment(kInFloatingPoint, {"backend=compiles_nothing"}, through_catalog());
   CHECK_THROWS_AS(experiment.plan(), PluginError);
 }

@@ -19,7 +19,7 @@ using namespace privgrad;
 namespace {
 
 /// 3 x 4 and 4 numbers, then 2 x 4 and 2: layers.0 and layers.2.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kBegunElsewhere = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 3, test_is_public: true}
@@ -33,11 +33,6 @@ steps: 2
 
 const std::vector<std::string> kNoNoise{"privacy.noise=off", "schedules.clip_norm=1e6",
                                         "schedules.noise_multiplier=null"};
-
-std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 std::vector<float> ramp(std::size_t count, float first) {
   std::vector<float> values(count);
@@ -63,7 +58,7 @@ std::vector<float> joined(const std::vector<Tensor>& tensors) {
 struct Begun : Experiment {
   explicit Begun(const std::vector<std::string>& overrides,
                  const std::string& file = safetensors_of(trained_tensors()))
-      : Experiment(kBase, overrides) {
+      : Experiment(kBegunElsewhere, overrides) {
     write_file(dir() / "base.safetensors", file);
   }
 };
@@ -107,7 +102,7 @@ TEST_CASE("a model begins from the tensors of a file that have its names", "[wei
   std::vector<Tensor> some = trained_tensors();
   some[3].name = "somewhere_else";
   Begun part({kWeights}, safetensors_of(some));
-  Experiment fresh(kBase);
+  Experiment fresh(kBegunElsewhere);
   std::vector<float> expected = joined(trained_tensors());
   const std::vector<float> anew = beginning(fresh);
   std::copy(anew.end() - 2, anew.end(), expected.end() - 2);
@@ -125,7 +120,7 @@ TEST_CASE("a map names what the file calls otherwise, and what begins anew", "[w
   Begun experiment({"model.weights={file: base.safetensors, map: {layers.0.weight: fc1.weight, "
                     "layers.2.weight: null}}"},
                    safetensors_of(tensors));
-  Experiment fresh(kBase);
+  Experiment fresh(kBegunElsewhere);
   const std::vector<float> anew = beginning(fresh), found = beginning(experiment);
   CHECK(std::equal(found.begin(), found.begin() + 16, joined(trained_tensors()).begin()));
   CHECK(std::equal(found.begin() + 16, found.begin() + 24, anew.begin() + 16));
@@ -204,7 +199,7 @@ TEST_CASE(
     return "privacy.account=" + file.string();
   };
   const std::string ours = open("ours.jsonl"), others = open("others.jsonl");
-  Experiment first(kBase, {ours});
+  Experiment first(kBegunElsewhere, {ours});
   first.run();
   const std::string file = read_file(first.run_dir() / "model.safetensors");
 
@@ -233,7 +228,7 @@ TEST_CASE(
 
 TEST_CASE("what a private run has left is not public because a manifest says so",
           "[weights][account][privacy]") {
-  Experiment first(kBase);
+  Experiment first(kBegunElsewhere);
   first.run();
   const std::string file = read_file(first.run_dir() / "model.safetensors");
   const std::vector<std::string> release{"mode=release", "seed=null"};
@@ -256,7 +251,7 @@ TEST_CASE("what a private run has left is not public because a manifest says so"
   CHECK(has(unaccounted(Begun({kPublicWeights}, second).plan()), "initial_weights"));
 
   // A model that was trained without noise says nothing of its rows.
-  Experiment open(kBase, kNoNoise);
+  Experiment open(kBegunElsewhere, kNoNoise);
   open.run();
   const std::string nothing_said = read_file(open.run_dir() / "model.safetensors");
   CHECK(refusal_of(with({kPublicWeights}, release), nothing_said) == "it was planned");
@@ -359,7 +354,7 @@ TEST_CASE("layers that are frozen behind others have no norms, no noise and no c
 TEST_CASE("frozen layers cost nothing: noise and norms are of what is trained",
           "[weights][frozen][privacy]") {
   Begun head({kPublicWeights, "model.train=[layers.2.*]"});
-  Experiment whole(kBase);
+  Experiment whole(kBegunElsewhere);
   const core::Plan& plan = head.plan();
   CHECK(plan.parameters == 10);
   CHECK(plan.setting->frozen_parameters == 16);
@@ -465,8 +460,8 @@ TEST_CASE("the moving average is that of the parameters after each step", "[aver
 
 TEST_CASE("last parameters and average are measured side by side, and training does not notice",
           "[average]") {
-  Experiment plain(kBase), averaged(kBase, {"ema_decay=0.9"}),
-      kept(kBase, {"ema_decay=0.9", "output=ema"});
+  Experiment plain(kBegunElsewhere), averaged(kBegunElsewhere, {"ema_decay=0.9"}),
+      kept(kBegunElsewhere, {"ema_decay=0.9", "output=ema"});
   plain.run();
   averaged.run();
   const core::RunResult run = kept.run();

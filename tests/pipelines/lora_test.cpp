@@ -46,7 +46,7 @@ struct Shows final : Program, Outputs {
   Floats loaded;
 };
 
-Network network_of(Shape input, std::vector<Layer> layers) {
+Network classifier(Shape input, std::vector<Layer> layers) {
   return {.input = {std::move(input), 3}, .layers = std::move(layers), .loss = Loss::cross_entropy};
 }
 
@@ -99,11 +99,11 @@ std::unique_ptr<core::LoraProgram> program_of(const Network& network,
 }
 
 /// A dense layer, a convolution with strides and zeros around it, and an embedding.
-std::vector<Network> networks() {
-  return {network_of({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
-          network_of({5, 4, 2}, {Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
+std::vector<Network> small_networks() {
+  return {classifier({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
+          classifier({5, 4, 2}, {Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
                                  Activation{ActivationKind::tanh}, Flatten{}, Dense{3}}),
-          network_of({4}, {Embedding{.vocabulary = 7, .width = 5}, LayerNorm{}, Dense{3}})};
+          classifier({4}, {Embedding{.vocabulary = 7, .width = 5}, LayerNorm{}, Dense{3}})};
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora
 
 TEST_CASE("the gradients of adapters are the derivatives of the loss", "[lora]") {
   // Central differences of the loss, whose outputs are float32: good to about 1e-3.
-  for (const Network& network : networks()) {
+  for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 1.5);
     const auto program = program_of(network, layout);
     const Floats at = normals(layout.parameters(), 8, 0.5f);
@@ -166,7 +166,7 @@ TEST_CASE("the gradients of adapters are the derivatives of the loss", "[lora]")
 }
 
 TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privacy]") {
-  for (const Network& network : networks()) {
+  for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 0.7);
     const auto program = program_of(network, layout);
     CHECK(dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr);
@@ -195,7 +195,7 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
 }
 
 TEST_CASE("a model with adapters begins as it was", "[lora]") {
-  for (const Network& network : networks()) {
+  for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 4.0);
     const Floats before = normals(parameter_count(network), 7, 0.4f);
     TestStream random(1, 0);
@@ -237,11 +237,6 @@ const std::string kLora = "model.lora={rank: 1, alpha: 2, targets: [layers.2]}";
 const std::vector<std::string> kQuiet{"privacy.noise=off", "schedules.clip_norm=100",
                                       "schedules.noise_multiplier=null", "steps=1"};
 
-std::vector<std::string> with(std::vector<std::string> all, const std::vector<std::string>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 /// By name, in the order of the parameters.
 std::map<std::string, Floats> tensors_in(const std::filesystem::path& file) {
   std::map<std::string, Floats> tensors;
@@ -273,7 +268,7 @@ struct Adapted : Experiment {
   std::map<std::string, Floats> left() const { return tensors_in(run_dir() / "model.safetensors"); }
 };
 
-std::string refusal_of(const std::vector<std::string>& overrides) {
+std::string adapters_refusal(const std::vector<std::string>& overrides) {
   Adapted experiment(overrides);
   try {
     experiment.plan();
@@ -389,7 +384,7 @@ TEST_CASE("adapters go with per-layer clipping, averages and federated runs", "[
 
 TEST_CASE("what cannot be adapted is refused", "[lora]") {
   const auto why = [](const std::string& lora, const std::string& more = "seed=1") {
-    return refusal_of({"model.lora={" + lora + "}", more});
+    return adapters_refusal({"model.lora={" + lora + "}", more});
   };
   CHECK_THAT(why("rank: 3, targets: [layers.2]"),
              ContainsSubstring("model.lora.rank") &&

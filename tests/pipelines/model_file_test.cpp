@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr const char* kManifest = R"(privgrad: 1
+constexpr const char* kModelFile = R"(privgrad: 1
 name: small
 seed: 1
 data:
@@ -53,14 +53,14 @@ struct Parts {
 
 const std::string& model_bytes() {
   static const std::string bytes = [] {
-    Experiment experiment(kManifest);
+    Experiment experiment(kModelFile);
     experiment.run();
     return read_file(experiment.run_dir() / "model.safetensors");
   }();
   return bytes;
 }
 
-std::string refusal(const std::string& bytes) {
+std::string file_refusal(const std::string& bytes) {
   try {
     core::parse_model_file(bytes, "m");
   } catch (const IoError& problem) {
@@ -69,10 +69,10 @@ std::string refusal(const std::string& bytes) {
   return "";
 }
 
-std::string refusal(const std::function<void(Parts&)>& change) {
+std::string file_refusal(const std::function<void(Parts&)>& change) {
   Parts parts(model_bytes());
   change(parts);
-  return refusal(parts.bytes());
+  return file_refusal(parts.bytes());
 }
 
 void check_refused(const std::string& said, const std::string& expected) {
@@ -85,7 +85,7 @@ void check_refused(const std::string& said, const std::string& expected) {
 }  // namespace
 
 TEST_CASE("a saved model holds all that is between raw examples and outputs") {
-  Experiment experiment(kManifest);
+  Experiment experiment(kModelFile);
   experiment.run();
   const core::ModelFile model = core::read_model_file(experiment.run_dir() / "model.safetensors");
   CHECK(model.parameters == experiment.parameters());
@@ -106,7 +106,7 @@ TEST_CASE("a saved model holds all that is between raw examples and outputs") {
 }
 
 TEST_CASE("a run with preprocessing verifies, and not with another date or another network") {
-  Experiment experiment(kManifest);
+  Experiment experiment(kModelFile);
   experiment.run();
   const auto problems = [&] {
     return core::verify_run(core::RecordDirectory(experiment.run_dir()), house()).problems;
@@ -163,7 +163,7 @@ steps: 2
   const auto refused = [&](const char* key, const char* text, const std::string& expected) {
     Parts changed(read_file(file));
     changed.meta(key) = text;
-    check_refused(refusal(changed.bytes()), expected);
+    check_refused(file_refusal(changed.bytes()), expected);
   };
   refused("features", R"(["n1"])", "does not name the features");
   refused("features", R"([1, 2, 3, 4, 5])", "no short text");
@@ -174,46 +174,49 @@ steps: 2
 TEST_CASE("a model file that is cut off anywhere is refused") {
   const std::string& whole = model_bytes();
   for (std::size_t size = 0; size < whole.size(); size += 7) {
-    const std::string said = refusal(whole.substr(0, size));
+    const std::string said = file_refusal(whole.substr(0, size));
     INFO(size);
     CHECK(said.rfind("m: ", 0) == 0);
   }
-  check_refused(refusal(whole + "x"), "belong to no tensor");
+  check_refused(file_refusal(whole + "x"), "belong to no tensor");
 }
 
 TEST_CASE("a model file whose header lies is refused") {
   Parts whole(model_bytes());
-  check_refused(refusal(std::string(8, '\xff') + whole.data), "cut off");
-  check_refused(refusal(whole.with_header("[1,2]")), "no JSON object");
-  check_refused(refusal(whole.with_header("{\"a\":")), "no JSON");
-  check_refused(refusal(whole.with_header(std::string(5000, '['))), "nested too deep");
-  check_refused(refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
+  check_refused(file_refusal(std::string(8, '\xff') + whole.data), "cut off");
+  check_refused(file_refusal(whole.with_header("[1,2]")), "no JSON object");
+  check_refused(file_refusal(whole.with_header("{\"a\":")), "no JSON");
+  check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested too deep");
+  check_refused(file_refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
   const char* weight = "layers.0.weight";
   const char* mean = "preprocessing.0.mean";
-  check_refused(refusal([&](Parts& p) { p.header[weight]["dtype"] = "F16"; }), "need 24");
-  check_refused(refusal([&](Parts& p) { p.header[weight]["dtype"] = "F64"; }), "need");
-  check_refused(refusal([&](Parts& p) { p.header[weight]["shape"] = {3, 4}; }), "there");
-  check_refused(refusal([&](Parts& p) {
+  check_refused(file_refusal([&](Parts& p) { p.header[weight]["dtype"] = "F16"; }), "need 24");
+  check_refused(file_refusal([&](Parts& p) { p.header[weight]["dtype"] = "F64"; }), "need");
+  check_refused(file_refusal([&](Parts& p) { p.header[weight]["shape"] = {3, 4}; }), "there");
+  check_refused(file_refusal([&](Parts& p) {
                   p.header[weight]["shape"] = {12, 0};
                 }),
                 "12 x 0 of them need 0");
-  check_refused(refusal([&](Parts& p) {
+  check_refused(file_refusal([&](Parts& p) {
                   p.header[weight]["shape"] = {1u << 31, 1ull << 62};
                 }),
                 "too large");
-  check_refused(refusal([&](Parts& p) { p.header[weight]["shape"] = {-4, -3}; }), "whole number");
-  check_refused(refusal([&](Parts& p) {
+  check_refused(file_refusal([&](Parts& p) {
+                  p.header[weight]["shape"] = {-4, -3};
+                }),
+                "whole number");
+  check_refused(file_refusal([&](Parts& p) {
                   p.header[weight]["data_offsets"] = {0, 1ull << 60};
                 }),
                 "outside");
-  check_refused(refusal([&](Parts& p) { p.header["again"] = p.header[weight]; }), "overlap");
-  check_refused(refusal([&](Parts& p) { p.header.erase(weight); }), "gap");
-  check_refused(refusal([&](Parts& p) {
+  check_refused(file_refusal([&](Parts& p) { p.header["again"] = p.header[weight]; }), "overlap");
+  check_refused(file_refusal([&](Parts& p) { p.header.erase(weight); }), "gap");
+  check_refused(file_refusal([&](Parts& p) {
                   p.header["other"] = p.header[mean];
                   p.header.erase(mean);
                 }),
                 "'other'");
-  check_refused(refusal([&](Parts& p) {
+  check_refused(file_refusal([&](Parts& p) {
                   p.header["preprocessing.7.mean"] = p.header[mean];
                   p.header.erase(mean);
                 }),
@@ -222,7 +225,7 @@ TEST_CASE("a model file whose header lies is refused") {
 
 TEST_CASE("a model file with numbers that are not finite is refused by the tensor's name") {
   for (const char* name : {"layers.0.weight", "preprocessing.1.components"}) {
-    const std::string said = refusal([&](Parts& p) {
+    const std::string said = file_refusal([&](Parts& p) {
       const auto begin = p.header[name]["data_offsets"][0].get<std::size_t>();
       const auto end = p.header[name]["data_offsets"][1].get<std::size_t>();
       for (std::size_t i = begin; i < end; ++i) p.data[i] = '\xff';
@@ -233,19 +236,20 @@ TEST_CASE("a model file with numbers that are not finite is refused by the tenso
 
 TEST_CASE(
     "a model file that does not say what it is, or says what this version cannot, is refused") {
-  check_refused(refusal([](Parts& p) { p.meta("model_format") = "2"; }), "version 2");
-  check_refused(refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
+  check_refused(file_refusal([](Parts& p) { p.meta("model_format") = "2"; }), "version 2");
+  check_refused(file_refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
                 "how it is applied");
-  check_refused(refusal([](Parts& p) { p.header.erase("__metadata__"); }), "no model of PrivGrad");
-  check_refused(refusal([](Parts& p) { p.meta("format") = "pt"; }), "no model of PrivGrad");
-  check_refused(refusal([](Parts& p) { p.meta("network") = "{}"; }), "network");
-  check_refused(refusal([](Parts& p) { p.meta("classes") = R"(["one"])"; }), "'classes'");
-  check_refused(refusal([](Parts& p) {
+  check_refused(file_refusal([](Parts& p) { p.header.erase("__metadata__"); }),
+                "no model of PrivGrad");
+  check_refused(file_refusal([](Parts& p) { p.meta("format") = "pt"; }), "no model of PrivGrad");
+  check_refused(file_refusal([](Parts& p) { p.meta("network") = "{}"; }), "network");
+  check_refused(file_refusal([](Parts& p) { p.meta("classes") = R"(["one"])"; }), "'classes'");
+  check_refused(file_refusal([](Parts& p) {
                   p.meta("input") = R"({"features":[4294967296,4294967296],"classes":2})";
                 }),
                 "'input'");
-  check_refused(refusal([](Parts& p) { p.meta("preprocessing") = "[1]"; }), "'preprocessing'");
-  check_refused(refusal([](Parts& p) { p.meta("preprocessing") = std::string(500, '['); }),
+  check_refused(file_refusal([](Parts& p) { p.meta("preprocessing") = "[1]"; }), "'preprocessing'");
+  check_refused(file_refusal([](Parts& p) { p.meta("preprocessing") = std::string(500, '['); }),
                 "nested too deep");
   const auto with_units = [](std::size_t units) {
     return [units](Parts& p) {
@@ -254,13 +258,13 @@ TEST_CASE(
       p.meta("network") = network.dump();
     };
   };
-  check_refused(refusal(with_units(4294967295u)), "fewer than 2^31");
-  check_refused(refusal(with_units(5)), "'layers.0.weight' is 4 x 3");
+  check_refused(file_refusal(with_units(4294967295u)), "fewer than 2^31");
+  check_refused(file_refusal(with_units(5)), "'layers.0.weight' is 4 x 3");
 }
 
 TEST_CASE("what the date is said to be is the environment's, or an error") {
   ::setenv("SOURCE_DATE_EPOCH", "yesterday", 1);
-  Experiment experiment(kManifest);
+  Experiment experiment(kModelFile);
   CHECK_THROWS_WITH(experiment.run(), ContainsSubstring("SOURCE_DATE_EPOCH"));
   CHECK(!std::filesystem::exists(experiment.run_dir()));
   ::setenv("SOURCE_DATE_EPOCH", "1700000000", 1);

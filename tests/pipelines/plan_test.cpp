@@ -14,7 +14,7 @@ using namespace privgrad;
 
 namespace {
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kPlanned = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 200, size: 200, test_rows: 0, dimensions: 3}
@@ -28,7 +28,7 @@ steps: 12
 
 /// Everything that a plan can have: noise that adapts, a clip norm that does, correlated noise,
 /// scaled batches, clients.
-const std::vector<std::vector<std::string>> kKinds{
+const std::vector<std::vector<std::string>> kKindsOfPlans{
     {},
     {"schedules.noise_multiplier={kind: descent_check, initial: 20, every: 5, "
      "loss_bound: 2, check_noise_multiplier: 30}"},
@@ -44,12 +44,12 @@ const std::vector<std::vector<std::string>> kKinds{
 }  // namespace
 
 TEST_CASE("plans of the same manifest are equal, and of another one are not", "[plan]") {
-  for (const auto& kind : kKinds) {
+  for (const auto& kind : kKindsOfPlans) {
     INFO((kind.empty() ? "" : kind.front()));
-    Experiment one(kBase, kind), two(kBase, kind);
+    Experiment one(kPlanned, kind), two(kPlanned, kind);
     std::vector<std::string> longer = kind;
     longer.push_back("schedules.clip_norm=2");
-    Experiment other(kBase, longer);
+    Experiment other(kPlanned, longer);
     const core::PlanNumbers& numbers = one.plan();
     CHECK(numbers == two.plan());
     CHECK(numbers == core::PlanNumbers(one.plan()));
@@ -58,9 +58,9 @@ TEST_CASE("plans of the same manifest are equal, and of another one are not", "[
 }
 
 TEST_CASE("a run leaves its plan as it was, so that it can be run again", "[plan]") {
-  for (const auto& kind : kKinds) {
+  for (const auto& kind : kKindsOfPlans) {
     INFO((kind.empty() ? "" : kind.front()));
-    Experiment experiment(kBase, kind);
+    Experiment experiment(kPlanned, kind);
     const core::PlanNumbers before = experiment.plan();
     const auto first = experiment.run();
     CHECK(before == experiment.plan());
@@ -75,9 +75,9 @@ TEST_CASE("a run leaves its plan as it was, so that it can be run again", "[plan
 }
 
 TEST_CASE("components that are started for a plan charge what was planned", "[plan][privacy]") {
-  for (const auto& kind : kKinds) {
+  for (const auto& kind : kKindsOfPlans) {
     INFO((kind.empty() ? "" : kind.front()));
-    Experiment experiment(kBase, kind);
+    Experiment experiment(kPlanned, kind);
     const core::Plan& whole = experiment.plan();
     const bool of_clients = whole.federated && !whole.federated->at_server;
     const core::Plan& plan = of_clients ? *whole.federated->clients.front().plan : whole;
@@ -123,7 +123,7 @@ class FickleSampler final : public Sampler {
 TEST_CASE("a sampler whose instances charge differently does not run", "[plan][privacy]") {
   FickleSampler::made = 0;
   const Catalog catalog = house_with({offer<Sampler, FickleSampler>("fickle")});
-  Experiment experiment(kBase, {"sampler=fickle"}, catalog);
+  Experiment experiment(kPlanned, {"sampler=fickle"}, catalog);
   REQUIRE(experiment.plan().charges.front().cost == experiment.plan().charges.front().release);
   CHECK_THROWS_AS(experiment.run(), PluginError);
   CHECK_FALSE(std::filesystem::exists(experiment.run_dir() / "ledger.jsonl"));
@@ -159,7 +159,7 @@ TEST_CASE("a sampler whose charges are less than one step costs is named", "[pla
   const auto plan_with = [&](std::function<Event(const Event&)> charge,
                              const std::string& accountant) {
     GenerousSampler::charge = std::move(charge);
-    Experiment experiment(kBase,
+    Experiment experiment(kPlanned,
                           {"sampler=generous", "privacy.accountant=" + accountant,
                            "privacy.target_epsilon=null", "schedules.noise_multiplier=2"},
                           catalog);
@@ -184,11 +184,11 @@ TEST_CASE("a sampler whose charges are less than one step costs is named", "[pla
 
 TEST_CASE("an outcome states the charges of the client that it names, and nothing else of it",
           "[plan][privacy]") {
-  Experiment experiment(kBase, {"federated={clients: 2, rounds: 3, local_iterations: 4, "
-                                "partition: {kind: dirichlet, alpha: 1, at_least: 20}}",
-                                "federated.sizes=[50, 150]", "data.size=null",
-                                "sampler={kind: poisson, batch_size: 10}", "privacy.accountant=rdp",
-                                "schedules.noise_multiplier=2"});
+  Experiment experiment(kPlanned, {"federated={clients: 2, rounds: 3, local_iterations: 4, "
+                                   "partition: {kind: dirichlet, alpha: 1, at_least: 20}}",
+                                   "federated.sizes=[50, 150]", "data.size=null",
+                                   "sampler={kind: poisson, batch_size: 10}",
+                                   "privacy.accountant=rdp", "schedules.noise_multiplier=2"});
   const core::Plan& plan = experiment.plan();
   REQUIRE(plan.federated->weakest == 0);  // 10 of 50 are more than 10 of 150
   core::Outcome outcome = core::outcome_of_all(plan);

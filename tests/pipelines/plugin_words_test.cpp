@@ -35,7 +35,7 @@ class Latin1 final : public Accountant {
   CountingAccountant counts_;
 };
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kOneStepOfWords = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 60, dimensions: 4}
@@ -47,7 +47,7 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 4
 )";
 
-const Catalog& parts() {
+const Catalog& wordy_parts() {
   static const Catalog catalog = house_with({offer<Accountant, Latin1>("latin1")});
   return catalog;
 }
@@ -59,7 +59,7 @@ TEST_CASE("an accountant's note that is no UTF-8 is written with U+FFFD in its p
     INFO((guards ? "the accountant that guards the budget" : "another one"));
     std::vector<std::string> overrides;
     if (!guards) overrides = {"privacy.accountant=zcdp", "privacy.also=[latin1]"};
-    Experiment experiment(kBase, overrides, parts());
+    Experiment experiment(kOneStepOfWords, overrides, wordy_parts());
     CHECK(experiment.run().status == core::RunStatus::completed);
     for (const char* file : {"statement.json", "summary.json"}) {
       const std::string text = read_file(experiment.run_dir() / file);

@@ -51,7 +51,7 @@ const Catalog& wanderers() {
   return catalog;
 }
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kInPublicOrder = R"(privgrad: 1
 name: wanderer
 seed: 1
 data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5}
@@ -74,7 +74,7 @@ struct Outcome {
 Outcome run_with(const std::string& sampler, const std::string& aggregator) {
   const TempDir dir;
   const core::Manifest manifest =
-      core::parse_manifest(kBase, dir.path() / "manifest.yaml",
+      core::parse_manifest(kInPublicOrder, dir.path() / "manifest.yaml",
                            {"sampler=" + sampler, "aggregator=" + aggregator}, wanderers());
   const core::Plan plan = core::make_plan(manifest);
   Outcome outcome;

@@ -7,11 +7,11 @@
 #include "verify.hpp"
 
 using namespace privgrad;
+using verify::problems_of;
 
 namespace {
 
 using Json = nlohmann::json;
-using Overrides = std::vector<std::string>;
 
 constexpr const char* kReports = R"(privgrad: 1
 name: reports
@@ -38,10 +38,6 @@ std::vector<std::string> order_of(const core::LedgerContents& ledger) {
     order.push_back(what + std::to_string(release.step));
   }
   return order;
-}
-
-std::string problems_of(const Experiment& experiment) {
-  return verify::all_of(verify::check(experiment.run_dir()).problems);
 }
 
 const Json& reported(const Json& document) { return document.at("reported").at("train_accuracy"); }

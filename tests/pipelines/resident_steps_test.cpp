@@ -12,6 +12,7 @@
 #include "small_images.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
+#include "wrapped_backend.hpp"
 
 using namespace privgrad;
 
@@ -19,7 +20,7 @@ namespace {
 
 // 2082 parameters: three chunks of noise, the last of 34 elements. 300 steps: one or two of them
 // have an example looked at.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kResident = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 40, test_is_public: true}
@@ -31,41 +32,6 @@ privacy: {target_epsilon: 100, target_delta: 1e-5, adjacency: add_or_remove_one,
 evaluate_every: 4
 steps: 12
 )";
-
-/// Executes as `cpu` does.
-class Wrapped : public Program, public ExactClipping, public ReproducibleRows {
- public:
-  explicit Wrapped(std::unique_ptr<Program> program)
-      : program_(std::move(program)), exact_(dynamic_cast<const ExactClipping&>(*program_)) {}
-  std::size_t parameter_count() const override { return program_->parameter_count(); }
-  void load_parameters(std::span<const float> values) override {
-    program_->load_parameters(values);
-  }
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    program_->gradient_rows(batch, rows);
-  }
-  Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
-  std::size_t groups() const override { return exact_.groups(); }
-  std::size_t pass_rows() const override { return exact_.pass_rows(); }
-  std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
-    return exact_.make_pass(most_rows);
-  }
-  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
-    exact_.backward(batch, pass, squared_norms);
-  }
-  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
-                  std::span<SquaredLength> lengths) const override {
-    exact_.make_cells(pass, scales, most_cells, lengths);
-  }
-  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
-                 std::span<std::int64_t> sum) const override {
-    exact_.add_cells(pass, taken, sum);
-  }
-
- private:
-  std::unique_ptr<Program> program_;
-  const ExactClipping& exact_;
-};
 
 using Resident = HostResident<Wrapped>;
 
@@ -208,18 +174,6 @@ struct LooksAtTheLedger final : Resident {
   }
 };
 
-template <class Made>
-class BackendOf final : public Backend {
- public:
-  explicit BackendOf(const Params&) : cpu_(house().create<Backend>("cpu", Value::Object{})) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-    return std::make_unique<Made>(cpu_->compile(network, executor));
-  }
-
- private:
-  ComponentPtr<Backend> cpu_;
-};
-
 const Catalog& parts() {
   static const Catalog catalog = house_with(
       {offer<Backend, BackendOf<Wrapped>>("wrapped"), offer<Backend, BackendOf<Resident>>("right"),
@@ -241,15 +195,11 @@ const Catalog& parts() {
   return catalog;
 }
 
-nlohmann::json checks_of(const Experiment& experiment) {
-  return nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json")).at("checks");
-}
-
 std::vector<float> model_of(const std::vector<std::string>& overrides, bool stays,
                             const std::string& backend = "right") {
   std::vector<std::string> all = overrides;
   all.push_back("backend=" + (stays ? backend : "wrapped"));
-  Experiment experiment(kBase, all, parts());
+  Experiment experiment(kResident, all, parts());
   CHECK(experiment.run(stays ? 2 : 1).status == core::RunStatus::completed);
   const auto checks = checks_of(experiment);
   CHECK(checks.contains("noise_by") == stays);
@@ -278,7 +228,7 @@ struct CutAndResumed {
   CutAndResumed(const std::vector<std::string>& overrides, const std::string& backend) {
     std::vector<std::string> all = overrides;
     all.push_back("backend=" + backend);
-    Experiment experiment(kBase, all, parts());
+    Experiment experiment(kResident, all, parts());
     const TempDir state;
     std::atomic<bool> stop = false;
     core::RunOptions options{};
@@ -312,7 +262,7 @@ void is_ended(const std::string& backend, const std::string& words,
   INFO(backend);
   std::vector<std::string> all = more;
   all.push_back("backend=" + backend);
-  Experiment experiment(kBase, all, parts());
+  Experiment experiment(kResident, all, parts());
   const TempDir state;
   std::string said;
   try {
@@ -388,7 +338,7 @@ TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resu
   CHECK((twin.checkpoint == cpu.checkpoint));  // of bytes that nobody can read
   CHECK(twin.ledger == cpu.ledger);
   CHECK(twin.model == cpu.model);
-  Experiment uncut(kBase, with, parts());
+  Experiment uncut(kResident, with, parts());
   CHECK(uncut.run(2).status == core::RunStatus::completed);
   CHECK(uncut.parameters() == cpu.model);
 }
@@ -407,7 +357,7 @@ TEST_CASE("models that are looked at between steps are those that steps left", "
 }
 
 TEST_CASE("an order of noise comes behind its charge", "[resident][privacy]") {
-  Experiment experiment(kBase, {"backend=looks"}, parts());
+  Experiment experiment(kResident, {"backend=looks"}, parts());
   LooksAtTheLedger::ledger = experiment.run_dir() / "ledger.jsonl";
   LooksAtTheLedger::orders = 0;
   experiment.run();
@@ -452,7 +402,7 @@ TEST_CASE("the model of a report on private rows was looked at before the report
   const auto reports_of = [&](const std::string& backend, bool ends) {
     std::vector<std::string> all = with;
     all.push_back("backend=" + backend);
-    Experiment experiment(kBase, all, parts());
+    Experiment experiment(kResident, all, parts());
     experiment.plan();
     if (ends) {
       CHECK_THROWS_WITH(experiment.run(),
@@ -474,7 +424,7 @@ TEST_CASE("noise that diverges ends a run as it does where steps are made by the
   const std::vector<std::string> wild = {"schedules.learning_rate=1e38"};
   std::vector<std::vector<float>> models;
   for (const char* backend : {"backend=right", "backend=wrapped"}) {
-    Experiment experiment(kBase, {wild.front(), backend}, parts());
+    Experiment experiment(kResident, {wild.front(), backend}, parts());
     CHECK(experiment.run().status == core::RunStatus::diverged);
     models.push_back(experiment.parameters());
   }
@@ -491,7 +441,7 @@ TEST_CASE("steps of other kinds are made by the core, whoever could make them", 
     INFO(other.front());
     std::vector<std::string> all = other;
     all.emplace_back("backend=right");
-    Experiment experiment(kBase, all, parts());
+    Experiment experiment(kResident, all, parts());
     experiment.run();
     CHECK_FALSE(checks_of(experiment).contains("noise_by"));
   }

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Full-batch gradient descent on two clusters; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kShortRun = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 10, test_is_public: true}
@@ -32,7 +32,7 @@ double inverse_squares(const std::vector<double>& multipliers) {
 }  // namespace
 
 TEST_CASE("a run leaves its whole record", "[run]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kShortRun);
   const auto result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.steps == 20);
@@ -60,7 +60,7 @@ TEST_CASE("a run leaves its whole record", "[run]") {
 
 TEST_CASE("it learns", "[run]") {
   // Two clusters ten apart: without noise a linear model separates them all.
-  Experiment quiet(kBase, {"privacy.noise=off", "steps=100"});
+  Experiment quiet(kShortRun, {"privacy.noise=off", "steps=100"});
   CHECK(quiet.run().metrics.test_accuracy.value() > 0.97);
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("the budget is met with equality under zCDP", "[plan][privacy]") {
   // (4, 1e-8) with the classic conversion is rho = (sqrt(eps + L) - sqrt(L))^2 = 0.19635185, L =
   // ln(1e8), and sum 1/sigma_t^2 = R = 2 rho = 0.39270371 (Hong et al., section 3, with the sign
   // put right).
-  Experiment experiment(kBase);
+  Experiment experiment(kShortRun);
   const double budget = inverse_squares(experiment.plan().noise_multiplier);
   CHECK_THAT(budget, WithinRel(0.39270370688056744, 1e-9));
   CHECK(experiment.plan().epsilon().value <= 4.0);
@@ -77,7 +77,7 @@ TEST_CASE("the budget is met with equality under zCDP", "[plan][privacy]") {
 
 TEST_CASE("any shape is scaled to the same budget", "[plan][privacy]") {
   for (const char* shape : {"{kind: exponential, rate: 0.97}", "{kind: cosine, final: 0.3}"}) {
-    Experiment experiment(kBase, {std::string("schedules.noise_multiplier=") + shape});
+    Experiment experiment(kShortRun, {std::string("schedules.noise_multiplier=") + shape});
     const auto& plan = experiment.plan();
     CHECK_THAT(inverse_squares(plan.noise_multiplier), WithinRel(0.39270370688056744, 1e-9));
     CHECK(plan.epsilon().value <= 4.0);
@@ -86,13 +86,13 @@ TEST_CASE("any shape is scaled to the same budget", "[plan][privacy]") {
 }
 
 TEST_CASE("replace_one costs twice the noise of zero_out", "[plan][privacy]") {
-  Experiment zero_out(kBase), replace_one(kBase, {"privacy.adjacency=replace_one"});
+  Experiment zero_out(kShortRun), replace_one(kShortRun, {"privacy.adjacency=replace_one"});
   CHECK_THAT(replace_one.plan().noise_multiplier.front(),
              WithinRel(2.0 * zero_out.plan().noise_multiplier.front(), 1e-9));
 }
 
 TEST_CASE("what is charged is what is done: the ledger's events are the plan's", "[run][privacy]") {
-  Experiment experiment(kBase, {"schedules.noise_multiplier={kind: exponential, rate: 0.9}"});
+  Experiment experiment(kShortRun, {"schedules.noise_multiplier={kind: exponential, rate: 0.9}"});
   experiment.run();
   const auto ledger = experiment.ledger();
   REQUIRE(ledger.releases.size() == 20);
@@ -105,7 +105,7 @@ TEST_CASE("what is charged is what is done: the ledger's events are the plan's",
 TEST_CASE("an exhausted budget ends the run before the data is touched, with the model so far",
           "[run][privacy]") {
   // Absolute noise of sigma = 10: R = 0.39270 pays for 39 steps of 1/100 each, not for 40.
-  Experiment experiment(kBase, {"schedules.noise_multiplier=10", "steps=50"});
+  Experiment experiment(kShortRun, {"schedules.noise_multiplier=10", "steps=50"});
   CHECK(experiment.plan().affordable_steps == 39);
   const auto result = experiment.run();
   CHECK(result.status == core::RunStatus::budget_exhausted);
@@ -113,27 +113,27 @@ TEST_CASE("an exhausted budget ends the run before the data is touched, with the
   CHECK(result.epsilon.value <= 4.0);
   CHECK(experiment.ledger().releases.size() == 39);
   CHECK(experiment.ledger().status == "budget_exhausted");
-  Experiment shorter(kBase, {"schedules.noise_multiplier=10", "steps=39"});
+  Experiment shorter(kShortRun, {"schedules.noise_multiplier=10", "steps=39"});
   shorter.run();
   CHECK(experiment.parameters() == shorter.parameters());
 }
 
 TEST_CASE("a budget that pays for no step is refused with its place in the manifest",
           "[plan][privacy]") {
-  Experiment experiment(kBase, {"schedules.noise_multiplier=0.1"});
+  Experiment experiment(kShortRun, {"schedules.noise_multiplier=0.1"});
   CHECK_THROWS_AS(experiment.plan(), PrivacyError);
-  Experiment again(kBase, {"schedules.noise_multiplier=0.1"});
+  Experiment again(kShortRun, {"schedules.noise_multiplier=0.1"});
   CHECK_THROWS_WITH(again.plan(),
                     ContainsSubstring("manifest.yaml:9:") && ContainsSubstring("single step"));
   CHECK_FALSE(fs::exists(again.run_dir()));
 }
 
 TEST_CASE("zCDP refuses amplified sampling and says what to do", "[plan][privacy]") {
-  Experiment experiment(
-      kBase, {"sampler={kind: poisson, sample_rate: 0.1}", "privacy.adjacency=add_or_remove_one"});
+  Experiment experiment(kShortRun, {"sampler={kind: poisson, sample_rate: 0.1}",
+                                    "privacy.adjacency=add_or_remove_one"});
   CHECK_THROWS_AS(experiment.plan(), PrivacyError);
-  Experiment without(kBase, {"sampler={kind: poisson, sample_rate: 0.1, amplification: false}",
-                             "privacy.adjacency=add_or_remove_one", "data.size=200"});
+  Experiment without(kShortRun, {"sampler={kind: poisson, sample_rate: 0.1, amplification: false}",
+                                 "privacy.adjacency=add_or_remove_one", "data.size=200"});
   CHECK_THAT(inverse_squares(without.plan().noise_multiplier),
              WithinRel(0.39270370688056744, 1e-9));
 }
@@ -141,7 +141,7 @@ TEST_CASE("zCDP refuses amplified sampling and says what to do", "[plan][privacy
 TEST_CASE("shuffled batches cost one release per epoch", "[plan][privacy]") {
   // 200 rows in batches of 50: 20 steps are 5 epochs, so sum 1/sigma^2 over epochs is R, over steps
   // 4 R.
-  Experiment experiment(kBase, {"sampler={kind: shuffle, batch_size: 50}"});
+  Experiment experiment(kShortRun, {"sampler={kind: shuffle, batch_size: 50}"});
   CHECK_THAT(inverse_squares(experiment.plan().noise_multiplier),
              WithinRel(4 * 0.39270370688056744, 1e-9));
   CHECK(experiment.plan().batch_size.front() == 50.0);
@@ -149,7 +149,7 @@ TEST_CASE("shuffled batches cost one release per epoch", "[plan][privacy]") {
 }
 
 TEST_CASE("empty Poisson batches are noised steps like any other", "[run][privacy]") {
-  Experiment experiment(kBase,
+  Experiment experiment(kShortRun,
                         {"sampler={kind: poisson, sample_rate: 0.0005, amplification: false}",
                          "privacy.adjacency=add_or_remove_one", "data.size=200", "steps=12"});
   const auto result = experiment.run();
@@ -159,7 +159,7 @@ TEST_CASE("empty Poisson batches are noised steps like any other", "[run][privac
 }
 
 TEST_CASE("the same seed gives the same model, on any number of threads", "[run]") {
-  Experiment one(kBase), two(kBase), other(kBase, {"seed=2"});
+  Experiment one(kShortRun), two(kShortRun), other(kShortRun, {"seed=2"});
   one.run(1);
   two.run(2);
   other.run(1);
@@ -168,7 +168,7 @@ TEST_CASE("the same seed gives the same model, on any number of threads", "[run]
 }
 
 TEST_CASE("without a seed no two runs draw the same noise", "[run][privacy]") {
-  std::string unseeded = kBase;
+  std::string unseeded = kShortRun;
   unseeded.erase(unseeded.find("seed: 1\n"), 8);
   Experiment one(unseeded), two(unseeded);
   CHECK(one.run().summary.at("reproducible") == false);
@@ -178,16 +178,18 @@ TEST_CASE("without a seed no two runs draw the same noise", "[run][privacy]") {
 
 TEST_CASE("swapping one component leaves the others' random numbers alone", "[run]") {
   // The optimizer changes, learning rate 0: what is left of the run is the initialisation.
-  Experiment sgd(kBase, {"model={kind: mlp, hidden: [4]}", "schedules.learning_rate=0", "steps=2"});
-  Experiment adam(kBase, {"model={kind: mlp, hidden: [4]}", "schedules.learning_rate=0", "steps=2",
-                          "optimizer=adam", "sampler={kind: shuffle, batch_size: 10}"});
+  Experiment sgd(kShortRun,
+                 {"model={kind: mlp, hidden: [4]}", "schedules.learning_rate=0", "steps=2"});
+  Experiment adam(kShortRun,
+                  {"model={kind: mlp, hidden: [4]}", "schedules.learning_rate=0", "steps=2",
+                   "optimizer=adam", "sampler={kind: shuffle, batch_size: 10}"});
   sgd.run();
   adam.run();
   CHECK(sgd.parameters() == adam.parameters());
 }
 
 TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan][privacy]") {
-  std::string yaml = kBase;
+  std::string yaml = kShortRun;
   yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
   SECTION("nothing to refuse: it runs, and shows no metrics on private rows") {
     Experiment experiment(yaml);
@@ -271,7 +273,7 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
 }
 
 TEST_CASE("research mode lists what was not accounted, in every output", "[run][privacy]") {
-  Experiment experiment(kBase,
+  Experiment experiment(kShortRun,
                         {"data.transforms=[{kind: standardize}]", "data.test_is_public=false"});
   const auto result = experiment.run();
   const nlohmann::json expected{"standardize", "training metrics", "test metrics"};
@@ -282,7 +284,7 @@ TEST_CASE("research mode lists what was not accounted, in every output", "[run][
 }
 
 TEST_CASE("without noise nothing is claimed", "[run][privacy]") {
-  Experiment experiment(kBase, {"privacy.noise=off"});
+  Experiment experiment(kShortRun, {"privacy.noise=off"});
   const auto result = experiment.run();
   CHECK(result.summary.at("epsilon").is_null());
   CHECK(result.summary.at("unaccounted").at(0) == "everything: noise is off");

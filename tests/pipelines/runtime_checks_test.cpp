@@ -7,13 +7,14 @@
 #include "privgrad/sampler.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
+#include "wrapped_backend.hpp"
 
 using namespace privgrad;
 
 namespace {
 
 // 512 steps: two of them are looked at.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kChecked = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 400, test_rows: 50, dimensions: 3, test_is_public: true}
@@ -27,41 +28,6 @@ steps: 512
 )";
 
 // ---- backends: the built-in one, and a fault
-
-/// Executes as `cpu` does.
-class Wrapped : public Program, public ExactClipping, public ReproducibleRows {
- public:
-  explicit Wrapped(std::unique_ptr<Program> program)
-      : program_(std::move(program)), exact_(dynamic_cast<const ExactClipping&>(*program_)) {}
-  std::size_t parameter_count() const override { return program_->parameter_count(); }
-  void load_parameters(std::span<const float> values) override {
-    program_->load_parameters(values);
-  }
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    program_->gradient_rows(batch, rows);
-  }
-  Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
-  std::size_t groups() const override { return exact_.groups(); }
-  std::size_t pass_rows() const override { return exact_.pass_rows(); }
-  std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
-    return exact_.make_pass(most_rows);
-  }
-  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
-    exact_.backward(batch, pass, squared_norms);
-  }
-  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
-                  std::span<SquaredLength> lengths) const override {
-    exact_.make_cells(pass, scales, most_cells, lengths);
-  }
-  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
-                 std::span<std::int64_t> sum) const override {
-    exact_.add_cells(pass, taken, sum);
-  }
-
- private:
-  std::unique_ptr<Program> program_;
-  const ExactClipping& exact_;
-};
 
 /// Adds the cells twice, whose length it certifies once.
 struct AddsTwice final : Wrapped {
@@ -101,18 +67,6 @@ struct Ascends final : Wrapped {
     Wrapped::gradient_rows(batch, rows);
     for (float& value : rows) value = -value;
   }
-};
-
-template <class Made>
-class BackendOf final : public Backend {
- public:
-  explicit BackendOf(const Params&) : cpu_(house().create<Backend>("cpu", Value::Object{})) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-    return std::make_unique<Made>(cpu_->compile(network, executor));
-  }
-
- private:
-  ComponentPtr<Backend> cpu_;
 };
 
 // ---- samplers that are charged as `poisson` is
@@ -160,7 +114,7 @@ struct Shuffles final : Coins {
   }
 };
 
-const Catalog& parts() {
+const Catalog& checked_parts() {
   static const Catalog catalog = house_with(
       {offer<Backend, BackendOf<Wrapped>>("wrapped"),
        offer<Backend, BackendOf<AddsTwice>>("adds_twice"),
@@ -172,15 +126,11 @@ const Catalog& parts() {
   return catalog;
 }
 
-nlohmann::json checks_of(const Experiment& experiment) {
-  return nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json")).at("checks");
-}
-
 /// The run ends, says why in one line, and leaves no model.
-void is_ended(const std::vector<std::string>& overrides, const std::string& who,
-              const std::string& words) {
+void is_ended_by(const std::vector<std::string>& overrides, const std::string& who,
+                 const std::string& words) {
   INFO(who);
-  Experiment experiment(kBase, overrides, parts());
+  Experiment experiment(kChecked, overrides, checked_parts());
   std::string said;
   try {
     experiment.run();
@@ -196,22 +146,23 @@ void is_ended(const std::vector<std::string>& overrides, const std::string& who,
 
 TEST_CASE("a backend whose contributions break their bound, or depend on others, ends the run",
           "[checks][privacy]") {
-  is_ended({"backend=adds_twice"}, "test:adds_twice", "certified");
-  is_ended({"backend=minds_neighbours"}, "test:minds_neighbours", "in a pass of its own");
-  is_ended({"backend=rows_mind_neighbours"}, "test:rows_mind_neighbours", "gradient row alone");
-  is_ended({"backend=rows_mind_neighbours", "aggregator={kind: gaussian, arithmetic: float}"},
-           "test:rows_mind_neighbours", "gradient row alone");
+  is_ended_by({"backend=adds_twice"}, "test:adds_twice", "certified");
+  is_ended_by({"backend=minds_neighbours"}, "test:minds_neighbours", "in a pass of its own");
+  is_ended_by({"backend=rows_mind_neighbours"}, "test:rows_mind_neighbours", "gradient row alone");
+  is_ended_by({"backend=rows_mind_neighbours", "aggregator={kind: gaussian, arithmetic: float}"},
+              "test:rows_mind_neighbours", "gradient row alone");
 }
 
 TEST_CASE("a sampler that draws otherwise than it is charged ends the run", "[checks][privacy]") {
   const std::string words = "what was charged for them allows";
-  is_ended({"sampler=draws_twice"}, "test:draws_twice", words);
-  is_ended({"sampler=favours_a_row"}, "test:favours_a_row", words);
-  is_ended({"sampler=shuffles"}, "test:shuffles", words);
+  is_ended_by({"sampler=draws_twice"}, "test:draws_twice", words);
+  is_ended_by({"sampler=favours_a_row"}, "test:favours_a_row", words);
+  is_ended_by({"sampler=shuffles"}, "test:shuffles", words);
 }
 
 TEST_CASE("what is looked at is counted, and changes nothing", "[checks]") {
-  Experiment plain(kBase), wrapped(kBase, {"backend=wrapped", "sampler=coins"}, parts());
+  Experiment plain(kChecked),
+      wrapped(kChecked, {"backend=wrapped", "sampler=coins"}, checked_parts());
   plain.run();
   wrapped.run(2);
   for (const Experiment* experiment : {&plain, &wrapped}) {
@@ -219,7 +170,7 @@ TEST_CASE("what is looked at is counted, and changes nothing", "[checks]") {
           nlohmann::json({{"contributions", 2}, {"batches", 512}, {"reported_differences", 0}}));
   }
   // Without noise nothing is claimed that could be checked.
-  Experiment no_noise(kBase, {"privacy.noise=off"});
+  Experiment no_noise(kChecked, {"privacy.noise=off"});
   no_noise.run();
   CHECK(checks_of(no_noise) ==
         nlohmann::json({{"contributions", 0}, {"batches", 0}, {"reported_differences", 0}}));
@@ -227,13 +178,13 @@ TEST_CASE("what is looked at is counted, and changes nothing", "[checks]") {
 
 TEST_CASE("contributions that are far from the gradient are said, in research mode alone",
           "[checks]") {
-  Experiment research(kBase, {"backend=ascends", "schedules.clip_norm=0.01"}, parts());
+  Experiment research(kChecked, {"backend=ascends", "schedules.clip_norm=0.01"}, checked_parts());
   research.run();
   CHECK(checks_of(research).at("reported_differences") == 2);
   Experiment release(
-      kBase,
+      kChecked,
       {"backend=ascends", "schedules.clip_norm=0.01", "mode=release", "seed=null", "data.size=400"},
-      parts());
+      checked_parts());
   release.run();
   CHECK(checks_of(release) == nlohmann::json({{"contributions", 2}, {"batches", 512}}));
 }
@@ -254,7 +205,7 @@ TEST_CASE("every built-in way to draw and to sum passes the checks of its run", 
   for (const std::vector<std::string>& way : ways) {
     INFO(way.front());
     INFO(way.back());
-    Experiment experiment(kBase, way);
+    Experiment experiment(kChecked, way);
     CHECK(experiment.run().status == core::RunStatus::completed);
     CHECK(checks_of(experiment).at("contributions") == 2);
     CHECK(checks_of(experiment).at("reported_differences") == 0);

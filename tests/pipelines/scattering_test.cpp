@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "left_files.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -47,7 +48,7 @@ std::string label_file(std::size_t rows) {
   return std::string("\0\0\x08\x01", 4) + big_endian(static_cast<std::uint32_t>(rows)) + labels;
 }
 
-constexpr const char* kManifest = R"(privgrad: 1
+constexpr const char* kScattering = R"(privgrad: 1
 name: waves
 seed: 1
 data:
@@ -65,8 +66,6 @@ privacy: {target_epsilon: 8, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 20
 )";
 
-using Notes = std::vector<std::string>;
-
 /// Runs of the same place, since the resolved manifest names its files.
 struct Waves {
   TempDir home;
@@ -76,7 +75,7 @@ struct Waves {
   std::map<std::string, std::string> run(Notes* notes, int threads = 1,
                                          const std::vector<std::string>& overrides = {},
                                          std::uint32_t seed = 1) const {
-    write_file(home.path() / "waves.yaml", kManifest);
+    write_file(home.path() / "waves.yaml", kScattering);
     write_file(home.path() / "images", image_file(kRows, seed));
     write_file(home.path() / "labels", label_file(kRows));
     write_file(home.path() / "test-images", image_file(20, 7));
@@ -112,12 +111,6 @@ struct Waves {
     return all;
   }
 };
-
-std::size_t count_of(const Notes& notes, const std::string& beginning) {
-  return static_cast<std::size_t>(
-      std::count_if(notes.begin(), notes.end(),
-                    [&](const std::string& note) { return note.starts_with(beginning); }));
-}
 
 /// Halves features; what overflows on its way becomes NaN.
 class Halves final : public RowTransform {

@@ -11,7 +11,7 @@ using namespace privgrad;
 namespace {
 
 /// DP-SGD on 1000 examples; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kScheduled = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 1000, size: 1000, test_rows: 50, dimensions: 5, test_is_public: true}
@@ -22,8 +22,6 @@ schedules: {noise_multiplier: {kind: uniform}, clip_norm: 1.0, learning_rate: 0.
 privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: rdp}
 steps: 50
 )";
-
-using Overrides = std::vector<std::string>;
 
 const core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
 
@@ -39,9 +37,9 @@ double epsilon_of(const core::Plan& plan, double rows) {
   return accountant->epsilon(1e-5).value;
 }
 
-std::string refusal(const Overrides& overrides) {
+std::string schedules_refusal(const Overrides& overrides) {
   try {
-    Experiment(kBase, overrides).plan();
+    Experiment(kScheduled, overrides).plan();
   } catch (const core::ManifestError& error) {
     return error.what();
   }
@@ -55,7 +53,7 @@ TEST_CASE("whatever shape the noise has, its scale meets the target from below",
   for (const char* shape : {"{kind: uniform}", "{kind: exponential, rate: 0.05}",
                             "{kind: step, factor: 0.5, every: 10}", "{kind: cosine, final: 0.5}"}) {
     INFO(shape);
-    Experiment experiment(kBase, {std::string("schedules.noise_multiplier=") + shape});
+    Experiment experiment(kScheduled, {std::string("schedules.noise_multiplier=") + shape});
     const core::Plan& plan = plan_of(experiment);
     CHECK(plan.epsilon().value <= 2.0);
     CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
@@ -65,9 +63,9 @@ TEST_CASE("whatever shape the noise has, its scale meets the target from below",
 
 TEST_CASE("batch sizes that change are sampled, divided by and charged step by step",
           "[schedules]") {
-  Experiment experiment(kBase, {"sampler={kind: poisson}",
-                                "schedules.batch_size={kind: exponential, initial: 100, rate: "
-                                "-0.04}"});
+  Experiment experiment(kScheduled, {"sampler={kind: poisson}",
+                                     "schedules.batch_size={kind: exponential, initial: 100, rate: "
+                                     "-0.04}"});
   const core::Plan& plan = plan_of(experiment);
   CHECK(plan.batch_size.front() == 100.0);
   CHECK(plan.batch_size.back() > 700.0);
@@ -82,23 +80,23 @@ TEST_CASE("a shape of batch sizes is scaled to the largest batches that the targ
           "[schedules]") {
   for (const char* shape : {"{kind: uniform}", "{kind: exponential, rate: -0.04}"}) {
     INFO(shape);
-    Experiment experiment(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=2",
-                                  std::string("schedules.batch_size=") + shape});
+    Experiment experiment(kScheduled, {"sampler={kind: poisson}", "schedules.noise_multiplier=2",
+                                       std::string("schedules.batch_size=") + shape});
     const core::Plan& plan = plan_of(experiment);
     CHECK(plan.epsilon().value <= 2.0);
     CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
     CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
   }
   // Enough noise for everything: the whole data set at every step, and not more.
-  Experiment cheap(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=1000",
-                           "schedules.batch_size={kind: exponential, rate: -0.04}"});
+  Experiment cheap(kScheduled, {"sampler={kind: poisson}", "schedules.noise_multiplier=1000",
+                                "schedules.batch_size={kind: exponential, rate: -0.04}"});
   for (const double size : plan_of(cheap).batch_size) CHECK(size == 1000.0);
 }
 
 TEST_CASE("fixed subsets follow a schedule too, rounded down", "[schedules]") {
-  Experiment experiment(kBase, {"sampler={kind: fixed_size}", "schedules.noise_multiplier=3",
-                                "privacy.adjacency=replace_one",
-                                "schedules.batch_size={kind: exponential, rate: -0.02}"});
+  Experiment experiment(kScheduled, {"sampler={kind: fixed_size}", "schedules.noise_multiplier=3",
+                                     "privacy.adjacency=replace_one",
+                                     "schedules.batch_size={kind: exponential, rate: -0.02}"});
   const core::Plan& plan = plan_of(experiment);
   CHECK(plan.epsilon().value <= 2.0);
   CHECK(plan.epsilon().value > 1.8);  // whole examples only
@@ -108,13 +106,14 @@ TEST_CASE("fixed subsets follow a schedule too, rounded down", "[schedules]") {
 
 TEST_CASE("noise of a given standard deviation: clip norms cost, and can be scaled",
           "[schedules]") {
-  Experiment fixed(kBase, {"schedules={noise_std: 3, clip_norm: {kind: list, values: [1, 2]}, "
-                           "learning_rate: 0.5}",
-                           "steps=2"});
+  Experiment fixed(kScheduled, {"schedules={noise_std: 3, clip_norm: {kind: list, values: [1, 2]}, "
+                                "learning_rate: 0.5}",
+                                "steps=2"});
   CHECK(plan_of(fixed).noise_multiplier == std::vector<double>{3.0, 1.5});
 
-  Experiment noise(kBase, {"schedules={noise_std: uniform, clip_norm: {kind: exponential, initial: "
-                           "2, rate: 0.1}, learning_rate: 0.5}"});
+  Experiment noise(kScheduled,
+                   {"schedules={noise_std: uniform, clip_norm: {kind: exponential, initial: "
+                    "2, rate: 0.1}, learning_rate: 0.5}"});
   const core::Plan& scaled_noise = plan_of(noise);
   const double std_dev = scaled_noise.noise_multiplier[0] * scaled_noise.clip_norm[0];
   CHECK(scaled_noise.noise_multiplier[30] * scaled_noise.clip_norm[30] ==
@@ -122,8 +121,9 @@ TEST_CASE("noise of a given standard deviation: clip norms cost, and can be scal
   CHECK(scaled_noise.epsilon().value >= 2.0 * (1.0 - 1e-9));
   CHECK(scaled_noise.epsilon().value <= 2.0);
 
-  Experiment clip(kBase, {"schedules={noise_std: 3, clip_norm: {kind: exponential, rate: 0.1}, "
-                          "learning_rate: 0.5}"});
+  Experiment clip(kScheduled,
+                  {"schedules={noise_std: 3, clip_norm: {kind: exponential, rate: 0.1}, "
+                   "learning_rate: 0.5}"});
   const core::Plan& scaled_clip = plan_of(clip);
   CHECK(scaled_clip.epsilon().value >= 2.0 * (1.0 - 1e-9));
   CHECK(scaled_clip.epsilon().value <= 2.0);
@@ -133,32 +133,34 @@ TEST_CASE("noise of a given standard deviation: clip norms cost, and can be scal
 }
 
 TEST_CASE("shapes that no target can give a scale to are refused where they stand", "[schedules]") {
-  CHECK_THAT(refusal({"schedules.clip_norm={kind: uniform}"}),
+  CHECK_THAT(schedules_refusal({"schedules.clip_norm={kind: uniform}"}),
              ContainsSubstring("schedules.clip_norm: gives a shape without a scale, but "
                                "noise_multiplier is relative to it"));
-  CHECK_THAT(refusal({"schedules.learning_rate={kind: uniform}"}),
+  CHECK_THAT(schedules_refusal({"schedules.learning_rate={kind: uniform}"}),
              ContainsSubstring("schedules.learning_rate: gives a shape without a scale, which only "
                                "what costs privacy"));
-  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}"}),
+  CHECK_THAT(schedules_refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}"}),
              ContainsSubstring("schedules.batch_size: gives a shape without a scale, and so does "
                                "schedules.noise_multiplier"));
-  CHECK_THAT(refusal({"schedules={noise_std: uniform, clip_norm: uniform, learning_rate: 1}"}),
-             ContainsSubstring("schedules.clip_norm: gives a shape without a scale, and so does"));
-  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}",
-                      "privacy.noise=off"}),
+  CHECK_THAT(
+      schedules_refusal({"schedules={noise_std: uniform, clip_norm: uniform, learning_rate: 1}"}),
+      ContainsSubstring("schedules.clip_norm: gives a shape without a scale, and so does"));
+  CHECK_THAT(schedules_refusal({"sampler={kind: poisson}", "schedules.batch_size={kind: uniform}",
+                                "privacy.noise=off"}),
              ContainsSubstring("schedules.batch_size: gives a shape"));
-  CHECK_THAT(refusal({"schedules.noise_std=2", "schedules.noise_multiplier=1"}),
+  CHECK_THAT(schedules_refusal({"schedules.noise_std=2", "schedules.noise_multiplier=1"}),
              ContainsSubstring("schedules.noise_std: is given beside noise_multiplier"));
 }
 
 TEST_CASE("samplers that do not follow a schedule of batch sizes say so", "[schedules]") {
   for (const char* sampler : {"{kind: shuffle, batch_size: 100}", "{kind: full_batch}"}) {
-    const std::string text = refusal({std::string("sampler=") + sampler, "schedules.batch_size=50",
-                                      "privacy.adjacency=replace_one"});
+    const std::string text =
+        schedules_refusal({std::string("sampler=") + sampler, "schedules.batch_size=50",
+                           "privacy.adjacency=replace_one"});
     CHECK_THAT(text, ContainsSubstring("does not follow schedules.batch_size"));
   }
-  CHECK_THAT(refusal({"schedules.batch_size=50"}), ContainsSubstring("exactly one"));
-  CHECK_THAT(refusal({"sampler={kind: poisson}", "schedules.batch_size=1001"}),
+  CHECK_THAT(schedules_refusal({"schedules.batch_size=50"}), ContainsSubstring("exactly one"));
+  CHECK_THAT(schedules_refusal({"sampler={kind: poisson}", "schedules.batch_size=1001"}),
              ContainsSubstring("schedules.batch_size: is 1001 at step 0, allowed are at most the "
                                "1000"));
 }
@@ -169,7 +171,7 @@ TEST_CASE("dynamic noise: under zCDP the budget is met with equality", "[schedul
         "{kind: two_exponential, gamma: 0.9, share: 0.3}"}) {
     INFO(influence);
     Experiment experiment(
-        kBase,
+        kScheduled,
         {"sampler=full_batch", "privacy.adjacency=zero_out", "data.size=null",
          "privacy.accountant={kind: zcdp, conversion: classic}",
          std::string("schedules.noise_multiplier={kind: dynamic, influence: ") + influence + "}"});
@@ -189,8 +191,8 @@ TEST_CASE("dynamic noise: under zCDP the budget is met with equality", "[schedul
 
 TEST_CASE("dynamic noise with sampling is scaled by calibration, its proportions kept",
           "[schedules]") {
-  Experiment experiment(kBase, {"schedules.noise_multiplier={kind: dynamic, influence: {kind: "
-                                "exponential, gamma: 0.9}}"});
+  Experiment experiment(kScheduled, {"schedules.noise_multiplier={kind: dynamic, influence: {kind: "
+                                     "exponential, gamma: 0.9}}"});
   const core::Plan& plan = plan_of(experiment);
   CHECK(plan.epsilon().value <= 2.0);
   CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
@@ -202,8 +204,8 @@ TEST_CASE("dynamic noise with sampling is scaled by calibration, its proportions
 }
 
 TEST_CASE("snowball batches grow to the largest that the target allows", "[schedules]") {
-  Experiment experiment(kBase, {"sampler={kind: poisson}", "schedules.noise_multiplier=4",
-                                "schedules.batch_size=snowball"});
+  Experiment experiment(kScheduled, {"sampler={kind: poisson}", "schedules.noise_multiplier=4",
+                                     "schedules.batch_size=snowball"});
   const core::Plan& plan = plan_of(experiment);
   CHECK(plan.epsilon().value <= 2.0);
   CHECK_THAT(plan.batch_size.back() / plan.batch_size.front(), WithinRel(std::sqrt(50.0), 1e-9));
@@ -211,17 +213,17 @@ TEST_CASE("snowball batches grow to the largest that the target allows", "[sched
 
 TEST_CASE("steps: auto is the number with the least bound for the noise in use", "[schedules]") {
   const Overrides automatic{"steps=auto", "utility={kappa: 10, alpha: 0.001}"};
-  Experiment uniform(kBase, automatic);
+  Experiment uniform(kScheduled, automatic);
   CHECK(plan_of(uniform).steps() == 21);
   Overrides more = automatic;
   more.push_back(
       "schedules.noise_multiplier={kind: dynamic, influence: {kind: exponential, kappa: 10}}");
-  Experiment dynamic(kBase, more);
+  Experiment dynamic(kScheduled, more);
   CHECK(plan_of(dynamic).steps() == 24);
-  CHECK_THAT(refusal({"steps=auto"}), ContainsSubstring("or utility: {kappa, alpha}"));
-  CHECK_THAT(refusal({"steps=auto", "utility={kappa: 10, alpha: 5}"}),
+  CHECK_THAT(schedules_refusal({"steps=auto"}), ContainsSubstring("or utility: {kappa, alpha}"));
+  CHECK_THAT(schedules_refusal({"steps=auto", "utility={kappa: 10, alpha: 5}"}),
              ContainsSubstring("promises any progress"));
-  CHECK_THAT(refusal({"steps=auto", "utility={kappa: 0.5, alpha: 5}"}),
+  CHECK_THAT(schedules_refusal({"steps=auto", "utility={kappa: 0.5, alpha: 5}"}),
              ContainsSubstring("utility.kappa: is 0.5, allowed is [1, inf)"));
-  CHECK_THAT(refusal({"steps=otto"}), ContainsSubstring("steps: is a text"));
+  CHECK_THAT(schedules_refusal({"steps=otto"}), ContainsSubstring("steps: is a text"));
 }

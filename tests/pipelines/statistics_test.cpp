@@ -17,7 +17,7 @@ using namespace privgrad;
 
 namespace {
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kWithStatistics = R"(privgrad: 1
 name: statistics
 mode: release
 data: {kind: synthetic, rows: 200, size: 200, test_rows: 40, dimensions: 5, test_is_public: true}
@@ -29,7 +29,6 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: add_or_remove_one, a
 steps: 20
 )";
 
-using Overrides = std::vector<std::string>;
 using Json = nlohmann::json;
 
 const std::string kTwo =
@@ -38,11 +37,6 @@ const std::string kTwo =
 
 std::string one_with(const std::string& more) {
   return "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], " + more + "}]";
-}
-
-Overrides with(Overrides set, const Overrides& more) {
-  set.insert(set.end(), more.begin(), more.end());
-  return set;
 }
 
 /// What an accountant says of the events of a ledger, composed one by one.
@@ -59,7 +53,7 @@ double epsilon_of(const Experiment& experiment, const core::ComponentUse& accoun
 
 TEST_CASE("statistics: released before the first step, charged, and within the budget",
           "[statistics]") {
-  Experiment experiment(kBase, {kTwo});
+  Experiment experiment(kWithStatistics, {kTwo});
   const core::Plan& plan = experiment.plan();
   CHECK(plan.unaccounted.empty());
   REQUIRE(plan.statistics.size() == 2);
@@ -93,11 +87,11 @@ TEST_CASE("statistics: a share is of the squared length of one Gaussian that tak
   // takes s rho, and full-batch training takes the rest.
   const Overrides central{"sampler=full_batch",
                           "privacy.accountant={kind: zcdp, conversion: classic}"};
-  Experiment alone(kBase, central);
+  Experiment alone(kWithStatistics, central);
   double rho = 0.0;
   for (const double z : alone.plan().noise_multiplier) rho += 1.0 / (2.0 * z * z);
   for (const double share : {0.01, 0.3, 0.9}) {
-    Experiment shared(kBase, with(central, {one_with("share: " + format_number(share))}));
+    Experiment shared(kWithStatistics, with(central, {one_with("share: " + format_number(share))}));
     const core::Plan& plan = shared.plan();
     const double z = plan.statistics.front().noise_multiplier;
     CHECK(1.0 / (2.0 * z * z) == Catch::Detail::Approx(share * rho).epsilon(1e-9));
@@ -115,7 +109,8 @@ TEST_CASE("statistics: every accountant composes them, and training gets the noi
     const std::string named = "privacy.accountant=" + std::string(accountant);
     const std::string batch =
         std::string(accountant) == "zcdp" ? "sampler=full_batch" : "sampler.batch_size=40";
-    Experiment alone(kBase, {named, batch}), shared(kBase, {named, batch, one_with("share: 0.2")});
+    Experiment alone(kWithStatistics, {named, batch}),
+        shared(kWithStatistics, {named, batch, one_with("share: 0.2")});
     CHECK(shared.plan().epsilon().value <= 3.0);
     CHECK(shared.plan().epsilon().value > 2.99);
     CHECK(shared.plan().noise_multiplier.front() > 1.02 * alone.plan().noise_multiplier.front());
@@ -124,9 +119,10 @@ TEST_CASE("statistics: every accountant composes them, and training gets the noi
 
 TEST_CASE("statistics: without noise they are the clipped means", "[statistics]") {
   Experiment experiment(
-      kBase, {"mode=research", "privacy.noise=off", "data.size=null",
-              "data.transforms=[{kind: standardize, statistic: private, range: [-0.5, 1], "
-              "noise_multiplier: 4}]"});
+      kWithStatistics,
+      {"mode=research", "privacy.noise=off", "data.size=null",
+       "data.transforms=[{kind: standardize, statistic: private, range: [-0.5, 1], "
+       "noise_multiplier: 4}]"});
   experiment.run();
   const core::ModelFile model = core::read_model_file(experiment.run_dir() / "model.safetensors");
   core::RunData rows = core::read_rows(*experiment.plan().manifest, *experiment.plan().setting);
@@ -153,7 +149,7 @@ TEST_CASE("statistics: their noise is of the size that was paid for", "[statisti
   double squares = 0.0;
   const auto mean_of = [](const Overrides& more) {
     Experiment experiment(
-        kBase,
+        kWithStatistics,
         with({"mode=research", "steps=1", "evaluate_every=1", one_with("noise_multiplier: 0.5"),
               "privacy.target_epsilon=null", "schedules.noise_multiplier=5"},
              more));
@@ -210,8 +206,9 @@ TEST_CASE("statistics: a row's contribution is clipped, whatever the transform s
     double mean_ = 0.0;
   };
   const Catalog catalog = house_with({offer<Transform, Boasts>("boasts")});
-  Experiment experiment(
-      kBase, {"mode=research", "privacy.noise=off", "data.transforms=[{kind: boasts}]"}, catalog);
+  Experiment experiment(kWithStatistics,
+                        {"mode=research", "privacy.noise=off", "data.transforms=[{kind: boasts}]"},
+                        catalog);
   experiment.run();
   const auto model = core::read_model_file(experiment.run_dir() / "model.safetensors");
   CHECK(model.preprocessing.front().fitted.values.front().values.front() ==
@@ -220,7 +217,7 @@ TEST_CASE("statistics: a row's contribution is clipped, whatever the transform s
 
 TEST_CASE("statistics: what was learnt goes with the model and makes the same features",
           "[statistics]") {
-  Experiment experiment(kBase, {kTwo});
+  Experiment experiment(kWithStatistics, {kTwo});
   const core::RunResult result = experiment.run();
   const auto executor = core::make_executor(1);
   const core::TrainedModel model(core::read_model_file(experiment.run_dir() / "model.safetensors"),
@@ -235,7 +232,7 @@ TEST_CASE("statistics: what was learnt goes with the model and makes the same fe
 
 TEST_CASE("statistics: plan and statement say what was released, with how much noise",
           "[statistics]") {
-  Experiment experiment(kBase, {kTwo});
+  Experiment experiment(kWithStatistics, {kTwo});
   const core::RunResult result = experiment.run();
   const Json plan = core::to_json(experiment.plan());
   REQUIRE(plan.at("statistics").size() == 2);
@@ -251,7 +248,7 @@ TEST_CASE("statistics: plan and statement say what was released, with how much n
 }
 
 TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
-  Experiment experiment(kBase, {kTwo});
+  Experiment experiment(kWithStatistics, {kTwo});
   experiment.run();
   const auto file = experiment.run_dir() / "ledger.jsonl";
   const std::vector<Json> whole = verify::json_lines(file);
@@ -281,8 +278,9 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
 
 TEST_CASE("statistics: an account reserves them with the run, and settles what was charged",
           "[statistics]") {
-  Experiment experiment(kBase, {"privacy.account=rows.account", "privacy.adjacency=zero_out",
-                                "privacy.accountant=zcdp", "sampler=full_batch", kTwo});
+  Experiment experiment(kWithStatistics,
+                        {"privacy.account=rows.account", "privacy.adjacency=zero_out",
+                         "privacy.accountant=zcdp", "sampler=full_batch", kTwo});
   const auto file = experiment.dir() / "rows.account";
   core::DataAccount::open(file, {.name = "rows",
                                  .adjacency = Adjacency::zero_out,
@@ -301,7 +299,7 @@ TEST_CASE("statistics: an account reserves them with the run, and settles what w
 
 TEST_CASE("statistics: what they do not go together with is refused by name", "[statistics]") {
   const auto refused = [](const Overrides& set, const std::string& why) {
-    Experiment experiment(kBase, set);
+    Experiment experiment(kWithStatistics, set);
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
   refused({one_with("share: 0.1, noise_multiplier: 3")}, "both are given");
@@ -332,7 +330,7 @@ TEST_CASE("statistics: what they do not go together with is refused by name", "[
            "loss_bound: 2, check_noise_multiplier: 30}",
            kTwo},
           "chooses the noise as the run goes");
-  Experiment no_run(kBase, {kTwo});
+  Experiment no_run(kWithStatistics, {kTwo});
   const core::Plan& plan = no_run.plan();
   CHECK_THROWS_WITH(core::read_data(*plan.manifest, *plan.setting),
                     ContainsSubstring("which a run releases and pays for"));
@@ -346,10 +344,10 @@ TEST_CASE("statistics: exchanging an example costs as two contributions", "[stat
                               "schedules.noise_multiplier=1000",
                               "steps=1",
                               one_with("noise_multiplier: 8")};
-  Experiment zeroed(kBase, with(one_release, {"privacy.adjacency=zero_out"}));
-  Experiment exchanged(kBase, with(one_release, {"privacy.adjacency=replace_one",
-                                                 "data.transforms.0.noise_multiplier=16",
-                                                 "schedules.noise_multiplier=2000"}));
+  Experiment zeroed(kWithStatistics, with(one_release, {"privacy.adjacency=zero_out"}));
+  Experiment exchanged(kWithStatistics, with(one_release, {"privacy.adjacency=replace_one",
+                                                           "data.transforms.0.noise_multiplier=16",
+                                                           "schedules.noise_multiplier=2000"}));
   CHECK(exchanged.plan().epsilon().value ==
         Catch::Detail::Approx(zeroed.plan().epsilon().value).epsilon(1e-9));
 }
@@ -357,7 +355,7 @@ TEST_CASE("statistics: exchanging an example costs as two contributions", "[stat
 TEST_CASE("report: the accuracy on private rows is released once, and paid for behind the steps",
           "[statistics]") {
   const std::string report = "report={train_accuracy: {share: 0.05}}";
-  Experiment experiment(kBase, {report}), alone(kBase);
+  Experiment experiment(kWithStatistics, {report}), alone(kWithStatistics);
   const core::Plan& plan = experiment.plan();
   CHECK(plan.unaccounted.empty());
   CHECK(plan.noise_multiplier.front() > alone.plan().noise_multiplier.front());
@@ -393,16 +391,16 @@ TEST_CASE("report: the accuracy on private rows is released once, and paid for b
 }
 
 TEST_CASE("report: without noise it is the accuracy", "[statistics]") {
-  Experiment experiment(kBase, {"mode=research", "privacy.noise=off",
-                                "report={train_accuracy: {noise_multiplier: 3}}"});
+  Experiment experiment(kWithStatistics, {"mode=research", "privacy.noise=off",
+                                          "report={train_accuracy: {noise_multiplier: 3}}"});
   const core::RunResult result = experiment.run();
   CHECK_THAT(result.summary.at("reported").at("train_accuracy").at("value").get<double>(),
              WithinAbs(result.metrics.train_accuracy.value(), 1e-6));
 }
 
 TEST_CASE("report: steps leave it its part of a budget that ends before them", "[statistics]") {
-  Experiment experiment(kBase, {"schedules.noise_multiplier=2", "steps=400",
-                                "report={train_accuracy: {noise_multiplier: 10}}"});
+  Experiment experiment(kWithStatistics, {"schedules.noise_multiplier=2", "steps=400",
+                                          "report={train_accuracy: {noise_multiplier: 10}}"});
   const std::uint64_t affordable = experiment.plan().affordable_steps;
   REQUIRE(affordable < 400);
   const core::RunResult result = experiment.run();
@@ -416,7 +414,7 @@ TEST_CASE("report: steps leave it its part of a budget that ends before them", "
 
 TEST_CASE("report: what it does not go together with is refused by name", "[statistics]") {
   const auto refused = [](const Overrides& set, const std::string& why) {
-    Experiment experiment(kBase, set);
+    Experiment experiment(kWithStatistics, set);
     CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why));
   };
   const std::string report = "report={train_accuracy: {share: 0.05}}";

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <thread>
 
+#include "left_files.hpp"
 #include "npy_file.hpp"
 #include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/executor.hpp"
@@ -59,9 +60,6 @@ std::string table(std::size_t rows, std::uint32_t seed = 1) {
   }
   return text;
 }
-
-using Notes = std::vector<std::string>;
-using Overrides = std::vector<std::string>;
 
 /// A folder of data, one for what is kept of them, and runs on them.
 struct Streamed {
@@ -133,16 +131,6 @@ struct Streamed {
                       [&](const std::string& note) { return note.find(part) != note.npos; }));
   }
 };
-
-void check_same(const std::map<std::string, std::string>& a,
-                const std::map<std::string, std::string>& b) {
-  REQUIRE(a.size() == b.size());
-  for (const auto& [name, content] : a) {
-    INFO(name);
-    REQUIRE(b.contains(name));
-    CHECK(content == b.at(name));
-  }
-}
 
 /// The numbers of a data set as they lie: features, then targets.
 std::vector<std::uint32_t> bits(const Dataset& data) {

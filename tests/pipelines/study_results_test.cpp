@@ -16,8 +16,8 @@ using namespace privgrad;
 
 namespace {
 
-core::StudyPlan planned(const std::string& more,
-                        const std::string& metrics = "[train_loss, test_accuracy]") {
+core::StudyPlan planned_with(const std::string& more,
+                             const std::string& metrics = "[train_loss, test_accuracy]") {
   return core::plan_study(core::parse_study("metrics: " + metrics + R"(
 study: 1
 seeds: 2
@@ -37,7 +37,7 @@ base:
 
 const std::string kThreeArms = "axes: {optimizer: [sgd, adam, {kind: momentum, beta: 0.9}]}\n";
 
-core::StudyPlan three_arms() { return planned(kThreeArms); }
+core::StudyPlan three_arms() { return planned_with(kThreeArms); }
 
 core::RunRecord ended(double loss, std::optional<double> accuracy = 0.5) {
   return {.status = "completed",
@@ -125,7 +125,7 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
 
 // The runs of one more arm, whose losses differ from the baseline's by these.
 TEST_CASE("what stands is what sign flips confirm as well", "[study]") {
-  const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
+  const core::StudyPlan plan = planned_with("axes: {optimizer: [sgd, adam]}\n");
   const auto words = [&](const std::vector<double>& differences) {
     core::StudyRuns runs(2);
     for (const double difference : differences) {
@@ -196,14 +196,15 @@ TEST_CASE("the best arm is the best by the first metric, in its direction", "[st
   CHECK(equal.at("choice").at("best") == equal.at("arms").at(0).at("name"));
   auto runs = with_differences({-0.1, -0.1}, {0.1, 0.1});
   for (core::RunRecord& run : runs[2]) run.metrics["test_accuracy"] = 0.9;
-  const auto higher = core::results_json(planned(kThreeArms, "[test_accuracy, train_loss]"), runs);
+  const auto higher =
+      core::results_json(planned_with(kThreeArms, "[test_accuracy, train_loss]"), runs);
   CHECK(higher.at("choice").at("best") == higher.at("arms").at(2).at("name"));
 }
 
 // What the functions say is for choice_cost_test.cpp; here, that they were asked about this study.
 TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
           "[study][privacy]") {
-  const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
+  const core::StudyPlan plan = planned_with("axes: {optimizer: [sgd, adam]}\n");
   const core::StudyRuns runs{{ended(1), ended(1)}, {ended(2), ended(2)}};
   const auto choice = core::results_json(plan, runs).at("choice");
   const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
@@ -228,7 +229,7 @@ TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
 TEST_CASE("a score is public only if it is of test rows that every arm declares public",
           "[study][privacy]") {
   const auto score_of = [](const std::string& metrics, const std::string& more) {
-    const core::StudyPlan plan = planned(kThreeArms + more, metrics);
+    const core::StudyPlan plan = planned_with(kThreeArms + more, metrics);
     const auto results = core::results_json(plan, with_differences({1, 2}, {1, 2}));
     return results.at("choice").at("score").get<std::string>();
   };
@@ -237,13 +238,13 @@ TEST_CASE("a score is public only if it is of test rows that every arm declares 
   CHECK(score_of("[train_loss]", declared) == "private");
   CHECK(score_of("[test_accuracy]", "") == "private");
   const core::StudyPlan mixed =
-      planned("axes: {data.test_is_public: [true, false]}\n", "[test_accuracy]");
+      planned_with("axes: {data.test_is_public: [true, false]}\n", "[test_accuracy]");
   const core::StudyRuns runs{{ended(1), ended(1)}, {ended(1), ended(1)}};
   CHECK(core::results_json(mixed, runs).at("choice").at("score") == "private");
 }
 
 TEST_CASE("results.csv has one row a run, in the study's order", "[study]") {
-  const core::StudyPlan plan = planned(
+  const core::StudyPlan plan = planned_with(
       "axes: {schedules.noise_multiplier: [uniform, {kind: list, "
       "values: [3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1]}]}\n");
   core::StudyRuns runs{{ended(0.1), ended(0.2)}, {ended(0.3), ended(0.4, std::nullopt)}};

@@ -20,7 +20,7 @@ using namespace privgrad;
 
 namespace {
 
-const std::string kBase = R"(study: 1
+const std::string kStudy = R"(study: 1
 seeds: 2
 base:
   privgrad: 1
@@ -35,7 +35,7 @@ base:
 
 core::StudyPlan planned(const std::string& more, const Catalog& catalog = house(),
                         const std::vector<std::string>& overrides = {}) {
-  return core::plan_study(core::parse_study(kBase + more, "/nowhere/s.yaml"), overrides, catalog);
+  return core::plan_study(core::parse_study(kStudy + more, "/nowhere/s.yaml"), overrides, catalog);
 }
 
 template <class Error>

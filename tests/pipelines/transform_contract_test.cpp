@@ -11,7 +11,7 @@ using namespace privgrad;
 
 namespace {
 
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kTransformed = R"(privgrad: 1
 name: base
 seed: 1
 data: {kind: synthetic, rows: 200, test_rows: 50, dimensions: 3, test_is_public: true}
@@ -147,7 +147,7 @@ const Catalog& transforms() {
 }
 
 core::RunData data_after(const std::string& transforms_of_manifest) {
-  Experiment experiment(kBase, {"data.transforms=" + transforms_of_manifest}, transforms());
+  Experiment experiment(kTransformed, {"data.transforms=" + transforms_of_manifest}, transforms());
   const core::Plan& plan = experiment.plan();
   return core::read_data(*plan.manifest, *plan.setting);
 }
@@ -173,7 +173,7 @@ TEST_CASE("after every transform, examples are as many, with their targets, in t
   refused("centres", "makes other features of training example");
   refused("fits_in_place", "changed the training examples while it was fitted");
   refused("fits_fewer", "returned 3 training examples for 200");
-  Experiment shape(kBase, {"data.transforms=[tells_less]"}, transforms());
+  Experiment shape(kTransformed, {"data.transforms=[tells_less]"}, transforms());
   CHECK_THROWS_WITH(shape.run(), ContainsSubstring("returned examples of 3 and said 1"));
   CHECK_FALSE(std::filesystem::exists(shape.run_dir() / "ledger.jsonl"));
 }
@@ -204,8 +204,9 @@ TEST_CASE("house transforms: without a row, every other row has the bits that it
     for (int row = 0; row < 67; ++row)
       if (row != left_out) text += lines[static_cast<std::size_t>(row)];
     write_file(dir.path() / "train.csv", text);
-    Experiment experiment(kBase, {"data={kind: csv, train: " + (dir.path() / "train.csv").string() +
-                                  ", header: false, target: \"3\", transforms: " + chain + "}"});
+    Experiment experiment(kTransformed,
+                          {"data={kind: csv, train: " + (dir.path() / "train.csv").string() +
+                           ", header: false, target: \"3\", transforms: " + chain + "}"});
     const core::Plan& plan = experiment.plan();
     return copied(core::read_data(*plan.manifest, *plan.setting).train.features());
   };

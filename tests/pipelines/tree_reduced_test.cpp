@@ -7,7 +7,7 @@ using namespace privgrad;
 namespace {
 
 /// Three trees over epochs of 9 steps in one order; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kTreeReduced = R"(privgrad: 1
 name: reduced
 seed: 1
 data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5}
@@ -22,7 +22,7 @@ steps: 80
 
 std::string refusal(const std::vector<std::string>& overrides) {
   try {
-    Experiment(kBase, overrides).plan();
+    Experiment(kTreeReduced, overrides).plan();
   } catch (const Error& error) {
     return error.what();
   }
@@ -34,8 +34,8 @@ std::string refusal(const std::vector<std::string>& overrides) {
 TEST_CASE("tree_reduced: without noise and clipping it is momentum, like tree", "[reduced]") {
   const std::vector<std::string> exact{"privacy.noise=off", "schedules.clip_norm=1e4",
                                        "aggregator.smoothness=1e6"};
-  Experiment reduced(kBase, exact);
-  Experiment tree(kBase, {exact[0], exact[1], "aggregator={kind: tree, momentum: 0.9}"});
+  Experiment reduced(kTreeReduced, exact);
+  Experiment tree(kTreeReduced, {exact[0], exact[1], "aggregator={kind: tree, momentum: 0.9}"});
   reduced.run();
   tree.run();
   const auto a = reduced.parameters(), b = tree.parameters();
@@ -45,7 +45,7 @@ TEST_CASE("tree_reduced: without noise and clipping it is momentum, like tree", 
 
 TEST_CASE("tree_reduced: calibrated to the target, charged ahead, and said to be a bound",
           "[reduced][privacy]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kTreeReduced);
   const core::Plan& plan = experiment.plan();
   CHECK(plan.epsilon().value <= 4.0);
   CHECK(plan.epsilon().value >= 4.0 * (1 - 1e-9));
@@ -73,8 +73,8 @@ TEST_CASE("tree_reduced: tails that the noise does not have are counted in each 
   // Normals end at 11.596. In 80 steps of a tree that leaves out about 3e-27 (erfc, as in the
   // plan), three times that in as many releases; a thousandth of the delta is in between.
   const auto lists_tails = [](const std::string& aggregator) {
-    Experiment experiment(kBase, {"aggregator=" + aggregator, "aggregator.arithmetic=float",
-                                  "privacy.target_delta=6e-24"});
+    Experiment experiment(kTreeReduced, {"aggregator=" + aggregator, "aggregator.arithmetic=float",
+                                         "privacy.target_delta=6e-24"});
     for (const auto& item : experiment.plan().unaccounted) {
       if (item.what.find("tails of the noise") != std::string::npos) return true;
     }
@@ -85,7 +85,7 @@ TEST_CASE("tree_reduced: tails that the noise does not have are counted in each 
 }
 
 TEST_CASE("a plain tree's answer is exact: equal contributions meet it", "[reduced][privacy]") {
-  Experiment tree(kBase, {"aggregator={kind: tree, momentum: 0.9}"});
+  Experiment tree(kTreeReduced, {"aggregator={kind: tree, momentum: 0.9}"});
   CHECK(tree.plan().epsilon().bound == BoundKind::exact);
   CHECK(tree.run().epsilon.bound == BoundKind::exact);
 }
@@ -107,7 +107,7 @@ TEST_CASE("tree_reduced asks for the same batches in every epoch", "[reduced]") 
 TEST_CASE("auto: DP-NSGD with the values of Theorem 6", "[reduced][auto]") {
   const std::vector<std::string> automatic{"aggregator={kind: tree, momentum: auto}",
                                            "schedules.learning_rate=auto"};
-  Experiment given(kBase, automatic);
+  Experiment given(kTreeReduced, automatic);
   const core::Plan& plan = given.plan();
   const double d = double(plan.parameters), log_delta = std::log(1e5), n = 60.0 / 7.0;
   const double root = std::sqrt(d * log_delta);
@@ -122,7 +122,7 @@ TEST_CASE("auto: DP-NSGD with the values of Theorem 6", "[reduced][auto]") {
   CHECK_THAT(json.at("aggregator.momentum").at("reason").get<std::string>(),
              ContainsSubstring("Theorem 6"));
 
-  Experiment all(kBase, {automatic[0], automatic[1], "steps=auto"});
+  Experiment all(kTreeReduced, {automatic[0], automatic[1], "steps=auto"});
   const double steps = double(all.plan().steps());
   const double product = 4.0 * 60.0 * n / root;
   CHECK(steps * std::log2(steps) <= product);
@@ -135,7 +135,7 @@ TEST_CASE("auto: DP-NSGD with the values of Theorem 6", "[reduced][auto]") {
 // Theorem 9 for batches of B: alpha = epsilon B (n/T)^(3/4) / sqrt(d), gamma = eta n,
 // T = (epsilon B)^(4/3) n^(7/3) / d^(2/3).
 TEST_CASE("auto: the reduced variant with the values of Theorem 9", "[reduced][auto]") {
-  Experiment experiment(kBase,
+  Experiment experiment(kTreeReduced,
                         {"aggregator={kind: tree_reduced, momentum: auto, smoothness: 1}",
                          "schedules.learning_rate=auto", "steps=auto", "privacy.target_epsilon=2"});
   const core::Plan& plan = experiment.plan();
@@ -175,14 +175,14 @@ TEST_CASE("auto: what no theorem says is refused, with what to give", "[reduced]
 
 TEST_CASE("the gradient norm is measured where a manifest asks for it, in research mode",
           "[reduced]") {
-  Experiment asked(kBase, {"gradient_norm=true", "steps=5"});
+  Experiment asked(kTreeReduced, {"gradient_norm=true", "steps=5"});
   const auto result = asked.run();
   REQUIRE(result.metrics.gradient_norm);
   CHECK(*result.metrics.gradient_norm > 0.0);
   CHECK(result.summary.at("metrics").at("gradient_norm") == *result.metrics.gradient_norm);
-  Experiment silent(kBase, {"steps=5"});
+  Experiment silent(kTreeReduced, {"steps=5"});
   CHECK_FALSE(silent.run().summary.at("metrics").contains("gradient_norm"));
-  std::string release = kBase;
+  std::string release = kTreeReduced;
   release.replace(release.find("seed: 1"), 7, "mode: release");
   CHECK_THROWS_AS(Experiment(release, {"gradient_norm=true"}).plan(), PrivacyError);
 }

@@ -11,7 +11,7 @@ using namespace privgrad;
 namespace {
 
 /// Momentum by a tree over epochs in fresh permutations; each test changes a line or two.
-constexpr const char* kBase = R"(privgrad: 1
+constexpr const char* kTreeNoise = R"(privgrad: 1
 name: tree
 seed: 1
 data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5}
@@ -47,7 +47,7 @@ TEST_CASE("the node noise of a tree is calibrated to the target, and the run sta
             "privacy.adjacency=add_or_remove_one", "data.size=60"},
            {"sampler={kind: fixed_size, batch_size: 7, amplification: false}"},
        }) {
-    Experiment experiment(kBase, overrides);
+    Experiment experiment(kTreeNoise, overrides);
     CHECK(experiment.plan().epsilon().value <= 4.0);
     CHECK(experiment.plan().epsilon().value >= 4.0 * (1 - 1e-9));
     const auto result = experiment.run();
@@ -58,7 +58,7 @@ TEST_CASE("the node noise of a tree is calibrated to the target, and the run sta
 
 TEST_CASE("the ledger of a correlated run never shows less than its steps have cost",
           "[tree][privacy]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kTreeNoise);
   experiment.run();
   const auto& cost = experiment.plan().correlated->cost;
   const auto ledger = experiment.ledger();
@@ -77,7 +77,7 @@ TEST_CASE("the ledger of a correlated run never shows less than its steps have c
 
 TEST_CASE("a correlated run follows the order that it was accounted for", "[tree][privacy]") {
   // Without a seed the order is drawn with the plan, from the operating system.
-  std::string unseeded = kBase;
+  std::string unseeded = kTreeNoise;
   unseeded.erase(unseeded.find("seed: 1\n"), 8);
   Experiment one(unseeded), two(unseeded);
   const auto& first = *one.plan().correlated;
@@ -93,7 +93,7 @@ TEST_CASE("a correlated run follows the order that it was accounted for", "[tree
 }
 
 TEST_CASE("a budget that pays for a part of a correlated run ends it there", "[tree][privacy]") {
-  Experiment experiment(kBase, {"schedules.noise_multiplier=4"});
+  Experiment experiment(kTreeNoise, {"schedules.noise_multiplier=4"});
   const std::uint64_t affordable = experiment.plan().affordable_steps;
   CHECK(affordable > 0);
   CHECK(affordable < 150);
@@ -104,8 +104,8 @@ TEST_CASE("a budget that pays for a part of a correlated run ends it there", "[t
 }
 
 TEST_CASE("momentum 0 is independent noise, and costs what that costs", "[tree][privacy]") {
-  Experiment tree(kBase, {"aggregator.momentum=0"});
-  Experiment gaussian(kBase, {"aggregator=gaussian"});
+  Experiment tree(kTreeNoise, {"aggregator.momentum=0"});
+  Experiment gaussian(kTreeNoise, {"aggregator=gaussian"});
   // Both pay for an example once an epoch: also in the last one, of which six of nine steps run.
   CHECK_THAT(tree.plan().noise_multiplier.front(),
              WithinRel(gaussian.plan().noise_multiplier.front(), 1e-9));
@@ -117,7 +117,7 @@ TEST_CASE("momentum 0 is independent noise, and costs what that costs", "[tree][
 
 TEST_CASE("what cannot be accounted by participation is refused", "[tree][privacy]") {
   const auto refused = [](const std::vector<std::string>& overrides) {
-    return Experiment(kBase, overrides).plan().epsilon().value;
+    return Experiment(kTreeNoise, overrides).plan().epsilon().value;
   };
   CHECK_THROWS_AS(refused({"sampler={kind: poisson, sample_rate: 0.1}"}), PrivacyError);
   CHECK_THROWS_WITH(refused({"sampler={kind: poisson, sample_rate: 0.1}"}),
@@ -133,7 +133,7 @@ TEST_CASE("what cannot be accounted by participation is refused", "[tree][privac
 }
 
 TEST_CASE("the plan says what each example's part costs", "[tree]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kTreeNoise);
   const auto json = core::to_json(experiment.plan()).at("participation");
   CHECK(json.at("steps_of_an_example") == nlohmann::json{16, 17});  // 150 steps, epochs of 9
   const auto& rho = json.at("rho");
@@ -141,17 +141,17 @@ TEST_CASE("the plan says what each example's part costs", "[tree]") {
   CHECK(rho.at("median") <= rho.at("max"));
   CHECK(rho.at("min").get<double>() < 0.9 * rho.at("max").get<double>());
   // mu^2 / 2 of the run, whose mu gdp solves (4, 1e-5) for.
-  Experiment zcdp(kBase, {"privacy.accountant=zcdp",
-                          "schedules.noise_multiplier=" +
-                              format_number(experiment.plan().noise_multiplier.front()),
-                          "privacy.target_epsilon=null"});
+  Experiment zcdp(kTreeNoise, {"privacy.accountant=zcdp",
+                               "schedules.noise_multiplier=" +
+                                   format_number(experiment.plan().noise_multiplier.front()),
+                               "privacy.target_epsilon=null"});
   CHECK_THAT(zcdp.plan().epsilon().note,
              ContainsSubstring("rho = " + format_number(rho.at("max").get<double>()).substr(0, 8)));
 }
 
 TEST_CASE("the statement of a correlated run says what was charged, and claims no amplification",
           "[tree][privacy]") {
-  Experiment experiment(kBase);
+  Experiment experiment(kTreeNoise);
   const auto statement = experiment.run().statement;
   const auto& mechanism = statement.at("mechanism");
   // All payments as the one Gaussian that they compose to.
@@ -176,7 +176,7 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
   CHECK_THAT(prose, !ContainsSubstring("costliest release"));
 
   SECTION("of independent releases it speaks as before") {
-    Experiment other(kBase, {"aggregator=gaussian"});
+    Experiment other(kTreeNoise, {"aggregator=gaussian"});
     const auto independent =
         core::privacy_statement(other.plan(), core::outcome_of_all(other.plan()));
     CHECK_FALSE(independent.at("mechanism").contains("correlated"));
@@ -186,8 +186,8 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
 }
 
 TEST_CASE("without noise a tree releases exact sums", "[tree]") {
-  Experiment tree(kBase, {"privacy.noise=off", "aggregator.momentum=0"});
-  Experiment gaussian(kBase, {"privacy.noise=off", "aggregator=gaussian"});
+  Experiment tree(kTreeNoise, {"privacy.noise=off", "aggregator.momentum=0"});
+  Experiment gaussian(kTreeNoise, {"privacy.noise=off", "aggregator=gaussian"});
   tree.run();
   gaussian.run();
   CHECK(tree.parameters() == gaussian.parameters());
@@ -195,8 +195,9 @@ TEST_CASE("without noise a tree releases exact sums", "[tree]") {
 
 TEST_CASE("DP-NSGD: normalized steps along tree momentum learn", "[tree]") {
   // Two clusters ten apart.
-  Experiment experiment(kBase, {"optimizer=normalized_sgd", "schedules.learning_rate=0.1",
-                                "data.rows=600", "sampler.batch_size=20", "data.test_rows=200"});
+  Experiment experiment(kTreeNoise,
+                        {"optimizer=normalized_sgd", "schedules.learning_rate=0.1", "data.rows=600",
+                         "sampler.batch_size=20", "data.test_rows=200"});
   CHECK(experiment.run().metrics.test_accuracy.value() > 0.9);
 }
 
@@ -205,15 +206,15 @@ TEST_CASE("DP-FTRL: without noise it is gradient descent, and it insists on sums
   const std::vector<std::string> ftrl{"optimizer=ftrl", "aggregator={kind: tree}"};
   std::vector<std::string> exact = ftrl;
   exact.push_back("privacy.noise=off");
-  Experiment sums(kBase, exact);
-  Experiment sgd(kBase, {"aggregator=gaussian", "privacy.noise=off"});
+  Experiment sums(kTreeNoise, exact);
+  Experiment sgd(kTreeNoise, {"aggregator=gaussian", "privacy.noise=off"});
   sums.run();
   sgd.run();
   const auto a = sums.parameters(), b = sgd.parameters();
   for (std::size_t i = 0; i < a.size(); ++i) CHECK_THAT(a[i], WithinAbs(b[i], 1e-4));
-  CHECK(Experiment(kBase, ftrl).run().epsilon.value <= 4.0);
+  CHECK(Experiment(kTreeNoise, ftrl).run().epsilon.value <= 4.0);
   for (const char* other : {"aggregator=gaussian", "aggregator={kind: tree, momentum: 0.9}"}) {
-    CHECK_THROWS_WITH(Experiment(kBase, {"optimizer=ftrl", other}).plan(),
+    CHECK_THROWS_WITH(Experiment(kTreeNoise, {"optimizer=ftrl", other}).plan(),
                       ContainsSubstring("ftrl expects the sum of all gradients"));
   }
 }
@@ -223,7 +224,7 @@ TEST_CASE("a random iterate is the model before one of the steps", "[run]") {
     std::vector<std::string> overrides{"seed=" + seed, "steps=4", "schedules.noise_multiplier=2",
                                        "privacy.target_epsilon=null"};
     overrides.insert(overrides.end(), more.begin(), more.end());
-    Experiment experiment(kBase, overrides);
+    Experiment experiment(kTreeNoise, overrides);
     experiment.run();
     return experiment.parameters();
   };
@@ -250,8 +251,8 @@ TEST_CASE("a random iterate is one of those that the budget pays for", "[run]") 
   // Of all planned ones it would often be one that is never reached, and the run would end with the
   // last: not uniform. Ten seeds, a fifth of the steps: by chance once in 10^7.
   for (int seed = 0; seed < 10; ++seed) {
-    Experiment experiment(kBase, {"output=random_iterate", "schedules.noise_multiplier=4",
-                                  "seed=" + std::to_string(seed)});
+    Experiment experiment(kTreeNoise, {"output=random_iterate", "schedules.noise_multiplier=4",
+                                       "seed=" + std::to_string(seed)});
     CHECK(experiment.plan().affordable_steps < 50);
     const auto result = experiment.run();
     CHECK(result.status == core::RunStatus::budget_exhausted);

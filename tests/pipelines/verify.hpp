@@ -26,6 +26,10 @@ inline std::string all_of(const std::vector<std::string>& texts) {
   return all;
 }
 
+inline std::string problems_of(const Experiment& experiment) {
+  return all_of(check(experiment.run_dir()).problems);
+}
+
 inline std::vector<std::string> lines_of(const fs::path& file) {
   std::vector<std::string> lines;
   const std::string text = read_file(file);

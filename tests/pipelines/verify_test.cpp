@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cctype>
 
-using namespace verify;
+namespace verify {
 
 namespace {
-
-using Overrides = std::vector<std::string>;
 
 struct Kind {
   const char* manifest;
@@ -390,3 +388,5 @@ TEST_CASE("links, pipes and files without end are not read", "[verify]") {
     CHECK_THAT(all_of(check(experiment.run_dir()).problems), ContainsSubstring(name));
   }
 }
+
+}  // namespace verify

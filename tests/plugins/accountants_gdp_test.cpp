@@ -7,6 +7,8 @@
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
 
+namespace accountants_gdp_test {
+
 using privgrad::Accountant;
 using privgrad::Adjacency;
 using privgrad::BoundKind;
@@ -219,3 +221,5 @@ TEST_CASE("gdp: every golden value of its kinds", "[accountant][golden]") {
   }
   CHECK(compared == 38);
 }
+
+}  // namespace accountants_gdp_test

@@ -4,7 +4,7 @@
 #include "accountants_pld.hpp"
 #include "golden.hpp"
 
-using namespace pld_tests;
+namespace pld_tests {
 
 namespace {
 
@@ -137,3 +137,5 @@ TEST_CASE("pld: every golden value of its kinds", "[accountant][pld][golden]") {
   }
   CHECK(compared > 250);
 }
+
+}  // namespace pld_tests

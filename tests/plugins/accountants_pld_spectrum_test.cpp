@@ -14,6 +14,8 @@
 #include "spectrum.hpp"
 #include "support.hpp"
 
+namespace accountants_pld_spectrum_test {
+
 namespace {
 
 using Long = std::complex<long double>;
@@ -187,3 +189,5 @@ TEST_CASE("pld: what would take too long is not begun", "[accountant][pld]") {
   CHECK_FALSE(pld::Spectrum::of(one, 4096, 1000.0));
   CHECK(pld::Spectrum::of(one, 4096, 1e6));
 }
+
+}  // namespace accountants_pld_spectrum_test

@@ -7,7 +7,7 @@
 #include "accountants_pld.hpp"
 #include "trials.hpp"
 
-using namespace pld_tests;
+namespace pld_tests {
 
 TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]") {
   Random random(1);
@@ -452,3 +452,5 @@ TEST_CASE("pld: what has no proof is refused, and nothing is added", "[accountan
     CHECK_THROWS_AS(accountant->delta(epsilon), privgrad::ConfigError);
   }
 }
+
+}  // namespace pld_tests

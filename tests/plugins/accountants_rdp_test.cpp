@@ -11,6 +11,8 @@
 #include "renyi.hpp"
 #include "trials.hpp"
 
+namespace accountants_rdp_test {
+
 using privgrad::Accountant;
 using privgrad::Adjacency;
 using privgrad::BoundKind;
@@ -523,3 +525,5 @@ TEST_CASE("rdp: every golden value of its kinds", "[accountant][golden]") {
   }
   CHECK(compared > 400);
 }
+
+}  // namespace accountants_rdp_test

@@ -14,6 +14,8 @@
 #include "privgrad/accountant.hpp"
 #include "trials.hpp"
 
+namespace accountants_saddle_point_test {
+
 using privgrad::Accountant;
 using privgrad::Adjacency;
 using privgrad::BoundKind;
@@ -585,3 +587,5 @@ TEST_CASE("saddle_point: the interval holds the true delta where nearly everythi
     CHECK(got.value - *got.lower <= 1e-12);
   }
 }
+
+}  // namespace accountants_saddle_point_test

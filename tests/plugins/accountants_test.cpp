@@ -7,6 +7,8 @@
 #include "house_plugins.hpp"
 #include "privgrad/accountant.hpp"
 
+namespace accountants_test {
+
 using privgrad::Accountant;
 using privgrad::Adjacency;
 using privgrad::BoundKind;
@@ -283,3 +285,5 @@ TEST_CASE("Gaussians on one sampled batch cost what their joint Gaussian does", 
     }
   }
 }
+
+}  // namespace accountants_test

@@ -12,7 +12,7 @@
 #include "process.hpp"
 
 using namespace privgrad;
-using namespace exact_programs;
+namespace exact_programs {
 
 TEST_CASE("cpu exact: what an example gets is the same everywhere, on any number of threads",
           "[backend][privacy]") {
@@ -595,3 +595,5 @@ TEST_CASE("cpu exact: a piece is refused that there is none of, or that nobody c
   made.make(longest_scales(one, made.norms));  // other cells, of which none are chosen
   CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, sum), ConfigError);
 }
+
+}  // namespace exact_programs

@@ -70,7 +70,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   });
 }
 
-bool all_finite(std::span<const float> values) {
+bool are_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
@@ -291,8 +291,8 @@ TEST_CASE("cpu: values that are no tokens spoil their own example alone", "[back
   for (const float token : {-1.0f, 3.0f, 0.5f, 1e30f, kNan, kInf}) {
     const Examples examples{{2, token, 1, 1}, {0, 1}};
     const Floats rows = gradient_rows(*program, examples.batch());
-    CHECK_FALSE(all_finite(std::span(rows).first(d)));
-    CHECK(all_finite(std::span(rows).subspan(d)));
+    CHECK_FALSE(are_finite(std::span(rows).first(d)));
+    CHECK(are_finite(std::span(rows).subspan(d)));
     // The token that occurs twice has one row, with both derivatives; the others have none.
     CHECK(rows[d] == 0.0f);
     CHECK(rows[d + 2] != 0.0f);
@@ -391,7 +391,7 @@ TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
   Examples examples = random_examples(generator, network.input, 70);
   examples.targets[5] = 0.0f;  // the class that NaN outputs would fall to
   const Floats before = gradient_rows(*program, examples.batch());
-  REQUIRE(all_finite(before));
+  REQUIRE(are_finite(before));
   const float poison = GENERATE(as<float>{}, kNan, kInf, -kInf, 3e38f, -3e38f);
   for (const std::size_t victim : {0u, 5u, 63u, 64u}) {
     for (std::size_t k = 0; k < 6; ++k) examples.features[victim * 6 + k] = poison;
@@ -400,7 +400,7 @@ TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
   for (std::size_t i = 0; i < 70; ++i) {
     const auto row = std::span(after).subspan(i * d, d);
     if (i == 0 || i == 5 || i == 63 || i == 64) {
-      if (std::isnan(poison)) CHECK_FALSE(all_finite(row));
+      if (std::isnan(poison)) CHECK_FALSE(are_finite(row));
     } else {
       REQUIRE(same_bits(row, std::span(before).subspan(i * d, d)));
     }
@@ -476,7 +476,7 @@ TEST_CASE("cpu: a target that is no class spoils its own row alone", "[backend]"
     const Examples examples{{1, 2, 3, 4}, {target, 1}};
     const Floats rows = gradient_rows(*program, examples.batch());
     CHECK(std::isnan(rows[0]));
-    CHECK(all_finite(std::span(rows).subspan(d)));
+    CHECK(are_finite(std::span(rows).subspan(d)));
     CHECK(std::isnan(program->evaluate(examples.batch()).loss));
     CHECK(program->evaluate(examples.batch(0, 1)).correct == 0);
   }

@@ -1,6 +1,8 @@
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
 
+namespace data_sources_csv_test {
+
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
@@ -204,3 +206,5 @@ TEST_CASE("csv: mutated files are read or refused, nothing else", "[data_source]
   fuzz(kTable, 11, 3000, attempt);
   fuzz("\"age\",\"label\"\r\n\"1\",\"0\"\r\n2,1\r\n\"3\",0\r\n", 12, 3000, attempt);
 }
+
+}  // namespace data_sources_csv_test

@@ -56,7 +56,7 @@ class H5File {
   hid_t id_;
 };
 
-struct Rows {
+struct RowsFile {
   TempDir dir;
   fs::path file = dir.path() / "rows.h5";
 
@@ -67,7 +67,7 @@ struct Rows {
     H5File made(file);
     put(made);
   }
-  Rows() {
+  RowsFile() {
     write([](H5File& made) {
       made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 2},
                       {1, 2, 3, 4, 5, 6, 7, 8.5f});
@@ -106,7 +106,7 @@ void put_targets(H5File& made, hsize_t rows = 4) {
 }  // namespace
 
 TEST_CASE("hdf5: rows and targets are those of the file") {
-  const Rows rows;
+  const RowsFile rows;
   const auto source = rows.open();
   CHECK(source->info().shape.features == Shape{2});
   CHECK(source->info().shape.classes == 3);
@@ -122,7 +122,7 @@ TEST_CASE("hdf5: rows and targets are those of the file") {
 
 TEST_CASE("hdf5: a feature that is not finite counts as what was declared, and moves no other cell",
           "[privacy]") {
-  const Rows rows;
+  const RowsFile rows;
   const auto streamed = [&](const privgrad::ComponentPtr<DataSource>& source) {
     std::vector<float> all;
     dynamic_cast<privgrad::StreamedRows&>(*source).stream([&](const privgrad::RowBlock& block) {
@@ -156,7 +156,7 @@ TEST_CASE("hdf5: a feature that is not finite counts as what was declared, and m
 }
 
 TEST_CASE("hdf5: numbers of every type and order of bytes") {
-  const Rows rows;
+  const RowsFile rows;
   const auto read_as = [&](hid_t stored) {
     rows.write([&](H5File& made) {
       made.put<double>("features", H5T_NATIVE_DOUBLE, stored, {4, 1}, {0, 1, 100, 3});
@@ -172,7 +172,7 @@ TEST_CASE("hdf5: numbers of every type and order of bytes") {
 }
 
 TEST_CASE("hdf5: data sets in groups, in packed pieces, of images, of two splits in one file") {
-  const Rows rows;
+  const RowsFile rows;
   std::vector<std::uint8_t> pixels(7 * 2 * 3);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(5 * i);
   rows.write([&](H5File& made) {
@@ -187,7 +187,7 @@ TEST_CASE("hdf5: data sets in groups, in packed pieces, of images, of two splits
 }
 
 TEST_CASE("hdf5: rows that are streamed are those that are read, in whole pieces") {
-  const Rows rows;
+  const RowsFile rows;
   std::vector<double> values(3000 * 200);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i) / 8.0;
   rows.write([&](H5File& made) {
@@ -208,7 +208,7 @@ TEST_CASE("hdf5: rows that are streamed are those that are read, in whole pieces
 }
 
 TEST_CASE("hdf5: what cannot be read is named, with the file and the data set") {
-  const Rows rows;
+  const RowsFile rows;
   const auto refusal = [&](const std::function<void(H5File&)>& put) {
     rows.write(put);
     return rows.refusal();
@@ -239,7 +239,7 @@ TEST_CASE("hdf5: what cannot be read is named, with the file and the data set") 
 }
 
 TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[privacy]") {
-  const Rows rows;
+  const RowsFile rows;
   for (const double bad : {3.0, 0.5, -1.0, 1e300, static_cast<double>(NAN)}) {
     INFO(bad);
     rows.write([&](H5File& made) {
@@ -258,7 +258,7 @@ TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[priv
 }
 
 TEST_CASE("hdf5: nothing outside of the file is opened") {
-  const Rows rows;
+  const RowsFile rows;
   const fs::path other = rows.dir.path() / "other.h5";
   {
     H5File made(other);
@@ -305,7 +305,7 @@ TEST_CASE("hdf5: nothing outside of the file is opened") {
 }
 
 TEST_CASE("hdf5: files that are damaged anywhere end in an error of the SDK") {
-  const Rows rows;
+  const RowsFile rows;
   const std::string valid = read_file(rows.file);
   fuzz(valid, 1, 500, [&](const std::string& bytes) {
     replace_file(rows.file, bytes);

@@ -6,6 +6,8 @@
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
 
+namespace data_sources_idx_test {
+
 using privgrad::ConfigError;
 using privgrad::DataSource;
 using privgrad::IoError;
@@ -344,3 +346,5 @@ TEST_CASE("idx: mutated files are read or refused, nothing else", "[data_source]
   fuzz(labels, 3, 1000, attempt(files.labels));
   fuzz(gzip(labels), 4, 1000, attempt(files.labels));
 }
+
+}  // namespace data_sources_idx_test

@@ -5,6 +5,8 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/streamed_rows.hpp"
 
+namespace data_sources_npy_test {
+
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
@@ -525,3 +527,5 @@ TEST_CASE("npz: mutated archives are read or refused, nothing else", "[data_sour
   };
   fuzz(numpy_archive(), 21, 2000, attempt);
 }
+
+}  // namespace data_sources_npy_test

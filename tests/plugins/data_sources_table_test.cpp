@@ -6,6 +6,8 @@
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
 
+namespace data_sources_table_test {
+
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
@@ -396,3 +398,5 @@ TEST_CASE("table: where a split moves rows, a changed row is known to change sid
       file.open({{"split", object({{"test", 0.5, {}}}), {}}, {"test", file.path.string(), {}}}),
       ContainsSubstring("test rows are in a file of their own"));
 }
+
+}  // namespace data_sources_table_test

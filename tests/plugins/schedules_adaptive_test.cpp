@@ -10,7 +10,7 @@ using namespace privgrad;
 
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// A built-in schedule, started, with its ability.
 class Adapting {
@@ -81,10 +81,10 @@ TEST_CASE("validation: too little progress multiplies the noise by its factor", 
   CHECK(loss.next(10.0, {0.7, 0.6}) == 10.0);
   CHECK(loss.next(10.0, {0.7, 0.7}) == 5.0);
   CHECK(loss.next(10.0, {0.6, 0.7}) == 5.0);
-  CHECK(loss.next(10.0, {0.6, kInf}) == 5.0);
-  CHECK(loss.next(10.0, {kInf, kInf}) == 5.0);
+  CHECK(loss.next(10.0, {0.6, kInfinity}) == 5.0);
+  CHECK(loss.next(10.0, {kInfinity, kInfinity}) == 5.0);
   CHECK(loss.next(10.0, {0.6, std::nan("")}) == 5.0);
-  CHECK(loss.next(10.0, {kInf, 0.6}) == 10.0);
+  CHECK(loss.next(10.0, {kInfinity, 0.6}) == 10.0);
 }
 
 TEST_CASE("adaptive schedules are flat shapes without a first value", "[schedule]") {

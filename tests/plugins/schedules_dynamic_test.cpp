@@ -6,6 +6,8 @@
 #include "privgrad/influence.hpp"
 #include "privgrad/schedule.hpp"
 
+namespace schedules_dynamic_test {
+
 using namespace privgrad;
 
 namespace {
@@ -168,3 +170,5 @@ TEST_CASE("time: 1 / (1 + k t); snowball: sqrt(T / (T - t))", "[schedule]") {
   check_alike(values(*snowball, 4),
               {10.0, 10.0 * std::sqrt(4.0 / 3.0), 10.0 * std::sqrt(2.0), 20.0}, 1e-15);
 }
+
+}  // namespace schedules_dynamic_test

@@ -54,3 +54,6 @@ class SerialExecutor final : public privgrad::Executor {
     for (std::size_t i = 0; i < chunks; ++i) body(i);
   }
 };
+
+/// One for all: it has no state.
+inline SerialExecutor serial;

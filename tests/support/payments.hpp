@@ -21,15 +21,19 @@ class Payments {
       charges.push_back({step, releases[step], releases[step]});
     receipts_ = ledger_.charge(charges);
   }
-  explicit Payments(const privgrad::core::CorrelatedRecipes& recipes)
-      : Payments(events_of(recipes)) {}
+  Payments(std::size_t steps, double multiplier)
+      : Payments(std::vector<privgrad::Event>(steps, privgrad::Event::gaussian(multiplier))) {}
+  /// \param factor  of the noise that is paid for, on what the recipes ask for.
+  explicit Payments(const privgrad::core::CorrelatedRecipes& recipes, double factor = 1.0)
+      : Payments(events_of(recipes, factor)) {}
   privgrad::core::Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
 
  private:
-  static std::vector<privgrad::Event> events_of(const privgrad::core::CorrelatedRecipes& recipes) {
+  static std::vector<privgrad::Event> events_of(const privgrad::core::CorrelatedRecipes& recipes,
+                                                double factor) {
     std::vector<privgrad::Event> events;
     for (std::uint64_t step = 0; step < recipes.steps(); ++step)
-      events.push_back(privgrad::Event::gaussian(recipes.own_multiplier(step)));
+      events.push_back(privgrad::Event::gaussian(factor * recipes.own_multiplier(step)));
     return events;
   }
   TempDir dir_;

@@ -13,6 +13,13 @@
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
+using Overrides = std::vector<std::string>;
+
+inline Overrides with(Overrides set, const Overrides& more) {
+  set.insert(set.end(), more.begin(), more.end());
+  return set;
+}
+
 /// A manifest, its plan, and its run, in a directory of their own.
 class Experiment {
  public:

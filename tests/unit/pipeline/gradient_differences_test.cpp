@@ -29,8 +29,6 @@ using core::Participation;
 
 namespace {
 
-SerialExecutor serial;
-
 /// A program whose gradient at its iterate is the example times a number, or NaN for one example.
 class ScaledEcho final : public Program {
  public:

@@ -32,7 +32,6 @@ using core::SumMemory;
 
 namespace {
 
-SerialExecutor serial;
 using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 using Ends = std::vector<std::size_t>;
@@ -125,7 +124,7 @@ std::vector<float> expected_release(Cells cells) {
   return floats;
 }
 
-constexpr std::size_t kGroups = 70'000;
+constexpr std::size_t kManyGroups = 70'000;
 /// Some smaller than a chunk of noise, none at the end of one.
 const Ends kEnds{1, 30'001, 31'000, 60'000, 65'537, 140'000};
 
@@ -152,8 +151,8 @@ TEST_CASE("a sum to come is the sum: of no, one and several passes, with and wit
 
 TEST_CASE("a release has the same bits whether its sum was added up before or comes in pieces",
           "[exact][mechanism][privacy]") {
-  const PiecewiseEcho program(kGroups, kEnds);
-  const Dataset data = examples(2 * kGroups, 11);
+  const PiecewiseEcho program(kManyGroups, kEnds);
+  const Dataset data = examples(2 * kManyGroups, 11);
   for (const double share : {0.0, 0.3}) {  // an even number of elements, and an odd one
     const Setting setting{program, data, share};
     for (const std::size_t count : {3u, 11u}) {  // one pass, and two
@@ -173,8 +172,8 @@ TEST_CASE("a release has the same bits whether its sum was added up before or co
 
 TEST_CASE("what was released stays as it is while its memory could be used again",
           "[exact][mechanism]") {
-  const PiecewiseEcho program(kGroups, kEnds);
-  const Dataset data = examples(2 * kGroups, 8);
+  const PiecewiseEcho program(kManyGroups, kEnds);
+  const Dataset data = examples(2 * kManyGroups, 8);
   const Setting setting{program, data};
   SumMemory memory;
   const auto expected = [&](const Rows& rows) {
@@ -201,8 +200,8 @@ TEST_CASE("what was released stays as it is while its memory could be used again
 // A sum that was added up gives its memory, twice as large, to what is released: behind the last
 // value are the bytes of sums without noise until they are overwritten.
 TEST_CASE("behind what is released lies nothing of the sum", "[exact][mechanism][privacy]") {
-  const PiecewiseEcho program(kGroups, kEnds);
-  const Dataset data = examples(2 * kGroups, 11);
+  const PiecewiseEcho program(kManyGroups, kEnds);
+  const Dataset data = examples(2 * kManyGroups, 11);
   for (const double share : {0.0, 0.3}) {
     const Setting setting{program, data, share};
     for (const int threads : {1, 2}) {
@@ -264,8 +263,8 @@ TEST_CASE("pieces that are not those of the parameters are refused", "[exact]") 
 
 TEST_CASE("pieces that no cache holds are added up as a whole", "[exact]") {
   // A program that lies about its pieces is not asked for them.
-  const PiecewiseEcho program(kGroups, {140'000}, true);
-  const Dataset data = examples(2 * kGroups, 3);
+  const PiecewiseEcho program(kManyGroups, {140'000}, true);
+  const Dataset data = examples(2 * kManyGroups, 3);
   const Setting setting{program, data};
   SumMemory memory;
   const bool is_same = core::cells_for_testing(setting.to_come(first_rows(3), memory)) ==

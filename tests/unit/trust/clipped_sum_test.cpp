@@ -14,6 +14,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 
@@ -22,26 +23,14 @@ namespace {
 /// The exact sum, seen through the one door that shows it: a mechanism without noise and divisor 1.
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
-  SerialExecutor serial;
   core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), serial);
   const Released released = mechanism.release_without_noise(std::move(sum), 1.0);
   return {released.values().begin(), released.values().end()};
 }
 
-Dataset make_data(std::size_t row_size, std::vector<float> features, std::vector<float> targets) {
-  return Dataset(ExampleShape{{row_size}, 0}, std::move(features), std::move(targets));
-}
-
-std::vector<std::uint32_t> all_rows(const Dataset& data) {
-  std::vector<std::uint32_t> rows(data.rows());
-  std::iota(rows.begin(), rows.end(), 0u);
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip][privacy]") {
-  SerialExecutor serial;
   const EchoProgram program(2);
   const float nan_row = 1.0f, infinite_row = 2.0f, minus_infinite_row = 3.0f;
   const Dataset data = make_data(2, {3, 4, 100, 100, 100, 100, 100, 100, 0.5, 0},
@@ -54,7 +43,6 @@ TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip
 TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][privacy]") {
   // Two contributions of 2e38 overflow, where one does not: no noise hides that. And of 1e-44
   // little more than one unit of the smallest number is left.
-  SerialExecutor serial;
   const EchoProgram program(1);
   const Dataset data = make_data(1, {2e38f, 2e38f}, {0, 0});
   for (const double bound : {3e38, 1e-44, 0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
@@ -68,7 +56,6 @@ TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][
 }
 
 TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
-  SerialExecutor serial;
   // 600 rows of one parameter are chunks of 64 in eight lanes: the last 88 rows, which are forgotten,
   // are in the memory of others that were written.
   std::vector<float> features(600, 0.0f);
@@ -79,7 +66,6 @@ TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][priv
 }
 
 TEST_CASE("the clipped sum of known rows", "[clip]") {
-  SerialExecutor serial;
   const EchoProgram program(2);
   // Norms 5, 0.5, 0: clipped to 1 they are (.6, .8), (.3, -.4), (0, 0).
   const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0}, {0, 0, 0});
@@ -93,7 +79,6 @@ TEST_CASE("the clipped sum of known rows", "[clip]") {
 
 TEST_CASE("taking one example away changes the sum by at most the bound", "[clip][privacy]") {
   core::RandomKey::from_seed(0);
-  SerialExecutor serial;
   const EchoProgram program(40);
   std::mt19937 random(2);
   std::normal_distribution<float> normal;
@@ -116,14 +101,12 @@ TEST_CASE("taking one example away changes the sum by at most the bound", "[clip
 }
 
 TEST_CASE("an empty batch is the zero vector", "[clip][privacy]") {
-  SerialExecutor serial;
   const EchoProgram program(3);
   const Dataset data = make_data(3, {1, 2, 3}, {0});
   CHECK(values_of(clipped_sum(program, data, {}, 1.0, serial)) == std::vector<float>(3, 0.0f));
 }
 
 TEST_CASE("a sampler that repeats or invents rows is caught", "[clip][privacy]") {
-  SerialExecutor serial;
   const EchoProgram program(1);
   const Dataset data = make_data(1, {1, 2}, {0, 0});
   const std::vector<std::uint32_t> twice{0, 1, 0}, beyond{2};
@@ -138,7 +121,6 @@ TEST_CASE("the sum is the same, bit for bit, for any number of threads", "[clip]
   std::vector<float> features(1500 * 1000);
   for (float& x : features) x = normal(random);
   const Dataset data = make_data(1000, features, std::vector<float>(1500, 0.0f));
-  SerialExecutor serial;
   const auto expected = values_of(clipped_sum(program, data, all_rows(data), 1.0, serial));
   for (const int threads : {1, 2, 5}) {
     const auto executor = core::make_executor(threads);
@@ -148,7 +130,6 @@ TEST_CASE("the sum is the same, bit for bit, for any number of threads", "[clip]
 }
 
 TEST_CASE("evaluation covers every row once", "[clip]") {
-  SerialExecutor serial;
   const EchoProgram program(1);
   const Dataset data = make_data(1, std::vector<float>(1000, 1.0f), std::vector<float>(1000, 0.0f));
   const Evaluation sums = core::evaluate(program, data, serial);

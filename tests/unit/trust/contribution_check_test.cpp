@@ -18,20 +18,19 @@ using core::ContributionChecks;
 
 namespace {
 
-SerialExecutor serial;
 using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
-constexpr std::size_t kGroups = 2;
+constexpr std::size_t kTwoGroups = 2;
 
 /// Of lengths below and above 1; every seventh is not finite.
 Dataset examples(std::size_t count) {
   std::vector<float> features, targets;
   for (std::size_t row = 0; row < count; ++row) {
-    for (std::size_t i = 0; i < 2 * kGroups; ++i)
+    for (std::size_t i = 0; i < 2 * kTwoGroups; ++i)
       features.push_back(0.1f * static_cast<float>(1 + (row * 5 + i * 3) % 11));
     targets.push_back(row % 7 == 6 ? static_cast<float>(1 + row % 3) : 0.0f);
   }
-  return Dataset(ExampleShape{{2 * kGroups}, 0}, std::move(features), std::move(targets));
+  return Dataset(ExampleShape{{2 * kTwoGroups}, 0}, std::move(features), std::move(targets));
 }
 
 std::vector<ParameterGroup> pairs() { return {{"layers.0", 0, 2}, {"layers.1", 2, 2}}; }
@@ -57,14 +56,14 @@ Checked checked_sum(const Program& program, const Dataset& data, std::size_t pla
 
 /// Rows that are other ones beside neighbours, by the last bit.
 struct RowsMindNeighbours : Program {
-  std::size_t parameter_count() const override { return 2 * kGroups; }
+  std::size_t parameter_count() const override { return 2 * kTwoGroups; }
   void load_parameters(std::span<const float>) override {}
   void gradient_rows(const Batch& batch, std::span<float> rows) const override {
     echo.gradient_rows(batch, rows);
     if (batch.rows() > 1) rows[0] = std::nextafter(rows[0], 10.0f);
   }
   Evaluation evaluate(const Batch&) const override { return {}; }
-  EchoProgram echo{2 * kGroups};
+  EchoProgram echo{2 * kTwoGroups};
 };
 struct BreaksItsPromise final : RowsMindNeighbours, ReproducibleRows {};
 
@@ -76,10 +75,11 @@ TEST_CASE("checks of contributions change no sum, and find nothing in programs t
   const auto groups = pairs();
   for (const double share : {0.0, 0.3}) {
     for (const Program* program :
-         {static_cast<const Program*>(new ExactEcho(kGroups)),
-          static_cast<const Program*>(new EchoProgram(2 * kGroups)),
-          static_cast<const Program*>(new ExactEcho(kGroups, ExactEcho::Fault::too_long)),
-          static_cast<const Program*>(new ExactEcho(kGroups, ExactEcho::Fault::forgets_lengths))}) {
+         {static_cast<const Program*>(new ExactEcho(kTwoGroups)),
+          static_cast<const Program*>(new EchoProgram(2 * kTwoGroups)),
+          static_cast<const Program*>(new ExactEcho(kTwoGroups, ExactEcho::Fault::too_long)),
+          static_cast<const Program*>(
+              new ExactEcho(kTwoGroups, ExactEcho::Fault::forgets_lengths))}) {
       const std::unique_ptr<const Program> owned(program);
       Rows rows(data.rows());
       for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
@@ -102,7 +102,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
   const Dataset data = examples(19);
   const auto found = [&](Fault fault, const std::string& words) {
     INFO(words);
-    const ExactEcho program(kGroups, fault);
+    const ExactEcho program(kTwoGroups, fault);
     for (std::size_t place = 0; place < data.rows(); ++place) {
       if (place % 7 == 6) continue;  // not finite: it counts as zero, and is as long as that
       CHECK_THROWS_AS(checked_sum(program, data, place), PluginError);
@@ -118,7 +118,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
   found(Fault::norms_mind_neighbours, "other gradient norms in a pass of its own");
   found(Fault::adds_more, "a sum of cells is not that of its examples' cells");
   // Of those that are half as long as the bound and more: as twice their cells are.
-  const ExactEcho lies(kGroups, Fault::certifies_less);
+  const ExactEcho lies(kTwoGroups, Fault::certifies_less);
   CHECK_THROWS_WITH(
       checked_sum(lies, data, 1),
       ContainsSubstring("test/program: an example's cells are longer than the bound"));
@@ -128,7 +128,7 @@ TEST_CASE("cells that are no longer than the bound and not the gradient's are on
           "[checks]") {
   const Dataset data = examples(19);
   for (const std::size_t place : {0u, 8u, 18u})
-    CHECK(checked_sum(ExactEcho(kGroups, ExactEcho::Fault::far_from_rows), data, place).differs);
+    CHECK(checked_sum(ExactEcho(kTwoGroups, ExactEcho::Fault::far_from_rows), data, place).differs);
 }
 
 TEST_CASE("a clipping that remembers is found", "[checks][privacy]") {
@@ -136,7 +136,7 @@ TEST_CASE("a clipping that remembers is found", "[checks][privacy]") {
   const ScriptedClipping remembers([&](auto, double, auto factors) {
     std::fill(factors.begin(), factors.end(), 1e-3 * (1 + ++calls % 5));
   });
-  CHECK_THROWS_WITH(checked_sum(ExactEcho(kGroups), examples(19), 3, remembers),
+  CHECK_THROWS_WITH(checked_sum(ExactEcho(kTwoGroups), examples(19), 3, remembers),
                     ContainsSubstring("test/clipping: gave other factors"));
 }
 

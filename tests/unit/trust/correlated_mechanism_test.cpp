@@ -11,10 +11,12 @@
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "house_plugins.hpp"
+#include "payments.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "release_matrices.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::Charge;
@@ -26,8 +28,6 @@ using core::Receipt;
 
 namespace {
 
-SerialExecutor serial;
-
 /// A bounded sum with these values, of norm at most `l2_bound`.
 Bounded sum_of(std::vector<float> values, double l2_bound) {
   const std::size_t size = values.size();
@@ -35,35 +35,6 @@ Bounded sum_of(std::vector<float> values, double l2_bound) {
   const Dataset data(ExampleShape{{size}, 0}, std::move(values), {0.0f});
   const std::vector<std::uint32_t> batch{0};
   return clipped_sum(program, data, batch, l2_bound, serial);
-}
-
-/// Receipts for what the recipes ask for, as a run gets them.
-class Payments {
- public:
-  explicit Payments(const CorrelatedRecipes& recipes, double factor = 1.0)
-      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
-                accountant_, "fake", {}) {
-    std::vector<Charge> charges;
-    for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
-      const Event noise = Event::gaussian(factor * recipes.own_multiplier(step));
-      charges.push_back({step, noise, noise});
-    }
-    receipts_ = ledger_.charge(charges);
-  }
-  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
-
- private:
-  TempDir dir_;
-  CountingAccountant accountant_;
-  Ledger ledger_;
-  std::vector<Receipt> receipts_;
-};
-
-ComponentPtr<Aggregator> tree(std::uint64_t steps, Value::Object params, double multiplier) {
-  auto made = house().create<Aggregator>("tree", std::move(params));
-  const std::vector<double> sigma(steps, multiplier);
-  made->start({.steps = steps, .noise_multipliers = sigma});
-  return made;
 }
 
 Value::Object momentum_tree() {

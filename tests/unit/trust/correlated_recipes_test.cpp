@@ -10,6 +10,7 @@
 #include "privgrad/pipeline/correlated_plan.hpp"
 #include "release_matrices.hpp"
 #include "test_random.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::CorrelatedCost;
@@ -24,14 +25,6 @@ struct Case {
   std::string name;
   ComponentPtr<Aggregator> aggregator;
 };
-
-ComponentPtr<Aggregator> tree(std::uint64_t steps, const Value::Object& params,
-                              double multiplier = 1.5) {
-  auto made = house().create<Aggregator>("tree", params);
-  const std::vector<double> sigma(steps, multiplier);
-  made->start({.steps = steps, .noise_multipliers = sigma});
-  return made;
-}
 
 Value::Object options(double momentum, int restart, bool completion, bool reduced) {
   Value::Object params;
@@ -90,7 +83,7 @@ TEST_CASE("correlated releases cost what the whole matrix says, for every exampl
           "[correlated][privacy]") {
   constexpr std::uint64_t kSteps = 41, kRows = 12;
   for (const Value::Object& params : all_options()) {
-    const auto aggregator = tree(kSteps, params);
+    const auto aggregator = tree(kSteps, params, 1.5);
     const auto matrices = release_matrices(*aggregator, kSteps);
     const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
     REQUIRE(recipes);
@@ -114,7 +107,7 @@ TEST_CASE("correlated releases cost what the whole matrix says, for every exampl
 TEST_CASE("correlated releases: a run that ends early has cost the worst of its own steps",
           "[correlated][privacy]") {
   constexpr std::uint64_t kSteps = 23;
-  const auto aggregator = tree(kSteps, options(0.9, 9, true, true));
+  const auto aggregator = tree(kSteps, options(0.9, 9, true, true), 1.5);
   const auto matrices = release_matrices(*aggregator, kSteps);
   const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
   for (const Participation& order : orders(7, 2, kSteps)) {
@@ -192,7 +185,7 @@ TEST_CASE("correlated releases: shares that miss 1 by a rounding are charged as 
 TEST_CASE("the variance of correlated noise is the diagonal of its covariance", "[correlated]") {
   constexpr std::uint64_t kSteps = 70;
   for (const Value::Object& params : all_options()) {
-    const auto aggregator = tree(kSteps, params);
+    const auto aggregator = tree(kSteps, params, 1.5);
     const auto s = covariance(release_matrices(*aggregator, kSteps), kSteps);
     const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
     core::NoiseVariance variance(*recipes);

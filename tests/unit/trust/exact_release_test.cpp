@@ -19,6 +19,7 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/testing.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::BoundedOnGrid;
@@ -35,27 +36,14 @@ using core::RoundedGaussianStream;
 
 namespace {
 
-SerialExecutor serial;
 using Cells = std::vector<std::int64_t>;
-constexpr auto kAdjacency = Adjacency::zero_out;
 
 /// The exact sum of one example with these values, which is no longer than `l2_bound`.
-BoundedOnGrid sum_of(std::vector<float> values, double l2_bound) {
+BoundedOnGrid exact_sum_of(std::vector<float> values, double l2_bound) {
   const std::size_t size = values.size();
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::move(values), {0.0f});
   return exact_sum(program, data, std::vector<std::uint32_t>{0}, l2_bound, serial);
-}
-
-std::vector<float> values(const Released& released) {
-  return {released.values().begin(), released.values().end()};
-}
-
-ComponentPtr<Aggregator> tree(std::uint64_t steps, Value::Object params, double multiplier) {
-  auto made = house().create<Aggregator>("tree", std::move(params));
-  const std::vector<double> sigma(steps, multiplier);
-  made->start({.steps = steps, .noise_multipliers = sigma});
-  return made;
 }
 
 std::vector<float> example(std::size_t size, std::uint64_t step) {
@@ -144,7 +132,7 @@ TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance
     return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
   });
   const RandomKey key = RandomKey::from_seed(10);
-  const BoundedOnGrid sum = sum_of(example(kSize, 1), 2.0);
+  const BoundedOnGrid sum = exact_sum_of(example(kSize, 1), 2.0);
   const double sigma = 5.0 * static_cast<double>(kExactLevels);
   const unsigned shift = release_shift(sigma);
   Cells noised = core::cells_for_testing(sum);
@@ -158,7 +146,7 @@ TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance
     Mechanism mechanism(aggregator, key, *executor);
     Payments payments({Event::gaussian(5.0)});
     const Released released =
-        mechanism.release(sum_of(example(kSize, 1), 2.0), kAdjacency, payments.take(0), 10.0);
+        mechanism.release(exact_sum_of(example(kSize, 1), 2.0), kZeroOut, payments.take(0), 10.0);
     CHECK(values(released) == expected);
     CHECK(released.noise_stddev() == 2.0 * 5.0 / 10.0);
   }
@@ -186,7 +174,7 @@ TEST_CASE("exact releases of large sums are rounded as small ones are", "[exact]
       Payments payments({Event::gaussian(multiplier)});
       const Released released =
           mechanism.release(exact_sum(program, data, std::vector<std::uint32_t>{0}, 3.0, serial),
-                            kAdjacency, payments.take(0), 7.0);
+                            kZeroOut, payments.take(0), 7.0);
       CHECK(values(released) == expected);
     }
   }
@@ -198,8 +186,8 @@ TEST_CASE("exact noise has standard deviation multiplier * bound / divisor",
   Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
   Payments payments({Event::gaussian(1.5)});
   constexpr std::size_t kSize = 100'000;
-  const Released released = mechanism.release(sum_of(std::vector<float>(kSize, 0.0f), 4.0),
-                                              kAdjacency, payments.take(0), 10.0);
+  const Released released = mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 4.0),
+                                              kZeroOut, payments.take(0), 10.0);
   double squares = 0.0;
   for (const float x : released.values()) squares += static_cast<double>(x) * x;
   // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
@@ -209,7 +197,7 @@ TEST_CASE("exact noise has standard deviation multiplier * bound / divisor",
 TEST_CASE("without noise an exact release is the sum on the grid", "[exact][mechanism]") {
   const auto aggregator = independent_noise(1.0);
   Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
-  const Released released = mechanism.release_without_noise(sum_of({0.5f, -0.25f}, 4.0), 2.0);
+  const Released released = mechanism.release_without_noise(exact_sum_of({0.5f, -0.25f}, 4.0), 2.0);
   CHECK_THAT(released.values()[0], WithinAbs(0.25, 4.0 * 0x1p-26));
   CHECK_THAT(released.values()[1], WithinAbs(-0.125, 4.0 * 0x1p-26));
 }
@@ -231,7 +219,7 @@ TEST_CASE("what is released lies on one public grid, whatever the data",
       std::vector<float> x(kSize, 0.0f);
       x[17] = betrayed;
       const Released released =
-          mechanism.release(sum_of(x, 1.0), kAdjacency, payments.take(0), 1.0);
+          mechanism.release(exact_sum_of(x, 1.0), kZeroOut, payments.take(0), 1.0);
       for (const float value : released.values()) {
         const double cells = static_cast<double>(value) / cell;
         CHECK(cells == std::round(cells));
@@ -247,7 +235,7 @@ TEST_CASE("two exact steps get independent noise, and no step gets it twice",
   Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
   Payments payments({Event::gaussian(1.0), Event::gaussian(1.0)});
   const auto release = [&](std::size_t step) {
-    return values(mechanism.release(sum_of(std::vector<float>(kSize, 0.0f), 1.0), kAdjacency,
+    return values(mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 1.0), kZeroOut,
                                     payments.take(step), 1.0));
   };
   const auto first = release(0), second = release(1);
@@ -257,7 +245,7 @@ TEST_CASE("two exact steps get independent noise, and no step gets it twice",
   // A mean of kSize products of standard normals: six standard errors, false alarm below 1e-8.
   CHECK(std::abs(product / kSize) < 6.0 / std::sqrt(kSize));
   Payments again({Event::gaussian(1.0)});
-  CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), kAdjacency, again.take(0), 1.0),
+  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), kZeroOut, again.take(0), 1.0),
                   PrivacyError);
 }
 
@@ -266,7 +254,7 @@ TEST_CASE("exact noise beyond what can be drawn is refused before anything is re
   const auto aggregator = independent_noise(0x1p35);
   Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
   Payments payments({Event::gaussian(0x1p35)});
-  CHECK_THROWS_AS(mechanism.release(sum_of({0.0f}, 1.0), kAdjacency, payments.take(0), 1.0),
+  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), kZeroOut, payments.take(0), 1.0),
                   ConfigError);
 }
 
@@ -294,7 +282,8 @@ TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells
     Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
     Payments payments({Event::gaussian(1e-9)});
     return mechanism
-        .release(sum_of({x}, static_cast<double>(kExactLevels)), kAdjacency, payments.take(0), 1.0)
+        .release(exact_sum_of({x}, static_cast<double>(kExactLevels)), kZeroOut, payments.take(0),
+                 1.0)
         .values()[0];
   };
   CHECK(release(12345.0f) - release(12000.0f) == 345.0f);
@@ -316,7 +305,7 @@ TEST_CASE("exact releases of trees are the blocks' whole numbers with one draw e
     const RandomKey key = RandomKey::from_seed(4);
     std::vector<Cells> x;
     for (std::uint64_t t = 0; t < kSteps; ++t)
-      x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
+      x.push_back(core::cells_for_testing(exact_sum_of(example(kSize, t), bound)));
     const auto expected = expected_releases(*recipes, x, key, shift, 0, 1.0);
     const double width =
         std::ldexp(bound / static_cast<double>(kExactLevels), static_cast<int>(shift));
@@ -326,7 +315,7 @@ TEST_CASE("exact releases of trees are the blocks' whole numbers with one draw e
       Payments payments(*recipes);
       for (std::uint64_t t = 0; t < kSteps; ++t) {
         const Released released =
-            mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 4.0);
+            mechanism.release(exact_sum_of(example(kSize, t), bound), payments.take(t), 4.0);
         const double factor = recipes->scale(t) * (width / 4.0);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < kSize; ++i) {
@@ -368,7 +357,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
       const RandomKey key = RandomKey::from_seed(4);
       std::vector<Cells> x;
       for (std::uint64_t t = 0; t < kSteps; ++t)
-        x.push_back(core::cells_for_testing(sum_of(example(kSize, t), bound)));
+        x.push_back(core::cells_for_testing(exact_sum_of(example(kSize, t), bound)));
       const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
       CorrelatedMechanism mechanism(*recipes, key, serial, most_rows);
       Payments payments(*recipes);
@@ -378,7 +367,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
       double worst_whole = 0.0, worst_stddev = 0.0;
       for (std::uint64_t t = 0; t < kSteps; ++t) {
         const Released released =
-            mechanism.release(sum_of(example(kSize, t), bound), payments.take(t), 1.0);
+            mechanism.release(exact_sum_of(example(kSize, t), bound), payments.take(t), 1.0);
         std::vector<double> now(kSize);
         double squares = 0.0;
         for (std::size_t i = 0; i < kSize; ++i) {
@@ -433,7 +422,7 @@ TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what 
   const RandomKey key = RandomKey::from_seed(6);
   CorrelatedMechanism mechanism(recipes, key, serial);
   Payments payments(recipes);
-  const Cells x = core::cells_for_testing(sum_of(example(kSize, 3), 32.0));
+  const Cells x = core::cells_for_testing(exact_sum_of(example(kSize, 3), 32.0));
   std::vector<std::uint64_t> r(kSize, 0);
   std::size_t wrong = 0;
   double largest = 0.0;
@@ -442,8 +431,9 @@ TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what 
     for (std::size_t i = 0; i < kSize; ++i)  // s_t = (t + 1) x
       y[i] = (static_cast<std::int64_t>(t + 1) - 2 * static_cast<std::int64_t>(t)) * x[i];
     RoundedGaussianStream(key, t).release(0, sigma, shift, y, y);
-    const Released released = mechanism.release(sum_of(example(kSize, 3), 32.0), payments.take(t),
-                                                32.0 / static_cast<double>(kExactLevels));
+    const Released released =
+        mechanism.release(exact_sum_of(example(kSize, 3), 32.0), payments.take(t),
+                          32.0 / static_cast<double>(kExactLevels));
     for (std::size_t i = 0; i < kSize; ++i) {
       r[i] = 2 * r[i] + static_cast<std::uint64_t>(y[i]);
       const auto cell = static_cast<std::int64_t>(r[i] << shift) >> shift;

@@ -20,7 +20,6 @@ using core::kExactLevels;
 
 namespace {
 
-SerialExecutor serial;
 using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 __extension__ using Wide = unsigned __int128;

@@ -21,6 +21,7 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 #include "trials.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::BoundedOnGrid;
@@ -32,8 +33,6 @@ using core::sigma_in_cells;
 namespace {
 
 __extension__ using Wide = unsigned __int128;
-
-SerialExecutor serial;
 
 std::vector<ParameterGroup> one_group(std::size_t size) { return {{"all", 0, size}}; }
 
@@ -63,8 +62,8 @@ std::vector<std::int32_t> clipped_cells(const std::vector<float>& row, double cl
   return rounded(row, factor[0], clip_norm, levels);
 }
 
-/// Rows that a backend might give: of all sizes, some with denormals or what is not finite.
-class Rows {
+/// HostileRows that a backend might give: of all sizes, some with denormals or what is not finite.
+class HostileRows {
  public:
   std::vector<float> next() {
     std::vector<float> row(1 + random_() % 300);
@@ -113,10 +112,6 @@ core::Receipt paid(const Event& event) {
   return std::move(ledger.charge(charges).front());
 }
 
-Dataset make_data(std::size_t row_size, std::vector<float> features, std::vector<float> targets) {
-  return Dataset(ExampleShape{{row_size}, 0}, std::move(features), std::move(targets));
-}
-
 BoundedOnGrid sum_of(const Dataset& data, std::span<const std::uint32_t> batch, double clip_norm,
                      std::uint64_t levels, Executor& executor = serial) {
   const EchoProgram program(data.row_size());
@@ -126,11 +121,9 @@ BoundedOnGrid sum_of(const Dataset& data, std::span<const std::uint32_t> batch, 
       levels, executor);
 }
 
-constexpr auto kZeroOut = Adjacency::zero_out;
-
 /// The cells of a sum: what is released with the least noise there is, sigma 1, and cells of width
 /// 1, less that noise. Exact below 2^24, which floats hold.
-std::vector<std::int64_t> cells_of(BoundedOnGrid sum, Executor& executor = serial) {
+std::vector<std::int64_t> released_cells(BoundedOnGrid sum, Executor& executor = serial) {
   REQUIRE(sum.cell_width() == 1.0);
   const std::uint64_t levels = sum.levels();
   const RandomKey key = RandomKey::from_seed(3);
@@ -148,12 +141,6 @@ std::vector<std::int64_t> cells_of(BoundedOnGrid sum, Executor& executor = seria
   return cells;
 }
 
-std::vector<std::uint32_t> all_rows(const Dataset& data) {
-  std::vector<std::uint32_t> rows(data.rows());
-  std::iota(rows.begin(), rows.end(), 0u);
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
@@ -163,10 +150,10 @@ TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
 }
 
 TEST_CASE("all instruction sets make the same cells, and add them up alike", "[grid]") {
-  // Rows of all sizes, some with what is not finite; the largest cell there is and the first that is
+  // HostileRows of all sizes, some with what is not finite; the largest cell there is and the first that is
   // too long. Expected: the definition, one number after the other.
   constexpr double kLevels = 67108864.0, kScale = 3e7;
-  Rows rows;
+  HostileRows rows;
   std::vector<std::vector<float>> inputs{
       {}, {0x1p26f, -0x1p26f}, {0x1.000002p26f, 1.0f}, {1.0f, NAN}};
   for (int i = 0; i < 300; ++i) inputs.push_back(rows.next());
@@ -218,7 +205,7 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
 TEST_CASE("whatever the factors, a contribution on the grid is within the bound, exactly",
           "[grid][privacy][long]") {
   // Factors that no core would give: the bound must not rest on them, or on any rounding.
-  Rows rows;
+  HostileRows rows;
   const int count = trials(200'000, "contributions");
   for (int trial = 0; trial < count; ++trial) {
     const auto row = rows.next();
@@ -240,7 +227,7 @@ TEST_CASE("whatever the factors, a contribution on the grid is within the bound,
 
 TEST_CASE("clipped as a run clips it, a contribution keeps all but the fraction of a cell",
           "[grid][privacy][long]") {
-  Rows rows;
+  HostileRows rows;
   int clipped = 0;
   const int count = trials(200'000, "contributions");
   for (int trial = 0; trial < count; ++trial) {
@@ -278,7 +265,8 @@ TEST_CASE("what is not finite contributes nothing to a sum on the grid", "[grid]
   const Dataset data = make_data(2, {30, 40, 100, 100, 100, 100, 100, 100, 5, 0},
                                  {0, nan_row, infinite_row, minus_infinite_row, 0});
   // (30, 40) is clipped to length 10: a hair below (6, 8).
-  CHECK(cells_of(sum_of(data, all_rows(data), 10.0, 10)) == std::vector<std::int64_t>{5 + 5, 7});
+  CHECK(released_cells(sum_of(data, all_rows(data), 10.0, 10)) ==
+        std::vector<std::int64_t>{5 + 5, 7});
 }
 
 TEST_CASE("sums on the grid are exact, on any number of threads", "[grid]") {
@@ -298,14 +286,14 @@ TEST_CASE("sums on the grid are exact, on any number of threads", "[grid]") {
   CHECK(*std::max_element(expected.begin(), expected.end()) > 50);
   for (const int threads : {1, 2, 5}) {
     const auto executor = core::make_executor(threads);
-    CHECK(cells_of(sum_of(data, all_rows(data), 1000.0, kLevels, *executor), *executor) ==
+    CHECK(released_cells(sum_of(data, all_rows(data), 1000.0, kLevels, *executor), *executor) ==
           expected);
   }
 }
 
 TEST_CASE("an empty batch on the grid is the zero vector", "[grid]") {
   const Dataset data = make_data(3, {1, 2, 3}, {0});
-  CHECK(cells_of(sum_of(data, {}, 10.0, 10)) == std::vector<std::int64_t>(3, 0));
+  CHECK(released_cells(sum_of(data, {}, 10.0, 10)) == std::vector<std::int64_t>(3, 0));
 }
 
 TEST_CASE("the noise on the grid has the scale that is promised", "[grid][privacy]") {

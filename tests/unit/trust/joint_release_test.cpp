@@ -13,6 +13,7 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 #include "trials.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::count_share;
@@ -21,10 +22,6 @@ using core::Mechanism;
 using core::take_apart;
 
 namespace {
-
-Dataset make_data(std::size_t row_size, std::vector<float> features, std::vector<float> targets) {
-  return Dataset(ExampleShape{{row_size}, 0}, std::move(features), std::move(targets));
-}
 
 /// The joint vector itself: a mechanism without noise and divisor 1.
 Released without_noise(Bounded sum) {
@@ -77,7 +74,6 @@ TEST_CASE("a count that would cost more than both may is refused", "[joint][priv
 
 TEST_CASE("one example moves the joint vector by the bound at most, and by no less if clipped",
           "[joint][privacy]") {
-  SerialExecutor serial;
   const EchoProgram program(3);
   const std::vector<std::uint32_t> alone{0};
   for (const double share : {0.04, 0.5, 0.95}) {
@@ -96,7 +92,6 @@ TEST_CASE("one example moves the joint vector by the bound at most, and by no le
 }
 
 TEST_CASE("the parts are the clipped sum and the share of unclipped examples", "[joint]") {
-  SerialExecutor serial;
   const EchoProgram program(2);
   // Norms 5, 0.5, 0, not finite: two within the clip norm, and one that counts as clipped.
   const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0, 1, 1}, {0, 0, 0, 1});
@@ -127,7 +122,6 @@ TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
     charges.push_back({step, Event::gaussian(kMultiplier), Event::gaussian(kMultiplier)});
   }
   auto receipts = ledger.charge(charges);
-  SerialExecutor serial;
   const EchoProgram program(kSize);
   const Dataset data = make_data(kSize, std::vector<float>(kSize, 0.0f), {0.0f});
   double gradient_squares = 0.0, count_squares = 0.0, products = 0.0, said = 0.0;

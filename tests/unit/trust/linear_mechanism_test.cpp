@@ -28,7 +28,7 @@ double of_steps(const LinearMechanism& mechanism, const Steps& steps) {
 
 /// The worst example when each takes part once in every epoch of `batches`, always in the same
 /// batch.
-double in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
+double worst_in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
   double worst = 0.0;
   for (std::uint64_t first = 0; first < batches; ++first) {
     Steps steps;
@@ -280,14 +280,14 @@ TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[lin
 // DP-FTRL (Kairouz et al. 2021): 100 batches an epoch, noise 46.3, delta 1e-5; the authors' code
 // gives these epsilons.
 TEST_CASE("the known epsilons of multi-epoch trees", "[linear]") {
-  const auto plain = in_fixed_order(LinearMechanism::tree(2000), 100);
+  const auto plain = worst_in_fixed_order(LinearMechanism::tree(2000), 100);
   check_close(epsilon("rdp", {}, plain, 46.3, 1e-5), 1.905, 2e-3);
   const LinearMechanism restarted =
       LinearMechanism::in_sequence(std::vector<LinearMechanism>(5, LinearMechanism::tree(2000)));
-  check_close(epsilon("rdp", {}, in_fixed_order(restarted, 100), 46.3, 1e-5), 4.705, 1e-3);
+  check_close(epsilon("rdp", {}, worst_in_fixed_order(restarted, 100), 46.3, 1e-5), 4.705, 1e-3);
   std::vector<LinearMechanism> completed(4, LinearMechanism::tree(2000, 2048));
   completed.push_back(LinearMechanism::tree(2000));
-  const double with_completion = in_fixed_order(LinearMechanism::in_sequence(completed), 100);
+  const double with_completion = worst_in_fixed_order(LinearMechanism::in_sequence(completed), 100);
   check_close(epsilon("rdp", {}, with_completion, 46.3, 1e-5), 6.922, 1e-3);
 }
 
@@ -344,7 +344,7 @@ TEST_CASE("linear mechanisms: every golden value", "[linear][golden]") {
         const std::uint64_t steps = epochs[i] * batches;
         trees.push_back(LinearMechanism::tree(steps, completed ? next_power_of_two(steps) : steps));
       }
-      check_epsilons(entry, in_fixed_order(LinearMechanism::in_sequence(trees), batches));
+      check_epsilons(entry, worst_in_fixed_order(LinearMechanism::in_sequence(trees), batches));
     } else if (kind == "tree_no_restart_minsep") {
       CHECK(exactly_worst(LinearMechanism::tree(given.at("steps")), given.at("max_participation"),
                           given.at("min_separation")) == expected.at("sens_sq"));

@@ -9,10 +9,12 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
+#include "payments.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "support.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::Charge;
@@ -24,39 +26,11 @@ using core::release_events;
 
 namespace {
 
-SerialExecutor serial;
-constexpr auto kAdjacency = Adjacency::zero_out;
-
 /// A bounded sum of `size` zeros: what is released is then the noise.
 Bounded zeros(std::size_t size, double l2_bound) {
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
   return clipped_sum(program, data, {}, l2_bound, serial);
-}
-
-/// Receipts as a run gets them: from a ledger, for `steps` Gaussian releases.
-class Payments {
- public:
-  Payments(std::uint64_t steps, double multiplier)
-      : ledger_(dir_.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
-                accountant_, "fake", {}) {
-    std::vector<Charge> charges;
-    for (std::uint64_t step = 0; step < steps; ++step) {
-      charges.push_back({step, Event::gaussian(multiplier), Event::gaussian(multiplier)});
-    }
-    receipts_ = ledger_.charge(charges);
-  }
-  Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }
-
- private:
-  TempDir dir_;
-  CountingAccountant accountant_;
-  Ledger ledger_;
-  std::vector<Receipt> receipts_;
-};
-
-std::vector<float> values(const Released& released) {
-  return {released.values().begin(), released.values().end()};
 }
 
 }  // namespace
@@ -191,7 +165,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
     return ReleaseRecipe{
         .keep = 0, .earlier = {}, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
   });
-  CHECK(release_events(impure, 2, kAdjacency).size() == 2);
+  CHECK(release_events(impure, 2, kZeroOut).size() == 2);
   planned = true;
   Mechanism mechanism(impure, RandomKey::from_seed(9), serial);
   Payments payments(2, 1.0);
@@ -202,7 +176,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
 
 TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
   SECTION("independent noise: one Gaussian a step") {
-    const auto events = release_events(independent_noise(2.0), 3, kAdjacency);
+    const auto events = release_events(independent_noise(2.0), 3, kZeroOut);
     CHECK(events == std::vector<Event>(3, Event::gaussian(2.0)));
   }
   SECTION("several fresh nodes add up in squares") {
@@ -210,7 +184,7 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
       return ReleaseRecipe{
           .keep = 0, .earlier = {}, .noise = {{2 * step, 3.0}, {2 * step + 1, 4.0}}};
     });
-    CHECK(release_events(two, 2, kAdjacency).front() == Event::gaussian(5.0));
+    CHECK(release_events(two, 2, kZeroOut).front() == Event::gaussian(5.0));
   }
 }
 
@@ -223,8 +197,8 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
       spoil(step, recipe);
       return recipe;
     });
-    CHECK_THROWS_AS(release_events(aggregator, 3, kAdjacency), PrivacyError);
-    CHECK_THROWS_WITH(release_events(aggregator, 3, kAdjacency), ContainsSubstring(why));
+    CHECK_THROWS_AS(release_events(aggregator, 3, kZeroOut), PrivacyError);
+    CHECK_THROWS_WITH(release_events(aggregator, 3, kZeroOut), ContainsSubstring(why));
   };
   refused("noise node 0 again", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].node = 0; });
   refused("data of earlier steps",

@@ -12,6 +12,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "support.hpp"
 #include "trials.hpp"
+#include "trust_support.hpp"
 
 using privgrad::core::box_muller_variants;
 using privgrad::core::CounterCipher;
@@ -26,8 +27,6 @@ using privgrad::core::refined_pair;
 
 namespace {
 
-constexpr std::size_t kPairs = NormalWords::kPairs;
-
 std::vector<float> normals(const RandomKey& key, std::uint64_t stream, std::uint64_t first,
                            std::size_t count) {
   std::vector<float> out(count);
@@ -37,13 +36,6 @@ std::vector<float> normals(const RandomKey& key, std::uint64_t stream, std::uint
 
 /// P(X > x), with its relative accuracy for x > 0.
 double normal_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
-
-NormalWords random_words(std::uint64_t seed) {
-  NormalWords words;
-  CounterCipher(RandomKey::from_seed(seed))
-      .read(0, 0, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-  return words;
-}
 
 struct Reference {
   long double cosine;
@@ -250,16 +242,16 @@ TEST_CASE("Box-Muller is within 3e-7 of the exact formulas", "[noise]") {
       for (std::uint32_t& radius : words.radius) {
         radius = seed % 2 ? radius | leading : radius & ~leading;
       }
-      for (std::size_t i = 0; i < kPairs; ++i) {
+      for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
         words.angle[i] = i % 2 ? words.angle[i] | 0x1fffffff : words.angle[i] & 0xe0000000;
       }
     }
     std::array<float, kNormalsPerChunk> out{};
     box_muller_variants().front().transform(words, out);
-    for (std::size_t i = 0; i < kPairs; ++i) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
       const Reference pair = coarse_pair(words.radius[i], words.angle[i]);
-      worst = std::max(
-          {worst, relative_error(out[i], pair.cosine), relative_error(out[kPairs + i], pair.sine)});
+      worst = std::max({worst, relative_error(out[i], pair.cosine),
+                        relative_error(out[NormalWords::kPairs + i], pair.sine)});
     }
   }
   CHECK(worst < kAccuracy);
@@ -273,7 +265,7 @@ TEST_CASE("both ends of u are exact down to the smallest and the largest", "[noi
   double worst = 0.0, largest = 0.0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const NormalWords words = random_words(seed);
-    for (std::size_t i = 0; i + 1 < kPairs; ++i) {
+    for (std::size_t i = 0; i + 1 < NormalWords::kPairs; ++i) {
       // From 12 equal leading bits to all 32, then those of the further word.
       std::uint32_t radius = words.radius[i] >> 12 >> (i % 21);
       std::uint64_t more = std::uint64_t{words.radius[i + 1]} << 32 | words.angle[i + 1];
@@ -313,17 +305,18 @@ TEST_CASE("pairs at the ends of u take their further bits from the second domain
     NormalWords words;
     cipher.read(0, chunk * sizeof words / 16,
                 {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-    for (std::size_t i = 0; i < kPairs; ++i) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
       Reference pair = coarse_pair(words.radius[i], words.angle[i]);
       if (needs_refinement(words.radius[i])) {
         std::uint64_t more = 0;
-        cipher.read(1, chunk * kPairs + i, {reinterpret_cast<std::uint8_t*>(&more), sizeof more});
+        cipher.read(1, chunk * NormalWords::kPairs + i,
+                    {reinterpret_cast<std::uint8_t*>(&more), sizeof more});
         pair = fine_pair(words.radius[i], words.angle[i], more);
         ++refined;
       }
       const float* const chunk_begin = drawn.data() + chunk * kNormalsPerChunk;
       worst = std::max({worst, relative_error(chunk_begin[i], pair.cosine),
-                        relative_error(chunk_begin[kPairs + i], pair.sine)});
+                        relative_error(chunk_begin[NormalWords::kPairs + i], pair.sine)});
     }
   }
   CHECK(refined > 30);  // Poisson, mean 64: fewer with probability 1e-6, and the seed is fixed
@@ -419,9 +412,9 @@ TEST_CASE("far tails have their shape: u, given that it is tiny, is uniform", "[
     double largest = 0.0;
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       const NormalWords words = random_words(1000 + seed);
-      for (std::size_t i = 0; i < kPairs; ++i) {
+      for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
         const std::uint32_t radius = zeros < 32 ? words.radius[i] >> zeros : 0;
-        const std::size_t next = (i + 1) % kPairs;
+        const std::size_t next = (i + 1) % NormalWords::kPairs;
         const std::uint64_t more = (std::uint64_t{words.radius[next]} << 32 | words.angle[next]) >>
                                    std::max(0, zeros - 32);
         const auto pair = refined_pair(radius, words.angle[i], more);
@@ -480,8 +473,8 @@ TEST_CASE("the two of a pair are independent", "[noise]") {
   };
   std::array<std::array<double, 16>, 16> counts{};
   for (std::size_t chunk = 0; chunk < draws.size(); chunk += kNormalsPerChunk) {
-    for (std::size_t i = chunk; i < chunk + kPairs; ++i)
-      ++counts[cell(draws[i])][cell(draws[i + kPairs])];
+    for (std::size_t i = chunk; i < chunk + NormalWords::kPairs; ++i)
+      ++counts[cell(draws[i])][cell(draws[i + NormalWords::kPairs])];
   }
   const double expected = static_cast<double>(draws.size() / 2) / 256.0;
   double chi_square = 0.0;

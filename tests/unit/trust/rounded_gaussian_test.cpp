@@ -17,6 +17,7 @@
 #include "privgrad/trust/rounded_gaussian_tiers.hpp"
 #include "support.hpp"
 #include "trials.hpp"
+#include "trust_support.hpp"
 
 namespace core = privgrad::core;
 using core::CounterCipher;
@@ -35,7 +36,6 @@ namespace {
 
 using Cells = std::vector<std::int64_t>;
 
-constexpr std::size_t kPairs = NormalWords::kPairs;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
@@ -85,12 +85,12 @@ class Definition {
 
   std::int64_t rounded(std::uint64_t element, double sigma, unsigned shift, std::int64_t sum) {
     const std::uint64_t chunk = element / kNormalsPerChunk;
-    const std::size_t i = element % kPairs;
+    const std::size_t i = element % NormalWords::kPairs;
     NormalWords words;
     cipher_.read(0, chunk * 256, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-    return rounded(
-        {chunk * kPairs + i, words.radius[i], words.angle[i], element % kNormalsPerChunk >= kPairs},
-        sigma, shift, sum);
+    return rounded({chunk * NormalWords::kPairs + i, words.radius[i], words.angle[i],
+                    element % kNormalsPerChunk >= NormalWords::kPairs},
+                   sigma, shift, sum);
   }
 
   /// The pair's number chooses its further bits.
@@ -167,18 +167,11 @@ long double cumulative(std::int64_t k, long double sigma) {
                           (sigma * std::numbers::sqrt2_v<long double>));
 }
 
-NormalWords random_words(std::uint64_t seed) {
-  NormalWords words;
-  CounterCipher(RandomKey::from_seed(seed))
-      .read(0, 0, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-  return words;
-}
-
 /// Words that are random, zeros, ones, and next to the edges of what the first tiers leave alone.
 std::vector<NormalWords> many_words(std::uint64_t random) {
   NormalWords zeros{}, ones, edges = random_words(1000);
   std::memset(&ones, 0xff, sizeof ones);
-  for (std::size_t i = 0; i < kPairs; ++i) {
+  for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
     constexpr std::array<std::uint32_t, 4> kEdges{1u << 20, 1u << 31, 0u - (1u << 14), 0};
     edges.radius[i] = kEdges[i % 4] + static_cast<std::uint32_t>(i / 4) - 64;
     if (i % 3 == 0) edges.angle[i] |= 0x1fffff00;
@@ -294,13 +287,14 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
   double worst_radius = -1e9, worst_angle = 0.0;
   NormalWords words;
   core::FloatPairs pairs;
-  for (std::uint64_t next = 0; next < std::uint64_t{1} << 32; next += stride * kPairs) {
-    for (std::size_t i = 0; i < kPairs; ++i) {
+  for (std::uint64_t next = 0; next < std::uint64_t{1} << 32;
+       next += stride * NormalWords::kPairs) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
       words.radius[i] = static_cast<std::uint32_t>(next + i * stride);
       words.angle[i] = static_cast<std::uint32_t>(next + i * stride);
     }
     rounding_variants().front().float_pairs(words, pairs);
-    for (std::size_t i = 0; i < kPairs; ++i) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
       const std::uint32_t word = words.radius[i];
       for (const double edge : {0.0, 1.0}) {
         if (!core::radius_is_coarse(word)) {
@@ -373,7 +367,7 @@ TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]"
           plain.add(expected, shift, chunk, std::span<std::int64_t, kNormalsPerChunk>(a));
           variant.add(expected, shift, chunk, std::span<std::int64_t, kNormalsPerChunk>(b));
           different += a != b;
-          for (std::size_t i = 0; i < kPairs; ++i) {
+          for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
             const RoundingAddress address{i, words.radius[i], words.angle[i], i % 2 == 1};
             const core::RoundingBits bits{i * 0x9e3779b97f4a7c15, i * 0xc2b2ae3d27d4eb4f};
             different +=
@@ -414,7 +408,7 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
     core::RoundedChunk floats, doubles;
     rounding_variants().front().floats(words, scale, sums, floats);
     rounding_variants().front().doubles(words, scale, sums, doubles);
-    for (std::size_t i = 0; i < kPairs; ++i) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
       const bool end = words.radius[i] < 1u << 20 || words.radius[i] >= 0u - (1u << 14);
       if (!end) continue;
       CHECK(floats.undecided[i] == 3);

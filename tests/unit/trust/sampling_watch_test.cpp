@@ -79,7 +79,7 @@ bool ends(const std::vector<Charge>& charges, std::size_t rows, const Draw& draw
   return false;
 }
 
-constexpr std::size_t kRows = 1000;
+constexpr std::size_t kWatchedRows = 1000;
 constexpr double kRate = 0.05;
 
 }  // namespace
@@ -179,57 +179,57 @@ TEST_CASE("the evidence against a law is that of the best bet, less the choice",
 
 TEST_CASE("a sampler that draws otherwise than it was charged ends the run",
           "[checks][sampling][privacy]") {
-  const auto honest = [](auto, Random& random) { return by_coins(random, kRows, kRate); };
-  CHECK_FALSE(ends(coins(300, kRate), kRows, honest));
+  const auto honest = [](auto, Random& random) { return by_coins(random, kWatchedRows, kRate); };
+  CHECK_FALSE(ends(coins(300, kRate), kWatchedRows, honest));
 
   SECTION("twice as many rows, within 10 steps") {
-    CHECK(ends(coins(10, kRate), kRows,
-               [](auto, Random& random) { return by_coins(random, kRows, 2 * kRate); }));
+    CHECK(ends(coins(10, kRate), kWatchedRows,
+               [](auto, Random& random) { return by_coins(random, kWatchedRows, 2 * kRate); }));
   }
   SECTION("half of the rows, within 20 steps") {
-    CHECK(ends(coins(20, kRate), kRows,
-               [](auto, Random& random) { return by_coins(random, kRows, kRate / 2); }));
+    CHECK(ends(coins(20, kRate), kWatchedRows,
+               [](auto, Random& random) { return by_coins(random, kWatchedRows, kRate / 2); }));
   }
   SECTION("a tenth more, within 500 steps") {
-    CHECK(ends(coins(500, kRate), kRows,
-               [](auto, Random& random) { return by_coins(random, kRows, 1.1 * kRate); }));
+    CHECK(ends(coins(500, kRate), kWatchedRows,
+               [](auto, Random& random) { return by_coins(random, kWatchedRows, 1.1 * kRate); }));
   }
   SECTION("one row in every batch, within 40 steps") {
-    CHECK(ends(coins(40, kRate), kRows, [](auto, Random& random) {
-      Rows batch = by_coins(random, kRows, kRate);
+    CHECK(ends(coins(40, kRate), kWatchedRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kWatchedRows, kRate);
       if (std::find(batch.begin(), batch.end(), 777u) == batch.end()) batch.push_back(777);
       return batch;
     }));
   }
   SECTION("one row never, within 70 expected draws") {
-    CHECK(ends(coins(1400, kRate), kRows, [](auto, Random& random) {
-      Rows batch = by_coins(random, kRows, kRate);
+    CHECK(ends(coins(1400, kRate), kWatchedRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kWatchedRows, kRate);
       batch.erase(std::remove(batch.begin(), batch.end(), 777u), batch.end());
       return batch;
     }));
   }
   SECTION("batches of the right sizes, and always the first rows, within 10 steps") {
-    CHECK(ends(coins(10, kRate), kRows, [](auto, Random& random) {
-      Rows batch = by_coins(random, kRows, kRate);
+    CHECK(ends(coins(10, kRate), kWatchedRows, [](auto, Random& random) {
+      Rows batch = by_coins(random, kWatchedRows, kRate);
       std::iota(batch.begin(), batch.end(), 0u);
       return batch;
     }));
   }
   SECTION("a permutation that is cut into batches, within an epoch") {
     Rows order;
-    CHECK(ends(coins(20, kRate), kRows, [&](std::uint64_t step, Random& random) {
-      if (step == 0) order = shuffled(random, kRows);
+    CHECK(ends(coins(20, kRate), kWatchedRows, [&](std::uint64_t step, Random& random) {
+      if (step == 0) order = shuffled(random, kWatchedRows);
       return Rows(order.begin() + static_cast<std::ptrdiff_t>(50 * step),
                   order.begin() + static_cast<std::ptrdiff_t>(50 * (step + 1)));
     }));
   }
   SECTION("subsets of a fixed size, within 100 steps") {
-    CHECK(ends(coins(100, kRate), kRows,
-               [](auto, Random& random) { return subset(random, kRows, 50); }));
+    CHECK(ends(coins(100, kRate), kWatchedRows,
+               [](auto, Random& random) { return subset(random, kWatchedRows, 50); }));
   }
   SECTION("one half of the rows at twice the rate, within 20 steps") {
-    CHECK(ends(coins(20, kRate), kRows,
-               [](auto, Random& random) { return by_coins(random, kRows / 2, 2 * kRate); }));
+    CHECK(ends(coins(20, kRate), kWatchedRows,
+               [](auto, Random& random) { return by_coins(random, kWatchedRows / 2, 2 * kRate); }));
   }
 }
 

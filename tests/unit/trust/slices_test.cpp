@@ -24,6 +24,7 @@
 #include "privgrad/trust/shared_sum.hpp"
 #include "privgrad/trust/testing.hpp"
 #include "thread_cluster.hpp"
+#include "trust_support.hpp"
 
 using namespace privgrad;
 using core::BoundedOnGrid;
@@ -43,19 +44,20 @@ using Rows = std::vector<std::uint32_t>;
 using Ends = std::vector<std::size_t>;
 
 constexpr std::size_t kGroups = 2600;  // 5200 parameters: six chunks of noise
-constexpr std::size_t kRows = 23;
+constexpr std::size_t kSlicedRows = 23;
 
 Dataset examples() {
   std::mt19937 random(12);
   std::normal_distribution<float> normal;
-  std::vector<float> features(2 * kGroups * kRows);
+  std::vector<float> features(2 * kGroups * kSlicedRows);
   for (float& x : features) x = normal(random);
-  return Dataset(ExampleShape{{2 * kGroups}, 0}, std::move(features), std::vector<float>(kRows));
+  return Dataset(ExampleShape{{2 * kGroups}, 0}, std::move(features),
+                 std::vector<float>(kSlicedRows));
 }
 
 Rows batch() {
-  Rows rows(kRows - 1);
-  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = (7 * i) % kRows;
+  Rows rows(kSlicedRows - 1);
+  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = (7 * i) % kSlicedRows;
   std::sort(rows.begin(), rows.end());
   return rows;
 }
@@ -84,7 +86,6 @@ BoundedOnGrid share_of_sum(const Program& program, const Dataset& data, const Cl
 
 /// What one process alone sums up.
 BoundedOnGrid whole_sum(const Program& program, const Dataset& data, double count_share) {
-  SerialExecutor serial;
   const auto groups = groups_of(program);
   return core::exact_sum(
       program, data, batch(),
@@ -92,12 +93,8 @@ BoundedOnGrid whole_sum(const Program& program, const Dataset& data, double coun
       serial);
 }
 
-std::vector<float> values(const Released& released) {
-  return {released.values().begin(), released.values().end()};
-}
-
 constexpr std::size_t kProcesses[] = {1, 2, 3, 5, 8};
-constexpr auto kAdjacency = Adjacency::add_or_remove_one;
+constexpr auto kAddOrRemoveOne = Adjacency::add_or_remove_one;
 
 }  // namespace
 
@@ -133,10 +130,9 @@ TEST_CASE("slices of a sum that processes share are the sum that one makes", "[e
         std::vector<Cells> slices(processes);
         std::vector<std::size_t> rows(processes);
         ThreadCluster::run(processes, [&](Cluster& cluster) {
-          SerialExecutor serial;
           core::SumMemory memory;
           const BoundedOnGrid sum = core::add_shares(
-              share_of_sum(*program, data, cluster, count_share, serial, memory), kRows - 1,
+              share_of_sum(*program, data, cluster, count_share, serial, memory), kSlicedRows - 1,
               Slices(*program, processes, count_share != 0.0), cluster, serial);
           slices[cluster.rank()] = core::cells_for_testing(sum);
           rows[cluster.rank()] = sum.rows();
@@ -145,7 +141,7 @@ TEST_CASE("slices of a sum that processes share are the sum that one makes", "[e
         for (const Cells& slice : slices)
           together.insert(together.end(), slice.begin(), slice.end());
         CHECK((together == expected));
-        CHECK(rows == std::vector<std::size_t>(processes, kRows - 1));
+        CHECK(rows == std::vector<std::size_t>(processes, kSlicedRows - 1));
       }
     }
   }
@@ -157,15 +153,14 @@ TEST_CASE("a release in slices has the bits of one release", "[exact][mechanism]
   const RandomKey key = RandomKey::from_seed(40);
   for (const auto& program : programs()) {
     for (const double count_share : {0.0, 0.3}) {
-      SerialExecutor serial;
       Payments payments(std::vector<Event>{Event::gaussian(1.5)});
-      const Released whole =
-          Mechanism(aggregator, key, serial)
-              .release(whole_sum(*program, data, count_share), kAdjacency, payments.take(0), 10.0);
+      const Released whole = Mechanism(aggregator, key, serial)
+                                 .release(whole_sum(*program, data, count_share), kAddOrRemoveOne,
+                                          payments.take(0), 10.0);
       for (const std::size_t processes : kProcesses) {
         Payments again(std::vector<Event>{Event::gaussian(1.5)});
         const std::string told = Mechanism(aggregator, key, serial)
-                                     .pay_for_noise(3.0, kAdjacency, again.take(0), 10.0)
+                                     .pay_for_noise(3.0, kAddOrRemoveOne, again.take(0), 10.0)
                                      .secret_text();
         const Slices slices(*program, processes, count_share != 0.0);
         std::optional<Released> together;
@@ -173,8 +168,8 @@ TEST_CASE("a release in slices has the bits of one release", "[exact][mechanism]
           const auto executor = core::make_executor(2);
           core::SumMemory memory;
           BoundedOnGrid sum = core::add_shares(
-              share_of_sum(*program, data, cluster, count_share, *executor, memory), kRows - 1,
-              slices, cluster, *executor);
+              share_of_sum(*program, data, cluster, count_share, *executor, memory),
+              kSlicedRows - 1, slices, cluster, *executor);
           const Released slice = PaidNoise::of(told).release(
               std::move(sum), slices.of(cluster.rank()).first, *executor);
           auto all = core::put_together(slice, slices.ends(), cluster);
@@ -191,21 +186,20 @@ TEST_CASE("a release in slices has the bits of one release", "[exact][mechanism]
 TEST_CASE("noise that was paid for fits its own sum, and no other", "[exact][mechanism][privacy]") {
   const Dataset data = examples();
   const ExactEcho program(kGroups);
-  SerialExecutor serial;
   const auto aggregator = independent_noise(1.5);
   Payments payments(std::vector<Event>{Event::gaussian(1.5), Event::gaussian(1.5)});
   Mechanism mechanism(aggregator, RandomKey::from_seed(40), serial);
   // A contribution of twice the length, with the same noise: half the noise that was charged.
-  const PaidNoise noise = mechanism.pay_for_noise(1.5, kAdjacency, payments.take(0), 10.0);
+  const PaidNoise noise = mechanism.pay_for_noise(1.5, kAddOrRemoveOne, payments.take(0), 10.0);
   CHECK_THROWS_AS(noise.release(whole_sum(program, data, 0.0), 0, serial), PrivacyError);
   // The step is used up, whoever makes its release.
   Payments again(std::vector<Event>{Event::gaussian(1.5)});
-  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAdjacency, again.take(0), 10.0),
+  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAddOrRemoveOne, again.take(0), 10.0),
                     "step 0 was released before; its noise must not be used again");
   // What is charged is what is released: a receipt for more noise than the recipe has is refused.
   Payments other(std::vector<Event>{Event::gaussian(9.0), Event::gaussian(9.0)});
   (void)other.take(0);
-  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAdjacency, other.take(1), 10.0),
+  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAddOrRemoveOne, other.take(1), 10.0),
                     "step 1 was paid for other noise than its recipe asks for");
   CHECK_THROWS_AS(PaidNoise::of(noise.secret_text().substr(1)), IoError);
 }
@@ -242,8 +236,7 @@ std::pair<std::vector<std::vector<float>>, std::string> released(
   std::vector<std::vector<float>> all;
   std::string saved;
   ThreadCluster::run(processes, [&](Cluster& cluster) {
-    SerialExecutor serial;
-    CorrelatedMechanism mechanism(tree.parts, RandomKey::from_seed(5), serial, kRows,
+    CorrelatedMechanism mechanism(tree.parts, RandomKey::from_seed(5), serial, kSlicedRows,
                                   slices.of(cluster.rank()));
     if (!state.empty()) {
       core::StateReader in(state, "test");
@@ -253,7 +246,7 @@ std::pair<std::vector<std::vector<float>>, std::string> released(
       core::SumMemory memory;
       std::vector<BoundedOnGrid> sums;
       sums.push_back(core::add_shares(share_of_sum(program, data, cluster, 0.0, serial, memory),
-                                      kRows - 1, slices, cluster, serial));
+                                      kSlicedRows - 1, slices, cluster, serial));
       const std::vector<Released> slice = mechanism.release(
           std::move(sums), cluster.rank() == 0 ? payments.take(step) : told(tree, step), 10.0);
       if (auto whole = core::put_together(slice.front(), slices.ends(), cluster))
@@ -302,8 +295,7 @@ TEST_CASE("a process that is told that a step was paid for makes that step, and 
   const Tree tree(Value::Object{});
   const Dataset data = examples();
   const ExactEcho program(kGroups);
-  SerialExecutor serial;
-  CorrelatedMechanism mechanism(tree.parts, RandomKey::from_seed(5), serial, kRows,
+  CorrelatedMechanism mechanism(tree.parts, RandomKey::from_seed(5), serial, kSlicedRows,
                                 Slice{0, 2 * kGroups, 2 * kGroups});
   const auto release = [&](std::uint64_t step) {
     std::vector<BoundedOnGrid> sums;

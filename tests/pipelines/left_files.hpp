@@ -1,0 +1,30 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "support.hpp"
+
+// What tests of that which is kept between runs have in common.
+
+using Notes = std::vector<std::string>;
+
+/// Of files that runs left, by their names.
+inline void check_same(const std::map<std::string, std::string>& a,
+                       const std::map<std::string, std::string>& b) {
+  REQUIRE(a.size() == b.size());
+  for (const auto& [name, content] : a) {
+    INFO(name);
+    REQUIRE(b.contains(name));
+    CHECK(content == b.at(name));
+  }
+}
+
+inline std::size_t count_of(const Notes& notes, const std::string& beginning) {
+  return static_cast<std::size_t>(
+      std::count_if(notes.begin(), notes.end(),
+                    [&](const std::string& note) { return note.starts_with(beginning); }));
+}
