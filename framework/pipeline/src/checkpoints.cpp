@@ -14,6 +14,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -30,11 +31,36 @@ struct Bound {
   std::string hash;
 };
 
-std::array<Bound, 3> bound_parts(const Plan& plan, const std::string& lock) {
+std::string hash_of_numbers(const Plan& plan) {
+  Sha256 hash;
+  const auto add = [&](const void* first, std::size_t bytes) {
+    hash.add(std::span(static_cast<const std::uint8_t*>(first), bytes));
+  };
+  for (const std::vector<double>* numbers :
+       {&plan.noise_multiplier, &plan.clip_norm, &plan.learning_rate, &plan.batch_size,
+        &plan.sampler_batch_size, &plan.count_noise, &plan.count_share}) {
+    const std::uint64_t size = numbers->size();
+    add(&size, sizeof size);
+    add(numbers->data(), size * sizeof(double));
+  }
+  for (const std::uint64_t number :
+       {plan.planned_steps, plan.affordable_steps, plan.dataset_size, plan.grid_levels})
+    add(&number, sizeof number);
+  hash.add(to_json(plan.event).dump());
+  return hash.hex();
+}
+
+/// Everything that decides what a run releases, but its rows: those are read later. The second of the
+/// two locks on a copied state, the keys of steps, hashes the same list (Checkpoints::bound_to).
+std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
   const Manifest& manifest = *plan.manifest;
+  const std::optional<WeightsFacts>& weights = plan.setting->weights;
   return {{{"the manifest as resolved", sha256_hex(to_yaml(manifest.resolved))},
            {"the set of plugins (privgrad.lock)", sha256_hex(lock)},
-           {"the backend", manifest.backend.component->full_name()}}};
+           {"the backend", manifest.backend.component->full_name()},
+           {"the file of model.weights", weights ? weights->sha256 : ""},
+           {"what the plan says of steps, noise, clip norms and learning rates",
+            hash_of_numbers(plan)}}};
 }
 
 /// \returns the name of the folder; "": the directory names none.
@@ -149,11 +175,11 @@ std::string transformed_hash(const Plan& plan, const Dataset& train) {
 }
 
 std::string Checkpoints::bound_to(const Plan& plan, const std::string& lock,
-                                  const std::optional<std::string>& data) {
+                                  const DataCommitment& data) {
   std::string text;
   for (const Bound& part : bound_parts(plan, lock)) text += part.hash + "\n";
   if (plan.federated) text += hash_of_shards(*plan.federated) + "\n";
-  return text + "cpu\n" + data.value_or("no data");
+  return text + data.test_rows + "\n" + data.value.value_or("no data");
 }
 
 Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {

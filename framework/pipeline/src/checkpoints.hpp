@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
@@ -47,9 +48,10 @@ class Checkpoints {
   ///   go on from.
   static Checkpoints take_up(const Plan& plan, const RunOptions& options);
 
-  /// What the run is bound to, for the keys of its steps.
+  /// What the run is bound to, for the keys of its steps: whatever decides what a step releases,
+  /// so that a copy of the state which goes on with another input never meets the same noise.
   static std::string bound_to(const Plan& plan, const std::string& lock,
-                              const std::optional<std::string>& data);
+                              const DataCommitment& data);
 
   /// The checkpoint to go on from, behind a head that was compared with this run's.
   /// \throws PrivacyError naming what differs.

@@ -232,11 +232,30 @@ class RemoteClient::Part {
 
   // ---- where it begins, or goes on
 
-  RandomKey new_key() const { return run_key(manifest_); }
+  /// Two keys: one for what has no secret of a round, as public orders of examples, and one that goes
+  /// on with each order.
+  void draw_keys() {
+    const RandomKey key = run_key(manifest_);
+    lasting_ = manifest_.seed ? key : key.derive("lasting");
+    key_ = manifest_.seed ? key : key.derive("first round");
+  }
 
-  void make_client(const RandomKey& key) {
+  /// Noise and coins of a round follow from the whole order, the server's model included, and from all
+  /// that the client brings itself. A client that is restored from a copy of its state has the key of
+  /// a round that it has made already: the same order gets the same answer, and another order other
+  /// noise and other batches, so that no two answers differ by their sums alone. A seed has the same
+  /// noise as ever: whoever has the manifest has it anyway.
+  void use_keys_of_round(const std::string& order) {
+    if (manifest_.seed) return;
+    const std::string bound = ground_ + "\n" + data_.value.value_or("no data") + "\n" + order;
+    *keys_ = RunKeys::of_one_step(*lasting_, key_->derive("round\n" + bound));
+    key_ = key_->derive("next\n" + bound);
+  }
+
+  void make_client() {
     apply_transforms(manifest_, *part_.plan.setting, part_.data, wish_.threads);
-    keys_.emplace(RunKeys::constant(key));
+    keys_.emplace(manifest_.seed ? RunKeys::constant(*lasting_)
+                                 : RunKeys::of_one_step(*lasting_, key_->derive("no round")));
     pool_.emplace(part_.plan, *executor_);
     client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
                                        part_.data.train, *keys_, *executor_);
@@ -260,8 +279,8 @@ class RemoteClient::Part {
     output_.emplace(part_.plan, options_);
     data_ = commit(manifest_, part_.data.train, wish_.state);
     output_->open(data_);
-    key_ = new_key();
-    make_client(*key_);
+    draw_keys();
+    make_client();
     if (is_charged()) {
       make_directories(wish_.directory / "ledgers");
       client_->open_ledger(ledger_file(), facts_for_ledger());
@@ -281,6 +300,7 @@ class RemoteClient::Part {
     out.bytes(data_.value.value_or(""));
     out.word(static_cast<std::uint64_t>(phase));
     if (phase == Phase::over) return folder_->write(out.text());
+    out.array(std::span<const std::uint8_t>(lasting_->secret_bytes()));
     out.array(std::span<const std::uint8_t>(key_->secret_bytes()));
     if (phase == Phase::leaving) out.bytes(std::string(to_text(end_)));
     out.word(steps_in_round_);
@@ -326,14 +346,16 @@ class RemoteClient::Part {
       is_over_ = true;
       return in.end();
     }
-    const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
-    key_ = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
+    for (std::optional<RandomKey>* key : {&lasting_, &key_}) {
+      const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
+      *key = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
+    }
     const std::string end = phase == Phase::leaving ? in.bytes() : "";
     steps_in_round_ = in.word();
     next_round_ = in.word();
     last_order_ = in.bytes();
     last_answer_ = in.bytes();
-    make_client(*key_);
+    make_client();
     if (is_charged()) {
       kept_ = in.bytes();
       StateReader client(kept_, place);
@@ -377,9 +399,10 @@ class RemoteClient::Part {
       client_->close_ledger(status, files);
     }
     is_over_ = true;
+    lasting_.reset();
     key_.reset();
     client_.reset();
-    // In both places for checkpoints: the key is nowhere any more.
+    // In both places for checkpoints: the keys are nowhere any more.
     save(Phase::over);
     save(Phase::over);
   }
@@ -411,6 +434,7 @@ class RemoteClient::Part {
     steps_in_round_ = steps;
     last_order_.clear();
     last_answer_.clear();
+    use_keys_of_round(hash);
     save(Phase::in_round);
     RemoteAnswer answer{.run = run_,
                         .ground = ground_,
@@ -446,7 +470,7 @@ class RemoteClient::Part {
   std::string run_;
   std::optional<RunOutput> output_;
   DataCommitment data_;
-  std::optional<RandomKey> key_;
+  std::optional<RandomKey> lasting_, key_;  // the second of the next round
   std::optional<RunKeys> keys_;
   std::optional<WorkbenchPool> pool_;
   std::unique_ptr<Client> client_;

@@ -54,6 +54,7 @@ void ResumableRun::begin() {
   make_parts();
   output_.open(data);
   data_commitment_of_ledger_ = data.value.value_or("");
+  test_rows_ = data.test_rows;
   if (leaves_checkpoints) begin_checkpoints();
   try {
     open_records();
@@ -81,7 +82,7 @@ void ResumableRun::start_keys(bool leaves_checkpoints, const DataCommitment& dat
   const RandomKey key = run_key(manifest_);
   // Studies pair arms by equal noise, and a seed is no secret: its addresses stay.
   keys_ = leaves_checkpoints && !manifest_.seed
-              ? RunKeys::chain(key, Checkpoints::bound_to(plan_, options_.lock, data.value))
+              ? RunKeys::chain(key, Checkpoints::bound_to(plan_, options_.lock, data))
               : RunKeys::constant(key);
 }
 
@@ -120,6 +121,7 @@ void ResumableRun::save(Stop stop) {
   out.bytes(reservation_ ? reservation_->id() : "");
   out.bytes(output_.date());
   out.bytes(data_commitment_of_ledger_);
+  out.bytes(test_rows_);
   save_statistics(out);
   out.bytes(is_transformed_ ? transformed_hash(plan_, data_.train) : "");
   out.bytes(plan_.federated ? hash_of_shards(*plan_.federated) : "");
@@ -145,6 +147,7 @@ void ResumableRun::take_up() {
   if (const std::string id = plain_text(in); manifest_.account) reservation_.emplace(plan_, id);
   output_.set_date(plain_text(in));
   const DataCommitment data = read_data_again(plain_text(in));
+  if (in.bytes() != data.test_rows) refuse("the test rows, which measurements are of, are others");
   take_up_statistics(in);
   if (in.bytes() != (is_transformed_ ? transformed_hash(plan_, data_.train) : ""))
     refuse("the transforms make other examples of the data");
@@ -159,7 +162,7 @@ void ResumableRun::take_up() {
   if (!was_measured) measured_at_.reset();
   const std::optional<RandomKey> constant =
       manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
-  keys_ = RunKeys::restored(in, constant, Checkpoints::bound_to(plan_, options_.lock, data.value));
+  keys_ = RunKeys::restored(in, constant, Checkpoints::bound_to(plan_, options_.lock, data));
   restore_parts(in);
   in.end();
   reopen(was_orderly);
@@ -177,6 +180,7 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
                            : std::optional(data_commitment_of_ledger_);
     data = commit_again(manifest_, data_.train, options_.state, value);
   }
+  data.test_rows = test_rows_ = commitment_to({}, data_.test);
   return data;
 }
 

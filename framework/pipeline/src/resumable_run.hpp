@@ -112,6 +112,7 @@ class ResumableRun {
   /// Whether the transforms have learnt and were applied. At once, unless that is paid for.
   bool is_transformed_ = false;
   std::string data_commitment_of_ledger_;  // "": there is none
+  std::string test_rows_;                  // their hash
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;
 };

@@ -307,8 +307,10 @@ class Training final : ResumableRun {
   }
 
   /// Of the model that is kept. Paid for here: all that the steps could pay for left it room.
+  /// A run that its user ends before its end has none: copies of its state, each ended at another
+  /// step, would each release one of a model of its own, and pay for one.
   void report_accuracy() {
-    if (!plan_.report) return;
+    if (!plan_.report || (options_.finish && result_.status == RunStatus::interrupted)) return;
     reported_.kept = release_report(plan_.report->charge());
     has_reported_ = reported_.kept.has_value() && ledger() != nullptr;
     if (reported_.kept) show("train accuracy", parameters(), Json(reported_.kept->value).dump());

@@ -248,6 +248,7 @@ DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, 
   data = read_rows(manifest, *plan.setting);
   DataCommitment made;
   if (!manifest.noise_off) made = commit(manifest, data.train, options.state);
+  made.test_rows = commitment_to({}, data.test);
   if (plan.statistics.empty())
     apply_transforms(manifest, *plan.setting, data, options.threads, options.features);
   return made;

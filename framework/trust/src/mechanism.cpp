@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_set>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
+#include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -289,12 +291,13 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
   constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
   const ReleaseRecipe recipe = claim(receipt, 0, kAny);
+  const RandomKey key = key_of(receipt);
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
   std::vector<float> values = TrustBase::take(std::move(sum));
   std::atomic<bool> is_finite = true;
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
-    NoisePart noise(recipe.noise, noise_key_);
+    NoisePart noise(recipe.noise, key);
     for (; begin < end; begin += kNormalsPerChunk) {
       const auto part = std::span(values).subspan(begin, std::min(kNormalsPerChunk, end - begin));
       if (!noise.add(begin, l2_bound, divisor, part)) is_finite = false;
@@ -309,23 +312,33 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
   const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
+  const RandomKey key = key_of(receipt);
   const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
-  return is_discrete ? with_discrete_noise(recipe, std::move(sum), divisor)
-                     : rounded_noise(recipe, cells, divisor).release(std::move(sum), 0, executor_);
+  if (is_discrete) return with_discrete_noise(key, recipe, std::move(sum), divisor);
+  return rounded_noise(key, recipe, cells, divisor).release(std::move(sum), 0, executor_);
 }
 
 PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt,
                                    double divisor) {
   check_divisor(divisor);
   const ReleaseRecipe recipe = claim(receipt, 0, adjacency);
-  return rounded_noise(
-      recipe, {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound}, divisor);
+  return rounded_noise(key_of(receipt), recipe,
+                       {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound},
+                       divisor);
 }
 
-PaidNoise Mechanism::rounded_noise(const ReleaseRecipe& recipe, const Cells& cells,
-                                   double divisor) const {
+/// Of a key that is derived for each step. The charge before the sampler's amplification says the
+/// multiplier, and with the step's place in the chain, which is bound to the manifest, that is the
+/// charge: the sampling rate is one of the plan's numbers.
+RandomKey Mechanism::key_of(const Receipt& receipt) const {
+  if (!follows_payment_) return noise_key_;
+  return noise_key_.derive("paid\n" + to_json(receipt.release()).dump());
+}
+
+PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe,
+                                   const Cells& cells, double divisor) {
   const double multiplier = combined_multiplier(recipe);
-  PaidNoise noise(noise_key_);
+  PaidNoise noise(key);
   noise.node_ = recipe.noise.front().node;
   noise.levels_ = cells.levels;
   noise.sigma_ = noise_in_cells(multiplier, cells.levels);
@@ -370,8 +383,8 @@ PaidNoise PaidNoise::of(std::string_view secret_text) {
   return noise;
 }
 
-Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum,
-                                        double divisor) {
+Released Mechanism::with_discrete_noise(const RandomKey& key, const ReleaseRecipe& recipe,
+                                        BoundedOnGrid sum, double divisor) {
   const std::uint64_t node = recipe.noise.front().node;
   const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
 
@@ -381,7 +394,7 @@ Released Mechanism::with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGr
   const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
   std::vector<float> released(cells.size());
   for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
-    DiscreteGaussianStream stream(noise_key_, node, sigma);
+    DiscreteGaussianStream stream(key, node, sigma);
     std::array<std::int64_t, kDiscreteChunk> noise{};
     for (; begin < end; begin += kDiscreteChunk) {
       const std::size_t size = std::min(kDiscreteChunk, end - begin);

@@ -20,6 +20,9 @@ using Opening = std::array<std::uint8_t, 32>;
 struct DataCommitment {
   std::optional<std::string> value;  ///< 64 hex digits; nothing: the run is bound to no data.
   std::string why_not;               ///< Then the reason.
+  /// The hash of the test rows, which measurements read, and schedules that follow from them. Of a
+  /// run that can be resumed, and private.
+  std::string test_rows = {};
 };
 
 /// The commitment to examples, in their order: SHA-256 of

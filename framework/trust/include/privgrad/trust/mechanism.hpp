@@ -111,8 +111,14 @@ class Mechanism {
   Released release_without_noise(Bounded sum, double divisor);
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
-  /// The noise of the releases to come is drawn with this key.
-  void use_key(const RandomKey& noise_key) { noise_key_ = noise_key; }
+  /// The noise of the releases to come is drawn with keys that are derived from this one and, for
+  /// each release, from what was paid for it. A state that was copied and goes on to pay for other
+  /// noise at the same step then draws other normals: the same ones, scaled by two multipliers, could
+  /// be taken off the two releases.
+  void use_key(const RandomKey& noise_key) {
+    noise_key_ = noise_key;
+    follows_payment_ = true;
+  }
 
   /// Which steps and nodes are used up.
   void save(StateWriter& out) const;
@@ -125,12 +131,19 @@ class Mechanism {
     std::uint64_t levels;
     double width, l2_bound;
   };
-  PaidNoise rounded_noise(const ReleaseRecipe& recipe, const Cells& cells, double divisor) const;
-  Released with_discrete_noise(const ReleaseRecipe& recipe, BoundedOnGrid sum, double divisor);
+  static PaidNoise rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe,
+                                 const Cells& cells, double divisor);
+  Released with_discrete_noise(const RandomKey& key, const ReleaseRecipe& recipe, BoundedOnGrid sum,
+                               double divisor);
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
 
   const Aggregator& aggregator_;
+  /// That of the noise which this receipt pays for.
+  RandomKey key_of(const Receipt& receipt) const;
+
   RandomKey noise_key_;
+  bool follows_payment_ =
+      false;  ///< Not with the key of the constructor: arms of studies share it.
   Executor& executor_;
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
