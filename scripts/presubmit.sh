@@ -60,7 +60,7 @@ changed_pages() {
 }
 
 part  1 "form" make --no-print-directory check-form
-part  2 "clang-tidy" make --no-print-directory lint
+part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lint
 part  3 "build as the continuous checks do" build_all
 part  1 "types and docstrings of the Python package" types
 part  3 "test programs that changed" changed_programs

@@ -165,7 +165,7 @@ TEST_CASE("built-in plugins are put on record as tested when they are built") {
   }
 }
 
-TEST_CASE("built-in accountants conform") { check_kind("accountant"); }
+TEST_CASE("built-in accountants conform", "[slow]") { check_kind("accountant"); }
 TEST_CASE("built-in aggregators conform") { check_kind("aggregator"); }
 TEST_CASE("built-in backends conform") { check_kind("backend"); }
 TEST_CASE("built-in clippings conform") { check_kind("clipping"); }

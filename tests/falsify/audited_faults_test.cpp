@@ -188,7 +188,7 @@ Counts counts_of(const std::string& row) {
 }  // namespace
 
 TEST_CASE("the table of audited faults says which faults audits catch, and how often",
-          "[audit][long]") {
+          "[audit][long][slow]") {
   const auto rows = audited_rows_of_page();
   CHECK(rows.size() == attacked().size());
   const char* out = std::getenv("PRIVGRAD_FAULTS_OUT");

@@ -333,7 +333,8 @@ TEST_CASE("repeated runs of a full-batch Gaussian come near the proved epsilon",
   }
 }
 
-TEST_CASE("one run gets what its method gets of an ideal Gaussian", "[audit][privacy][long]") {
+TEST_CASE("one run gets what its method gets of an ideal Gaussian",
+          "[audit][privacy][long][slow]") {
   const std::string shuffle = "sampler={kind: shuffle, batch_size: 100}";
   const std::vector<Overrides> combinations{
       {},
@@ -367,7 +368,7 @@ TEST_CASE("one run gets what its method gets of an ideal Gaussian", "[audit][pri
 }
 
 TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal sampled Gaussian",
-          "[audit][privacy][long]") {
+          "[audit][privacy][long][slow]") {
   const std::vector<Overrides> combinations{
       {"sampler={kind: poisson, batch_size: 200}", "privacy.accountant=pld", "steps=20"},
       {"sampler={kind: poisson, batch_size: 50}", "privacy.accountant=pld", "steps=100",

@@ -128,7 +128,7 @@ bool check_entry(const std::string& kind, const Json& entry) {
 }  // namespace
 
 // 50-digit arithmetic, see tests/golden.
-TEST_CASE("pld: every golden value of its kinds", "[accountant][pld][golden]") {
+TEST_CASE("pld: every golden value of its kinds", "[accountant][pld][golden][slow]") {
   int compared = 0;
   const auto golden = golden_values();
   for (const auto& entry : golden.at("entries")) {

@@ -42,7 +42,7 @@ TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]")
 // have their compositions in closed form. Windows that are too short, tilts that are too small and
 // orders that fit nothing bring out what the bounds say about wrapping, about the roundings of the
 // transform (with deltas down to 1e-100) and about what is outside.
-TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long]") {
+TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]") {
   Random random(2);
   int useful_upper = 0;
   int useful_lower = 0;
@@ -380,7 +380,7 @@ TEST_CASE("pld: queries on several threads agree", "[accountant][pld]") {
   for (const double answer : answers) CHECK(answer == answers.front());
 }
 
-TEST_CASE("pld: a number, and an interval, over the whole range", "[accountant][pld]") {
+TEST_CASE("pld: a number, and an interval, over the whole range", "[accountant][pld][slow]") {
   Random random(9);
   for (int trial = 0; trial < 80; ++trial) {
     const double q = random.log_uniform(1e-6, 1.0);
