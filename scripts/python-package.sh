@@ -17,6 +17,12 @@ make_environment() {
   for module in torch torchgen functorch; do
     [ ! -d "/usr/lib/python3/dist-packages/$module" ] || ln -s "/usr/lib/python3/dist-packages/$module" "$site"
   done
+  # Programs that the tests start (Flower's among them) import the package, too.
+  for program in "$packages"/bin/*; do
+    [ "$(head -c 2 "$program")" = "#!" ] && [ ! -e "$place/bin/${program##*/}" ] || continue
+    sed "1s|^#!$packages/bin/python.*|#!$place/bin/python|" "$program" >"$place/bin/${program##*/}"
+    chmod +x "$place/bin/${program##*/}"
+  done
   echo "$packages" >"$place/of"
 }
 
