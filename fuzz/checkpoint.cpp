@@ -135,9 +135,9 @@ struct Stopped {
 }  // namespace
 
 void read_input(std::string_view input) {
-  static const Stopped kRuns[] = {{"of-seed", kOfSeed}, {"of-chain", kOfChain}};
+  static const Stopped runs[] = {{"of-seed", kOfSeed}, {"of-chain", kOfChain}};
   const char what = fuzz::take_choice(input);
-  const Stopped& stopped = kRuns[fuzz::take_choice(input) == '1' ? 1 : 0];
+  const Stopped& stopped = runs[fuzz::take_choice(input) == '1' ? 1 : 0];
   const fs::path place = fuzz::scratch_folder() / "resumed";
   fs::remove_all(place);
   fs::copy(stopped.place, place, fs::copy_options::recursive);

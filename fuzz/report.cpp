@@ -57,7 +57,7 @@ std::pair<std::string_view, std::string_view> take_section(std::string_view& inp
 }
 
 fs::path record_of(std::string_view input) {
-  const fs::path directory = fuzz::scratch_folder() / "record";
+  fs::path directory = fuzz::scratch_folder() / "record";
   fs::remove_all(directory);
   fs::create_directories(directory);
   while (!input.empty()) {

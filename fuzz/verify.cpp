@@ -96,7 +96,7 @@ privgrad::core::Verification verified(const Record& record) {
   const fs::path directory = fuzz::scratch_folder() / "record";
   fs::remove_all(directory);
   for (const auto& [name, content] : record) fuzz::scratch_file("record/" + name, content);
-  const auto answer =
+  auto answer =
       privgrad::core::verify_run(privgrad::core::RecordDirectory(directory), fuzz::catalog());
   fuzz::require(!answer.epsilon || *answer.epsilon >= 0.0, "an epsilon is at least 0");
   fuzz::require(!answer.verified() || (answer.epsilon && answer.delta),
@@ -107,11 +107,11 @@ privgrad::core::Verification verified(const Record& record) {
 }  // namespace
 
 void read_input(std::string_view input) {
-  static const Record kMade = made_record();
-  Record record = kMade;
+  static const Record made = made_record();
+  Record record = made;
   apply(input, record);
   const auto answer = verified(record);
-  fuzz::require(record == kMade || !answer.verified(),
+  fuzz::require(record == made || !answer.verified(),
                 "no file of a run is another one, and the run is verified");
   record["ledger.jsonl"] = fuzz::sealed_ledger(record["ledger.jsonl"]);
   verified(record);

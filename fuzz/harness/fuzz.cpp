@@ -34,7 +34,7 @@ const fs::path& scratch_folder() {
 }
 
 fs::path scratch_file(std::string_view name, std::string_view content) {
-  const fs::path file = scratch_folder() / name;
+  fs::path file = scratch_folder() / name;
   fs::create_directories(file.parent_path());
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -1,4 +1,5 @@
 // Aggregators whose recipes are not what was planned, or prove nothing.
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -9,6 +10,8 @@
 using namespace privgrad;
 
 namespace aggregators {
+
+std::atomic<std::uint64_t> made = 0;  // instances
 
 class Base : public Aggregator {
  public:
@@ -25,6 +28,7 @@ class Base : public Aggregator {
   std::vector<double> multipliers_;
   int starts_ = 0;
   mutable std::uint64_t calls_ = 0;
+  const std::uint64_t number_ = ++made;  ///< Of the instance: no address, which comes again.
 };
 
 struct Row {
@@ -125,8 +129,7 @@ const std::array kTable = std::to_array<Row>({
          CHANGED(recipe.noise[0].multiplier /= 1.0 + 0.01 * static_cast<double>(++self.calls_))},
 {
   .told = {"quieter_in_the_second_instance", "instances that count each other"},
-  .recipe = CHANGED(static thread_local const Base* first = &self;
-                    if (first != &self) recipe.noise[0].multiplier *= 0.5)
+  .recipe = CHANGED(if (self.number_ % 2 == 0) recipe.noise[0].multiplier *= 0.5)
 }
 , {
   .told = {"thread_decides", "less noise on another thread"},

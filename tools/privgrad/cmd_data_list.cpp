@@ -103,6 +103,7 @@ int do_data_list(const Arguments& arguments) {
   const std::vector<KnownDataset> datasets = known_datasets();
   const host::PluginHost host = load_plugins(arguments);
   std::vector<Row> rows;
+  rows.reserve(datasets.size());
   for (const KnownDataset& dataset : datasets) rows.push_back(look(host.catalog(), dataset));
   if (arguments.has("json")) {
     print_json(list_json(rows));

@@ -27,7 +27,8 @@ std::string index_page(const Index& index) {
   for (const auto& [kind, components] : index) {
     text += "\n## " + kind + "\n\n";
     for (const auto& [name, summary] : components) {
-      text += "- [" + name + "](" + page_name(kind, name) + "): " + summary + "\n";
+      text.append("- [").append(name).append("](").append(page_name(kind, name));
+      text.append("): ").append(summary).append("\n");
     }
   }
   return text;

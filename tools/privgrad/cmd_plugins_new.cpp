@@ -65,7 +65,7 @@ std::string pascal_case(const std::string& name) {
 fs::path template_folder() {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  const fs::path folder = program.parent_path().parent_path() / "share/privgrad/plugin_template";
+  fs::path folder = program.parent_path().parent_path() / "share/privgrad/plugin_template";
   if (unknown || !fs::is_directory(folder / kCommon, unknown)) {
     throw IoError(folder.string() + ": the plugin template is missing; install PrivGrad again");
   }

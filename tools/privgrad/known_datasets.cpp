@@ -157,7 +157,7 @@ class Reader {
 
   /// A name of a file or folder that stays where it is put.
   std::string plain_name(const Json& json) const {
-    const auto name = json.get<std::string>();
+    auto name = json.get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != name.npos ||
         name.find('\0') != name.npos || name == kReserved) {
       fail("'" + name + "' is no name for a file");
@@ -166,7 +166,7 @@ class Reader {
   }
 
   std::string address(const Json& json) const {
-    const auto text = json.get<std::string>();
+    auto text = json.get<std::string>();
     if (text.starts_with("https://")) return text;
     if (local_http_ &&
         (text.starts_with("http://127.0.0.1:") || text.starts_with("http://localhost:"))) {

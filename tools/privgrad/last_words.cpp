@@ -85,6 +85,7 @@ std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
   const auto top = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RSP]);
   std::uintptr_t from = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is a register's, which is a number
   if (at == 0) std::memcpy(&from, reinterpret_cast<const void*>(top), sizeof from);
   return {at, from};
 #elif defined(__aarch64__)
@@ -189,9 +190,9 @@ void name_code_of(const PluginIdentity& plugin) {
 // In the place of the C library's, for plugins as for the command: it runs no handlers, so there is
 // no other way to notice it.
 extern "C" {
-[[gnu::visibility("default"), noreturn]] void _exit(int code) {
+[[gnu::visibility("default")]] void _exit(int code) {
   privgrad::tool::on_exit_too_early();
   privgrad::tool::leave(code);
 }
-[[gnu::visibility("default"), noreturn]] void _Exit(int code) noexcept { ::_exit(code); }
+[[gnu::visibility("default")]] void _Exit(int code) noexcept { ::_exit(code); }
 }

@@ -93,9 +93,11 @@ class StudySection {
       const Chart chart = numbers_key_.empty() ? intervals(metric) : curves(metric);
       std::string svg = svg_chart(chart);
       if (svg.empty()) continue;
-      const std::string file = name + "-" + metric + ".svg";
-      made.text += "![" + plain(chart.title) + "](" + folder_ + "/" + file + ")\n\n";
-      made.pictures.push_back({file, std::move(svg)});
+      std::string file = name;
+      file.append("-").append(metric).append(".svg");
+      made.text.append("![").append(plain(chart.title)).append("](").append(folder_);
+      made.text.append("/").append(file).append(")\n\n");
+      made.pictures.push_back({std::move(file), std::move(svg)});
     }
     made.text += choice();
     return made;

@@ -50,14 +50,15 @@ std::vector<Point> listed_points(const Json& entry, const std::string& name,
   const Json& values = list(entry, "value", source);
   if (steps.size() != values.size())
     throw IoError(source + ": '" + name + "' has lists of different lengths");
+  const std::string who = source + ": '" + name + "' ";
   std::vector<Point> points;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].is_number() || !values[i].is_number()) {
-      throw IoError(source + ": '" + name + "' holds what is no number");
+      throw IoError(who + "holds what is no number");
     }
     const Point point{steps[i].get<double>(), values[i].get<double>()};
     if (!points.empty() && point.x <= points.back().x) {
-      throw IoError(source + ": '" + name + "' goes back in steps");
+      throw IoError(who + "goes back in steps");
     }
     points.push_back(point);
   }

@@ -112,8 +112,8 @@ std::string plot_rows(const Chart& chart) {
   commands += "set yrange [" + std::to_string(chart.rows.size()) + ".5:0.5]\n";
   for (const auto& [name, value] : chart.levels) {
     const std::string at = format_number(value);
-    commands +=
-        "set arrow from " + at + ", graph 0 to " + at + ", graph 1 nohead dt 2 lc rgb '#404040'\n";
+    commands.append("set arrow from ").append(at).append(", graph 0 to ").append(at);
+    commands += ", graph 1 nohead dt 2 lc rgb '#404040'\n";
   }
   return block("$rows", data) + commands + "plot $rows using 1:2:3:4 with xerrorbars pt 7 ps 0.6" +
          " lw 2" + colour(0) + "\n";

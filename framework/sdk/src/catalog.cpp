@@ -7,7 +7,8 @@
 
 namespace privgrad {
 
-void Catalog::add(std::shared_ptr<const PluginIdentity> plugin, std::shared_ptr<const void> library,
+void Catalog::add(const std::shared_ptr<const PluginIdentity>& plugin,
+                  const std::shared_ptr<const void>& library,
                   const std::vector<Factory>& factories) {
   for (const Factory& factory : factories) components_.push_back({factory, plugin, library});
 }

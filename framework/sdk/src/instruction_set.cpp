@@ -42,8 +42,8 @@ InstructionSet choose() {
 }  // namespace
 
 InstructionSet instruction_set() {
-  static const InstructionSet kChosen = choose();
-  return kChosen;
+  static const InstructionSet chosen = choose();
+  return chosen;
 }
 
 std::string_view name_of(InstructionSet level) noexcept {

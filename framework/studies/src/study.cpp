@@ -189,6 +189,7 @@ class StudyReader {
     const auto found = std::find_if(known.begin(), known.end(), is_it);
     if (found == known.end()) {
       std::vector<std::string> names;
+      names.reserve(known.size());
       for (const StudyMetric& metric : known) names.push_back(metric.name);
       const std::string nearest = text ? nearest_name(*text, names) : "";
       problems_.add(item.mark, "metrics",

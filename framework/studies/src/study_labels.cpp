@@ -84,6 +84,7 @@ bool is_label(std::string_view text) {
 
 std::vector<std::string> labels_of(const std::vector<Value>& values) {
   std::vector<std::string> labels;
+  labels.reserve(values.size());
   for (const Value& value : values) labels.push_back(std::visit(Namer{}, value.data()));
   const std::vector<std::string> kinds = labels;
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -278,7 +278,8 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
     for (std::string& remark : remarks(arm.plan, epsilon)) {
       const auto same = [&](const auto& other) { return other.first == remark; };
       auto found = std::find_if(said.begin(), said.end(), same);
-      if (found == said.end()) found = said.insert(said.end(), {std::move(remark), {}});
+      if (found == said.end())
+        found = said.emplace(said.end(), std::move(remark), std::vector<std::string>{});
       found->second.push_back(arm.arm->name);
     }
   }
@@ -287,7 +288,7 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
     std::string names;
     for (const std::string& name : arms) names += (names.empty() ? "" : ", ") + name;
     const bool is_of_all = arms.size() == plan.arms.size();
-    all.push_back(is_of_all ? remark : names + ": " + remark);
+    all.push_back(is_of_all ? remark : names.append(": ").append(remark));
   }
   return all;
 }

@@ -53,8 +53,8 @@ std::vector<BoxMuller> find_variants() {
 }  // namespace
 
 std::span<const BoxMuller> box_muller_variants() {
-  static const std::vector<BoxMuller> kVariants = find_variants();
-  return kVariants;
+  static const std::vector<BoxMuller> variants = find_variants();
+  return variants;
 }
 
 std::pair<float, float> refined_pair(std::uint32_t radius, std::uint32_t angle,

@@ -31,7 +31,7 @@ struct Describer {
   }
   std::string operator()(const ComposedEvent& e) const {
     if (e.of.empty()) return "nothing";
-    const std::string first = describe(e.of.front());
+    std::string first = describe(e.of.front());
     if (e.of.size() == 1) return first;
     return std::to_string(e.of.size()) + " different releases, from " + first + " to " +
            describe(e.of.back());

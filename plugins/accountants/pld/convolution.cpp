@@ -1,3 +1,4 @@
+// File length: what is composed, and each bound on its roundings, which are read together.
 #include "convolution.hpp"
 
 #include <algorithm>
@@ -343,6 +344,43 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
 /// More distinct steps are looked at one after the other, and not kept: each has some 2000 points.
 constexpr std::size_t kMostKept = 1024;
 
+/// What a spectrum or tails do not say of the upper bound; `up` is a Curve::Bound.
+/// \param high_end  where the losses that the layout holds end, counted from the offset.
+void set_upper(auto& up, const Totals& product, const Layout& layout, double high_end) {
+  up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
+  // A Chernoff bound with relative roundings in the exponent.
+  const auto upper_high = static_cast<double>(product.upper_high);
+  const double above = upper_high - layout.high_order * high_end;
+  up.at_infinity = product.at_infinity * (1.0 + 1e-9);
+  up.outside =
+      up.at_infinity +
+      std::exp(std::min(
+          0.0, above + 1e-14 * (std::fabs(upper_high) + layout.high_order * std::fabs(high_end)) +
+                   product.steps * 1e-15));
+}
+
+/// The same of the lower bound. Its `absolute` is set to what lies below, without roundings.
+/// \param low_end  where the losses that the layout holds begin.
+/// \param length  of their range.
+void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
+               double length) {
+  low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
+  low.outside = product.missing * (1.0 + 1e-6);
+  const auto lower_low = static_cast<double>(product.lower_low - product.lower_log_scale);
+  const auto lower_far = static_cast<double>(product.lower_far - product.lower_log_scale);
+  const auto lower_size =
+      static_cast<double>(std::fabs(product.lower_low) + std::fabs(product.lower_far) +
+                          2.0L * std::fabs(product.lower_log_scale));
+  const double below = lower_low + (layout.tilt - layout.low_order) * low_end;
+  const double slop = 1e-14 * (lower_size + std::fabs((layout.tilt - layout.low_order) * low_end)) +
+                      product.steps * 1e-15 + product.log_scale_error;
+  low.absolute = std::exp(std::min(0.0, below + slop) + log_peak(layout.tilt));
+  low.far_order = layout.far_order - layout.tilt;
+  low.far_log = lower_far - low.far_order * length;
+  low.far_log += 1e-14 * (lower_size + low.far_order * length) + product.steps * 1e-15 +
+                 product.log_scale_error;
+}
+
 }  // namespace
 
 std::size_t fast_size(double least) {
@@ -419,39 +457,14 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
                       16.0 * static_cast<double>(std::numeric_limits<long double>::epsilon()) *
                           static_cast<double>(layout.size);
 
-  Curve::Bound& up = curve.upper_;
-  up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
-  up.absolute = noise.upper;
-  up.relative = sums;
-  // A Chernoff bound with relative roundings in the exponent.
-  const auto upper_high = static_cast<double>(product.upper_high);
-  const double above = upper_high - layout.high_order * high_end;
-  up.at_infinity = product.at_infinity * (1.0 + 1e-9);
-  up.outside =
-      up.at_infinity +
-      std::exp(std::min(
-          0.0, above + 1e-14 * (std::fabs(upper_high) + layout.high_order * std::fabs(high_end)) +
-                   product.steps * 1e-15));
-
-  Curve::Bound& low = curve.lower_;
-  low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
-  low.outside = product.missing * (1.0 + 1e-6);
-  low.relative = sums;
-  const auto lower_low = static_cast<double>(product.lower_low - product.lower_log_scale);
-  const auto lower_far = static_cast<double>(product.lower_far - product.lower_log_scale);
-  const auto lower_size =
-      static_cast<double>(std::fabs(product.lower_low) + std::fabs(product.lower_far) +
-                          2.0L * std::fabs(product.lower_log_scale));
-  const double below = lower_low + (layout.tilt - layout.low_order) * low_end;
-  const double slop = 1e-14 * (lower_size + std::fabs((layout.tilt - layout.low_order) * low_end)) +
-                      product.steps * 1e-15 + product.log_scale_error;
-  low.absolute = noise.lower + std::exp(std::min(0.0, below + slop) + log_peak(layout.tilt));
-  low.far_order = layout.far_order - layout.tilt;
-  low.far_log = lower_far - low.far_order * length;
-  low.far_log += 1e-14 * (lower_size + low.far_order * length) + product.steps * 1e-15 +
-                 product.log_scale_error;
-  if (std::isnan(up.log_scale) || std::isnan(up.absolute) ||
-      std::isnan(curve.tail_at(up, 0).value)) {
+  set_upper(curve.upper_, product, layout, high_end);
+  curve.upper_.absolute = noise.upper;
+  curve.upper_.relative = sums;
+  set_lower(curve.lower_, product, layout, low_end, length);
+  curve.lower_.absolute += noise.lower;
+  curve.lower_.relative = sums;
+  if (std::isnan(curve.upper_.log_scale) || std::isnan(curve.upper_.absolute) ||
+      std::isnan(curve.tail_at(curve.upper_, 0).value)) {
     throw privgrad::NumericError("pld: the composition produced a number that is none");
   }
   return curve;

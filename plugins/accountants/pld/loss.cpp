@@ -108,6 +108,7 @@ class SampledGaussian final : public LossPair {
   std::vector<Sample> samples() const override {
     std::vector<Sample> points;
     const double step = 0.25;
+    // NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): any cover does
     for (double z = -kFarthest; z <= kFarthest + 1.0 / sigma_; z += step) {
       const double a = z / sigma_ - 0.5 / (sigma_ * sigma_);
       const double n0 = density(z) * step;
@@ -195,6 +196,7 @@ class SampledGaussianReplaced final : public LossPair {
     std::vector<Sample> points;
     const double step = 0.25;
     const double shift = 1.0 / sigma_;
+    // NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): any cover does
     for (double z = -kFarthest - shift; z <= kFarthest + shift; z += step) {
       const double n0 = SampledGaussian::density(z) * step;
       const double plus = SampledGaussian::density(z - shift) * step;
@@ -316,6 +318,7 @@ class DiscreteGaussian final : public LossPair {
     std::vector<Sample> points;
     const double stride = std::max(1.0, std::floor(sigma_ / 8.0));
     const double end = std::floor(kFarthest * sigma_ / stride) * stride;
+    // NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): whole numbers are exact
     for (double x = -end; x <= end + shift_; x += stride) {
       const double zp = x / sigma_;
       const double zq = (x - shift_) / sigma_;

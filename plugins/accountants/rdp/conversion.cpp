@@ -16,7 +16,7 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kRoundings = 16.0;
 
 constexpr double kCellsPerDoubling = 1024.0;
-constexpr std::int64_t kOutermostCell = 20 * 1024;
+constexpr std::int64_t kOutermostCell = std::int64_t{20} * 1024;
 
 double order_of_cell(std::int64_t cell) {
   return 1.0 + std::exp2(static_cast<double>(cell) / kCellsPerDoubling);

@@ -12,8 +12,6 @@
 
 namespace {
 
-using privgrad::EarlierNoise;
-
 /// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
 ///
 /// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release

@@ -41,7 +41,7 @@ fs::path first_file(const Place& place, const std::vector<std::string>& names) {
   for (const std::string& prefix : place.prefixes) {
     for (const std::string& name : names) {
       std::error_code unreadable;
-      const fs::path file = place.folder / (prefix + name);
+      fs::path file = place.folder / (prefix + name);
       if (fs::is_regular_file(file, unreadable)) return file;
     }
   }
@@ -55,8 +55,10 @@ std::vector<std::string> names_of(const std::string& split, const std::string& c
   for (const char* ending : {"", ".gz"}) {
     for (int extents = least; extents <= most; ++extents) {
       for (const char* mark : {"-", "."}) {
-        names.push_back(split + "-" + content + mark + "idx" + std::to_string(extents) + "-ubyte" +
-                        ending);
+        std::string name = split;
+        name.append("-").append(content).append(mark).append("idx");
+        name.append(std::to_string(extents)).append("-ubyte").append(ending);
+        names.push_back(std::move(name));
       }
     }
   }
@@ -67,8 +69,8 @@ std::vector<std::string> names_of(const std::string& split, const std::string& c
 IdxFiles split_files(const Place& place, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     constexpr int kMostExtents = 5;
-    const IdxFiles files{first_file(place, names_of(split, "images", 2, kMostExtents)),
-                         first_file(place, names_of(split, "labels", 1, 1))};
+    IdxFiles files{first_file(place, names_of(split, "images", 2, kMostExtents)),
+                   first_file(place, names_of(split, "labels", 1, 1))};
     if (!files.images.empty() || !files.labels.empty()) return files;
   }
   return {};
@@ -103,8 +105,9 @@ DatasetFiles find_dataset(const std::string& name, const std::string& hint) {
     const IdxFiles test = split_files(place, {"t10k", "test"});
     if (is_empty(train) && is_empty(test)) continue;
     if (place.is_cache && !fs::exists(place.folder / privgrad::kChecksumFile)) {
-      throw IoError(place.folder.string() + ": the data set '" + name +
-                    "' was not fetched to its end; privgrad data fetch " + name + " goes on");
+      std::string what = place.folder.string();
+      what.append(": the data set '").append(name).append("' was not fetched to its end; ");
+      throw IoError(what.append("privgrad data fetch ").append(name).append(" goes on"));
     }
     require_both(train, place.folder, "train");
     if (is_empty(test)) return {train, std::nullopt};

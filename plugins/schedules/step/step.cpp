@@ -14,7 +14,8 @@ class Step final : public Decay {
         every_(static_cast<std::uint64_t>(params.integer("every"))) {}
 
   double value(std::uint64_t step) const override {
-    return initial() * std::pow(factor_, static_cast<double>(step / every_));
+    const std::uint64_t reductions = step / every_;
+    return initial() * std::pow(factor_, static_cast<double>(reductions));
   }
 
   static std::vector<privgrad::ParamSpec> params() {

@@ -304,8 +304,9 @@ bool download(const DatasetFile& file, const fs::path& to, const DownloadOptions
       if (problem) throw IoError(to.string() + ": cannot be written: " + problem.message());
       return true;
     }
-    if (address != file.addresses.back()) note(options, address + ": " + why);
-    all += (all.empty() ? "" : "; ") + address + " " + why;
+    if (address != file.addresses.back())
+      note(options, std::string(address).append(": ").append(why));
+    all.append(all.empty() ? "" : "; ").append(address).append(" ").append(why);
   }
   std::error_code ignored;
   if (fs::file_size(part, ignored) == 0) fs::remove(part, ignored);

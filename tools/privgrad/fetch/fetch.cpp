@@ -75,7 +75,7 @@ fs::path folder_for(const KnownDataset& dataset) {
     throw IoError(
         "there is no place for data sets: set PRIVGRAD_CACHE_DIR, XDG_CACHE_HOME or HOME");
   }
-  const fs::path folder = cache / dataset.name;
+  fs::path folder = cache / dataset.name;
   std::error_code problem;
   fs::create_directories(folder, problem);
   if (problem) throw IoError(folder.string() + ": cannot be made: " + problem.message());
@@ -97,7 +97,8 @@ Sums read_sums(const fs::path& file) {
 
 std::string sums_text(const Sums& sums) {
   std::string text;
-  for (const auto& [name, sha256] : sums) text += sha256 + "  " + name + "\n";
+  for (const auto& [name, sha256] : sums)
+    text.append(sha256).append("  ").append(name).append("\n");
   return text;
 }
 
@@ -146,6 +147,7 @@ Sums convert(const KnownDataset& dataset, const fs::path& folder, const FetchOpt
   const std::vector<std::string> names{"train-images-idx4-ubyte", "train-labels-idx1-ubyte",
                                        "t10k-images-idx4-ubyte", "t10k-labels-idx1-ubyte"};
   std::vector<fs::path> parts;
+  parts.reserve(std::size(names));
   for (const std::string& name : names) parts.push_back(folder / (name + ".part"));
   const auto discard = [&parts] {
     std::error_code ignored;

@@ -50,8 +50,8 @@ using ComponentPtr = std::unique_ptr<Interface, ComponentDeleter<Interface>>;
 /// Threads: fill it at start-up on one thread, then share it const.
 class PRIVGRAD_API Catalog {
  public:
-  void add(std::shared_ptr<const PluginIdentity> plugin, std::shared_ptr<const void> library,
-           const std::vector<Factory>& factories);
+  void add(const std::shared_ptr<const PluginIdentity>& plugin,
+           const std::shared_ptr<const void>& library, const std::vector<Factory>& factories);
 
   /// A file that looked like a plugin and was refused; mentioned when a component is not found.
   void add_refused(std::string file, std::string why);

@@ -167,6 +167,8 @@ void require_told(const AutoValues& chooser) {
 
 }  // namespace
 
+// The rules, one after the other.
+// NOLINTNEXTLINE(readability-function-size): it is one list
 void check_aggregator(Checker& checker) {
   const auto started = [&](std::uint64_t steps, double scale) {
     auto aggregator = checker.make<Aggregator>();

@@ -307,6 +307,8 @@ void check_anchors(Checker& checker) {
 
 }  // namespace
 
+// The rules, one after the other.
+// NOLINTNEXTLINE(readability-function-size): it is one list
 void check_optimizer(Checker& checker) {
   if (!checker.setup().make_released) {
     checker.skip("takes_steps", "there is no maker of released values here");

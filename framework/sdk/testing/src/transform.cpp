@@ -460,6 +460,8 @@ void check_statistics(Checker& checker, const Shape& shape) {
 
 }  // namespace
 
+// The rules, one after the other.
+// NOLINTNEXTLINE(readability-function-size): it is one list
 void check_transform(Checker& checker) {
   std::vector<Shape> shapes;
   if (!checker.prepare("accepts_a_shape", [&] {
