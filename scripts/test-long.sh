@@ -2,7 +2,7 @@
 # `make test-long`: the tests with the tag [long], each with all of its trials (elsewhere they make a tenth).
 # Usage: scripts/test-long.sh BUILD JOBS
 #
-# BUILD/test-long.log says what ran, a line for each test: how many trials, and what failed.
+# BUILD/test-long.log says what ran, a line for each test: how many trials, and what failed. A program ends after two hours.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1
@@ -21,7 +21,7 @@ mkdir -p "$out"
 run() {
   local name status=0
   name=$(basename "$1")
-  PRIVGRAD_TEST_LONG=1 PRIVGRAD_TEST_LOG=$log "$1" '[long]' >"$out/$name" 2>&1 || status=$?
+  PRIVGRAD_TEST_LONG=1 PRIVGRAD_TEST_LOG=$log timeout --kill-after=10 7200 "$1" '[long]' >"$out/$name" 2>&1 || status=$?
   if ! tail -n 3 "$out/$name" | grep -qE '^(All tests passed|test cases:|No test)'; then
     echo "$name: FAILED, it ended with status $status in the middle of a test; see $out/$name" >>"$log"
   elif [ "$status" != 0 ]; then
