@@ -103,6 +103,7 @@ Json account_json(const Shown& shown, const std::string& accountant) {
                     {"run", entry.run},
                     {"status", entry.status},
                     {"settled", entry.settled.has_value()},
+                    {"resumed", entry.resumed},
                     {"event", core::to_json(entry.cost())},
                     {"epsilon", core::json_number(shown.epsilon_of(entry.cost()))}});
   }
@@ -141,8 +142,9 @@ std::string account_page(const Json& account) {
   return text + "\n" + table.text(0);
 }
 
-/// What the ledger of a run says that it has spent of its reservation.
-Event spent_by(const fs::path& directory, const std::string& id) {
+/// What a run has spent of its reservation: what its ledger says, if that cannot have gone on
+/// elsewhere, and else all of it.
+Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   const fs::path file = directory / "ledger.jsonl";
   if (!fs::exists(file)) {
     throw IoError(file.string() +
@@ -152,8 +154,19 @@ Event spent_by(const fs::path& directory, const std::string& id) {
     throw PrivacyError(file.string() + ": the run is still going on, and may spend more");
   const core::LedgerContents ledger = core::read_ledger(file);
   const Json account = ledger.facts.value("account", Json::object());
-  if (account.value("reservation", std::string()) != id)
-    throw PrivacyError(file.string() + ": is not the ledger of reservation " + id);
+  if (account.value("reservation", std::string()) != entry.id)
+    throw PrivacyError(file.string() + ": is not the ledger of reservation " + entry.id);
+  const auto in_full = [&](const std::string& why) {
+    complain("note", file.string() + ": " + why + ": the whole reservation counts as spent");
+    return entry.reserved;
+  };
+  if (!ledger.status) {
+    return in_full(
+        "the run was cut off before its last line, so that this may be an early copy of a ledger "
+        "that went on");
+  }
+  if (entry.resumed || !entry.begun)
+    return in_full("the run was resumed, or may have been, and a copy may have gone further");
   std::vector<Event> costs;
   for (const auto& release : ledger.releases)
     costs.push_back(core::event_from_json(release.event.dump(), file.string()));
@@ -167,7 +180,7 @@ void close_reservation(DataAccount& account, Accountant& filter, const Arguments
   if (entry == account.entries().end())
     throw UsageError("--close is '" + id + "', and there is no such reservation");
   const Event cost =
-      arguments.has("run") ? spent_by(arguments.text("run"), id) : Event(entry->reserved);
+      arguments.has("run") ? spent_by(arguments.text("run"), *entry) : Event(entry->reserved);
   account.settle(filter, id, cost, "closed");
 }
 

@@ -87,7 +87,8 @@ Command account_command() {
                  .doc = "With --ledger: settle the reservation of a run that was killed."},
                 {.name = "run",
                  .value = "DIR",
-                 .doc = "With --close: count what this run's ledger says, not all of it."},
+                 .doc = "With --close: count what the ledger of this run says, if it ended and "
+                        "was never resumed."},
                 {.name = "open",
                  .value = "FILE",
                  .doc = "Open an account, kept by --accountant: a privacy filter."},

@@ -35,10 +35,20 @@ class Reservation {
 
   const std::string& id() const noexcept { return id_; }
 
+  /// Before the run opens its ledgers.
+  /// \throws PrivacyError if another run has done so with this reservation; IoError.
+  void begin() { account_.begin(id_); }
+
+  /// Before a run that goes on opens its ledgers. What it does not spend stays spent from here on,
+  /// because copies of its state may go on, too.
+  /// \throws PrivacyError if it was settled; IoError.
+  void resume() { account_.resume(id_); }
+
   /// For the first line of the run's ledger.
   nlohmann::json facts() const;
 
-  /// What was not spent goes back to the account. Without a call, as after a kill, nothing does.
+  /// What was not spent goes back to the account, of a run that never was resumed. Without a call, as
+  /// after a kill, nothing does.
   /// \param cost  of what the run was charged for; nothing: of all that was reserved.
   void settle(const std::optional<Event>& cost, const std::string& status);
 

@@ -57,6 +57,7 @@ void ResumableRun::begin() {
   test_rows_ = data.test_rows;
   if (leaves_checkpoints) begin_checkpoints();
   try {
+    if (reservation_) reservation_->begin();
     open_records();
   } catch (...) {
     if (checkpoints_) checkpoints_->erase(options_.directory);
@@ -264,6 +265,7 @@ void ResumableRun::reopen(bool was_orderly) {
         "(floating_point is unaccounted): to make those that it had paid for would be a second "
         "release that the budget does not pay for");
   }
+  if (reservation_) reservation_->resume();
   reopen_records(may_repeat);
   // From here on steps are made behind it.
   if (!may_repeat) save(Stop::none);

@@ -220,6 +220,10 @@ void DataAccount::add(const Json& line) {
                         .reserved = event_of(line),
                         .settled = {},
                         .status = "reserved"});
+  } else if (type == "begin") {
+    mark_begun(line.at("id"));
+  } else if (type == "resume") {
+    mark_resumed(line.at("id"));
   } else if (type == "settle") {
     AccountEntry& entry = open_entry(line.at("id"));
     entry.settled = event_of(line);
@@ -239,6 +243,22 @@ AccountEntry& DataAccount::open_entry(const std::string& id) {
                        entry->status);
   }
   return *entry;
+}
+
+void DataAccount::mark_begun(const std::string& id) {
+  AccountEntry& entry = open_entry(id);
+  if (entry.begun) {
+    throw PrivacyError(file_.string() + ": a run was begun before on reservation " + id +
+                       ", of which this one is a copy");
+  }
+  entry.begun = true;
+  entry.status = "begun";
+}
+
+void DataAccount::mark_resumed(const std::string& id) {
+  AccountEntry& entry = open_entry(id);
+  entry.resumed = true;
+  entry.status = "resumed";
 }
 
 PrivacyAnswer DataAccount::spent(Accountant& filter, const Event& more) const {
@@ -281,6 +301,20 @@ std::string DataAccount::reserve(Accountant& filter, const Event& cost, const Js
   return entries_.back().id;
 }
 
+void DataAccount::begin(const std::string& id) {
+  Lock lock(file_, Lock::For::writing);
+  read(lock);
+  mark_begun(id);
+  append(lock, {{"type", "begin"}, {"id", id}});
+}
+
+void DataAccount::resume(const std::string& id) {
+  Lock lock(file_, Lock::For::writing);
+  read(lock);
+  mark_resumed(id);
+  append(lock, {{"type", "resume"}, {"id", id}});
+}
+
 void DataAccount::settle(Accountant& filter, const std::string& id, const Event& cost,
                          const std::string& status) {
   check_filter(filter);
@@ -293,18 +327,18 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
       epsilon_of(filter, terms_.adjacency, entry.reserved, kDelta)) {
     throw PrivacyError(file_.string() + ": reservation " + id + " is for less than was spent");
   }
-  entry.settled = cost;
+  const AccountEntry before = entry;
+  entry.settled = entry.resumed ? entry.reserved : cost;
   entry.status = status;
   try {
     const double epsilon = spent(filter).value;
     append(lock, {{"type", "settle"},
                   {"id", id},
-                  {"event", to_json(cost)},
+                  {"event", to_json(*entry.settled)},
                   {"status", status},
                   {"epsilon", json_number(epsilon)}});
   } catch (...) {
-    entry.settled.reset();
-    entry.status = "reserved";
+    entry = before;
     throw;
   }
 }

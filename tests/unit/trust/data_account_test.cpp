@@ -107,6 +107,39 @@ TEST_CASE("a reservation is settled once, for at most what it was", "[account][p
   CHECK_THROWS_WITH(file.settle(id, Event::nothing()), ContainsSubstring("settled before"));
 }
 
+TEST_CASE("nothing comes back of a reservation whose run was resumed, whoever settles it",
+          "[account][privacy]") {
+  const AccountFile file(3.0);
+  const std::string id = file.reserve(Event::self_composed(2, kOne));
+  DataAccount original(file.path());
+  original.begin(id);
+  // The original reads the account before a copy of its state goes on, and settles it afterwards.
+  DataAccount(file.path()).resume(id);
+  SumFilter filter;
+  original.settle(filter, id, kOne, "interrupted");
+  CHECK(file.spent() == 2.0);
+  const core::AccountEntry entry = DataAccount(file.path()).entries().front();
+  CHECK(entry.resumed);
+  CHECK(entry.status == "interrupted");
+}
+
+TEST_CASE("a reservation pays for one ledger, and once settled for nothing more",
+          "[account][privacy]") {
+  const AccountFile file(3.0);
+  const std::string id = file.reserve(kOne);
+  DataAccount copy(file.path());
+  DataAccount(file.path()).begin(id);
+  CHECK(DataAccount(file.path()).entries().front().status == "begun");
+  CHECK_THROWS_WITH(copy.begin(id), ContainsSubstring("was begun before"));
+  DataAccount late(file.path());
+  file.settle(id, Event::nothing());
+  const std::string before = file.text();
+  CHECK_THROWS_WITH(late.resume(id), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.begin(id), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.resume("0123"), ContainsSubstring("no reservation 0123"));
+  CHECK(file.text() == before);
+}
+
 TEST_CASE("an accountant that is no privacy filter guards no account", "[account][privacy]") {
   const AccountFile file(3.0);
   CountingAccountant accountant;

@@ -29,7 +29,9 @@ struct AccountEntry {
   nlohmann::json run;  ///< Who: an object of the caller's.
   Event reserved = Event::nothing();
   std::optional<Event> settled;  ///< What it spent of that; nothing: it is not known yet.
-  std::string status;            ///< "reserved", or how the run ended.
+  std::string status;            ///< "reserved", "begun", "resumed", or how the run ended.
+  bool begun = false;            ///< A ledger was opened for it.
+  bool resumed = false;          ///< From its own files, or from a copy of them.
 
   /// What the account counts.
   const Event& cost() const { return settled ? *settled : reserved; }
@@ -48,9 +50,16 @@ struct AccountEntry {
 /// that at every order. What a run did not spend comes back to the account, which a filter allows:
 /// only what was released counts.
 ///
-/// The file is a hash chain of JSON lines: "open" with the terms, "reserve" and "settle" for each
-/// run. Whoever may write the file can cut lines off its end; keep the last hash elsewhere, or the
-/// runs' ledgers, which name their reservation.
+/// How much that is, only a process knows that made the whole run. One that resumes a run may have a
+/// copy of its files, and other copies may go further, unseen. So a run says here first, under the
+/// lock, that it opens its ledger, or that it is resumed: a ledger is opened once for each
+/// reservation, a run that was resumed is settled in full, and one that is settled neither begins nor
+/// is resumed. Of two processes, either the one that resumes comes first, and nothing comes back, or
+/// the one that settles, and the other releases nothing more.
+///
+/// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
+/// "begin", any number of "resume", and "settle". Whoever may write the file can cut lines off its
+/// end; keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
 ///
 /// Crashes: a call returns only after its line is on the disk; a line that was cut off by a crash
 /// counts for nothing, and nothing was done for it. A run that is killed keeps its reservation.
@@ -86,7 +95,16 @@ class DataAccount {
   ///   reserved then.
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
-  /// Replaces a reservation by what was spent of it.
+  /// Marks a reservation before a ledger is opened for it.
+  /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was opened for
+  ///   it before; IoError.
+  void begin(const std::string& id);
+
+  /// Marks a reservation before its run is resumed.
+  /// \throws PrivacyError if there is no such reservation, or it was settled; IoError.
+  void resume(const std::string& id);
+
+  /// Replaces a reservation by what was spent of it; by all of it, if its run was resumed.
   /// \param status  how the run ended.
   /// \throws PrivacyError if there is no such reservation, it was settled before, or `cost` is more
   ///   than it; IoError. The reservation stays then.
@@ -99,6 +117,8 @@ class DataAccount {
   void append(Lock& lock, nlohmann::json line);
   void add(const nlohmann::json& line);
   AccountEntry& open_entry(const std::string& id);
+  void mark_begun(const std::string& id);
+  void mark_resumed(const std::string& id);
 
   std::filesystem::path file_;
   AccountTerms terms_;
