@@ -12,7 +12,7 @@ import re
 import sys
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "CONTRIBUTING.md"
-ROW = re.compile(r"^(\S.{41}) +(\d+) min +(\d+) min (\d\d) s", re.M)
+ROW = re.compile(r"^(\S.*?) +(\d+) min +(\d+) min (\d\d) s", re.M)
 
 
 def parts(log):
