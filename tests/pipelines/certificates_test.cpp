@@ -100,6 +100,13 @@ std::vector<core::AccountantReport> reports(const Asked& asked) {
 
 PrivacyAnswer guard(const Asked& asked) { return reports(asked).front().epsilon; }
 
+/// What is said beside the guard.
+PrivacyAnswer beside(const std::string& accountant, const std::string& delta = "1e-5") {
+  return reports({.accountant = "says", .also = "[" + accountant + "]", .delta = delta})
+      .at(1)
+      .epsilon;
+}
+
 bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -118,28 +125,45 @@ std::string certificates_refusal(const Asked& asked) {
 
 }  // namespace
 
-TEST_CASE("a claim inside the proven interval is shown with it", "[certificate]") {
-  const PrivacyAnswer answer = guard({.accountant = "{kind: claims, value: 1.5, lower: 1.4}"});
+TEST_CASE("a budget is guarded by what is proved, whatever is claimed", "[certificate][privacy]") {
+  for (const char* accountant :
+       {"{kind: claims, value: 1.5, lower: 1.4}", "{kind: claims, value: 0.9, lower: 0.8}",
+        "{kind: claims, value: 2.5, lower: 2.1}", "{kind: claims, bound: estimate}"}) {
+    const PrivacyAnswer answer = guard({.accountant = accountant});
+    CHECK(answer.value == 2.0);
+    CHECK(answer.bound == BoundKind::upper);
+    CHECK(answer.lower == 1.0);
+    CHECK(mentions(answer.note, "proved by proves, which certifies claims"));
+  }
+  CHECK(std::isinf(guard({.accountant = "claims", .delta = "1e-7"}).value));
+  CHECK(mentions(certificates_refusal<NumericError>({.accountant = "claims", .delta = "1e-6"}),
+                 "the grid is too small"));
+}
+
+TEST_CASE("a claim inside the proven interval is shown with it, as an estimate", "[certificate]") {
+  const PrivacyAnswer answer = beside("{kind: claims, value: 1.5, lower: 1.4}");
   CHECK(answer.value == 1.5);
-  CHECK(answer.bound == BoundKind::exact);
-  CHECK(answer.lower == 1.4);
+  CHECK(answer.bound == BoundKind::estimate);
+  CHECK(answer.lower == 1.0);  // as it is proved
   CHECK(mentions(answer.note, "inside [1, 2], which proves proves"));
 }
 
 TEST_CASE("of a claim that lies across an end, the part inside counts", "[certificate]") {
-  const PrivacyAnswer high = guard({.accountant = "{kind: claims, value: 2.5, lower: 1.9}"});
-  CHECK(high.value == 2.0);
-  CHECK(high.lower == 1.9);
-  const PrivacyAnswer low = guard({.accountant = "{kind: claims, value: 1.25, lower: 0.5}"});
-  CHECK(low.value == 1.25);
-  CHECK(low.lower == 1.0);
+  CHECK(beside("{kind: claims, value: 2.5, lower: 1.9}").value == 2.0);
+  CHECK(beside("{kind: claims, value: 1.25, lower: 0.5}").value == 1.25);
+}
+
+TEST_CASE("of what is claimed to be an upper bound, the proved one is shown", "[certificate]") {
+  const PrivacyAnswer answer = beside("{kind: claims, value: 1.5, bound: upper}");
+  CHECK(answer.value == 2.0);
+  CHECK(answer.bound == BoundKind::upper);
 }
 
 TEST_CASE("a claim outside the proven interval yields to it, and the note says so",
           "[certificate]") {
   for (const char* accountant : {"{kind: claims, value: 0.9, lower: 0.8}",  // would overspend
                                  "{kind: claims, value: 2.5, lower: 2.1}"}) {
-    const PrivacyAnswer answer = guard({.accountant = accountant});
+    const PrivacyAnswer answer = beside(accountant);
     CHECK(answer.value == 2.0);
     CHECK(answer.bound == BoundKind::upper);
     CHECK(answer.lower == 1.0);
@@ -149,15 +173,13 @@ TEST_CASE("a claim outside the proven interval yields to it, and the note says s
 }
 
 TEST_CASE("where nothing finite is proved, a claim does not help", "[certificate]") {
-  CHECK(std::isinf(guard({.accountant = "claims", .delta = "1e-7"}).value));
+  CHECK(std::isinf(beside("claims", "1e-7").value));
 }
 
-TEST_CASE("a claim whose proof fails is an estimate, which guards nothing", "[certificate]") {
-  CHECK(mentions(certificates_refusal<PrivacyError>({.accountant = "claims", .delta = "1e-6"}),
-                 "estimate"));
-  const auto shown = reports({.accountant = "zcdp", .also = "[claims]", .delta = "1e-6"});
-  CHECK(shown.at(1).epsilon.bound == BoundKind::estimate);
-  CHECK(mentions(shown.at(1).epsilon.note, "no certificate: the grid is too small"));
+TEST_CASE("a claim whose proof fails is an estimate", "[certificate]") {
+  const PrivacyAnswer answer = beside("claims", "1e-6");
+  CHECK(answer.bound == BoundKind::estimate);
+  CHECK(mentions(answer.note, "no certificate: the grid is too small"));
 }
 
 TEST_CASE("an estimate is not made better by a proof beside it", "[certificate]") {
@@ -182,4 +204,37 @@ TEST_CASE("accountants that contradict each other are refused, whichever guards"
                  "contradict"));
   // An estimate may lie anywhere.
   CHECK_NOTHROW(reports({.accountant = liar, .also = "[{kind: says, bound: estimate}]"}));
+}
+
+TEST_CASE("noise that saddle_point calibrates is raised until pld proves the budget",
+          "[certificate][privacy]") {
+  const auto planned = [](const std::string& accountant) {
+    const std::string text =
+        "privgrad: 1\nname: guarded\n"
+        "data: {kind: synthetic, rows: 1000, test_rows: 10, dimensions: 4}\n"
+        "model: {kind: linear}\nsampler: {kind: poisson, batch_size: 10}\noptimizer: {kind: sgd}\n"
+        "schedules: {noise_multiplier: uniform, clip_norm: 1.0, learning_rate: 0.5}\n"
+        "privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: add_or_remove_one, "
+        "accountant: " +
+        accountant + ", also: [rdp]}\nsteps: 500\n";
+    return core::make_plan(core::parse_manifest(text, "guarded.yaml", {}, house()));
+  };
+  const core::Plan plan = planned("saddle_point");
+  // All steps are paid for, so the noise was not found by an answer below the proof.
+  CHECK(plan.affordable_steps == 500);
+  const auto pld = house().create<Accountant>("pld", {});
+  pld->start(Adjacency::add_or_remove_one);
+  pld->compose(plan.event, 1);
+  const PrivacyAnswer proof = pld->epsilon(1e-5);
+  CHECK(proof.value <= 2.0);
+  CHECK(plan.epsilon().value == proof.value);
+  CHECK(plan.epsilon().lower == proof.lower);
+  CHECK(plan.epsilon().bound == BoundKind::upper);
+  // By less than pld's interval is wide, and to where pld alone would have come.
+  const auto estimates = house().create<Accountant>("saddle_point", {});
+  estimates->start(Adjacency::add_or_remove_one);
+  estimates->compose(plan.event, 1);
+  CHECK_THAT(estimates->epsilon(1e-5).value, WithinRel(2.0, 2e-5));
+  CHECK_THAT(plan.noise_multiplier.front(),
+             WithinRel(planned("pld").noise_multiplier.front(), 1e-5));
 }

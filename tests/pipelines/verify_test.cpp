@@ -1,4 +1,5 @@
 #include "verify.hpp"
+#include "privgrad/trust/event_json.hpp"
 
 #include <sys/stat.h>
 
@@ -281,6 +282,45 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
                  all[21]["files"].erase(bound);
              }),
              ContainsSubstring("ledger.jsonl:1: is of a client that was a program of its own"));
+}
+
+TEST_CASE(
+    "what pld proves is verified where saddle_point is named, and not what that one estimates",
+    "[verify][certificate][privacy]") {
+  std::string manifest = kCentral;
+  manifest.replace(manifest.find("accountant: rdp"), 15, "accountant: saddle_point");
+  Experiment experiment(manifest);
+  const Json statement = experiment.run().statement;
+  CHECK(statement.at("proved_by") == "pld");
+  CHECK(statement.at("bound") == "upper");
+  CHECK_THAT(statement.at("short").get<std::string>(), ContainsSubstring("(upper, pld)"));
+  const std::string prose = statement.at("prose").dump();
+  CHECK_THAT(prose, ContainsSubstring("an upper bound, proved by the accountant pld, which also "
+                                      "proves that the true value is at least"));
+  CHECK_THAT(prose, ContainsSubstring("saddle_point, gives estimates, which are no part of what is "
+                                      "proved"));
+  CHECK_THAT(prose, !ContainsSubstring("exact up to"));
+  const core::Verification verified = check(experiment.run_dir());
+  CHECK(verified.verified());
+  CHECK_FALSE(verified.accountants.contains("privgrad.pld:pld"));  // no second opinion
+
+  // A ledger that was kept by the estimates.
+  const fs::path file = experiment.run_dir() / "ledger.jsonl";
+  const std::vector<Json> lines = json_lines(file);
+  const auto estimate = house().create<Accountant>("saddle_point", {});
+  estimate->start(Adjacency::add_or_remove_one);
+  for (std::size_t i = 1; i + 1 < lines.size(); ++i)
+    estimate->compose(core::event_from_json(lines[i].at("event").dump(), "a line"), 1);
+  const PrivacyAnswer estimated = estimate->epsilon(1e-5);
+  REQUIRE(estimated.bound == BoundKind::exact);
+  const auto problems_of_last = [&](const char* key, const Json& value) {
+    std::vector<Json> changed = lines;
+    changed[lines.size() - 2][key] = value;
+    write_chain(file, changed);
+    return all_of(check(experiment.run_dir()).problems);
+  };
+  CHECK_THAT(problems_of_last("epsilon", estimated.value), ContainsSubstring("derived again"));
+  CHECK_THAT(problems_of_last("bound", "exact"), ContainsSubstring("another delta or bound"));
 }
 
 TEST_CASE("a statement that is bound anew is held against the ledger", "[verify][privacy]") {

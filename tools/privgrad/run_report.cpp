@@ -73,7 +73,7 @@ std::string epsilon_text(const core::AccountantReport& report) {
 void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   const core::Manifest& manifest = *plan.manifest;
   Table facts({Align::left, Align::left});
-  facts.add({"epsilon", epsilon_text({plan.accountants.front().name, result.epsilon}) +
+  facts.add({"epsilon", epsilon_text({core::name_of_prover(manifest.accountant), result.epsilon}) +
                             (manifest.target_epsilon && !manifest.noise_off
                                  ? ", budget " + format_number(*manifest.target_epsilon)
                                  : "")});

@@ -29,4 +29,12 @@ ComponentPtr<Accountant> make_accountant(const ComponentUse& use) {
       [&] { return make_accountant(*use.component, use.params, use.certifier); });
 }
 
+ComponentPtr<Accountant> make_guard(const ComponentUse& use) {
+  return use.with_position([&] { return make_guard(*use.component, use.params, use.certifier); });
+}
+
+const std::string& name_of_prover(const ComponentUse& use) {
+  return (use.certifier != nullptr ? use.certifier : use.component)->factory.info.name;
+}
+
 }  // namespace privgrad::core

@@ -65,7 +65,7 @@ void check_account(const Plan& plan) {
     refuse("was opened to protect each " + std::string(to_text(terms.unit)) +
            ", but the run protects each " + std::string(to_text(plan.unit)));
   }
-  const auto filter = make_accountant(manifest.account->filter);
+  const auto filter = make_guard(manifest.account->filter);
   if (dynamic_cast<const ComposesAdaptively*>(filter.get()) == nullptr)
     refuse("was opened with " + manifest.account->filter.name() + ", which is no privacy filter");
   filter->start(terms.adjacency);
@@ -87,7 +87,7 @@ std::optional<AccountFacts> account_facts(const Manifest& manifest) {
 Reservation::Reservation(const Plan& plan, const std::filesystem::path& directory)
     : use_(*plan.manifest->account),
       account_(use_.file),
-      filter_(make_accountant(use_.filter)),
+      filter_(make_guard(use_.filter)),
       cost_(largest(costs(plan), *filter_, use_.terms)) {
   if (account_.first_hash() != use_.opened)
     throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
@@ -101,7 +101,7 @@ Reservation::Reservation(const Plan& plan, const std::filesystem::path& director
 Reservation::Reservation(const Plan& plan, std::string id)
     : use_(*plan.manifest->account),
       account_(use_.file),
-      filter_(make_accountant(use_.filter)),
+      filter_(make_guard(use_.filter)),
       cost_(largest(costs(plan), *filter_, use_.terms)),
       id_(std::move(id)) {
   if (account_.first_hash() != use_.opened)

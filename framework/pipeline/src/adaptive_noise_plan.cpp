@@ -50,7 +50,7 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
 }
 
 void refuse_accountants(const Manifest& manifest, const std::string& name) {
-  const auto accountant = make_accountant(manifest.accountant);
+  const auto accountant = make_guard(manifest.accountant);
   manifest.accountant.with_position([&] {
     if (dynamic_cast<const ComposesAdaptively*>(accountant.get()) != nullptr) return;
     throw PrivacyError(manifest.accountant.name() +

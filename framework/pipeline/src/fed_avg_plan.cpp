@@ -9,7 +9,6 @@
 #include "guard.hpp"
 #include "owner_plan.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/calibrate.hpp"
 #include "step_schedules.hpp"
 
 namespace privgrad::core {
@@ -124,10 +123,8 @@ class ClientPlanner {
                      "missing; give it, or federated.estimate_noise");
     }
     const std::uint64_t smallest = *std::min_element(sizes_.begin(), sizes_.end());
-    return smallest_scale(
-        [&](double candidate) {
-          return guard_answer(manifest_, charges_of_estimates(smallest, candidate)).value;
-        },
+    return calibrated_scale(
+        manifest_, [&](double candidate) { return charges_of_estimates(smallest, candidate); },
         wish_.estimate_share * *manifest_.target_epsilon);
   }
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/least_cost.hpp"
@@ -18,10 +19,11 @@ bool is_nothing(const Event& event) {
   return composed != nullptr && composed->of.empty();
 }
 
-ComponentPtr<Accountant> accountant_after(const ComponentUse& use, Adjacency adjacency,
+/// \param accountant  of this use.
+ComponentPtr<Accountant> accountant_after(ComponentPtr<Accountant> accountant,
+                                          const ComponentUse& use, Adjacency adjacency,
                                           std::span<const Charge> beside,
                                           std::span<const Charge> charges) {
-  auto accountant = make_accountant(use);
   const auto compose = [&](const Charge& charge) {
     if (is_nothing(charge.cost)) return;
     if (const auto why = accountant->refuses(charge.cost)) {
@@ -63,20 +65,42 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
 
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges) {
-  const auto made = accountant_after(accountant, manifest.adjacency, beside, charges);
-  return checked(made->epsilon(manifest.target_delta), accountant.name());
+  const auto made = accountant_after(make_accountant(accountant), accountant, manifest.adjacency,
+                                     beside, charges);
+  PrivacyAnswer answer = checked(made->epsilon(manifest.target_delta), accountant.name());
+  // What it says of its own error is no proof, however small that error is.
+  if (accountant.certifier != nullptr && answer.bound == BoundKind::exact)
+    answer.bound = BoundKind::estimate;
+  return answer;
 }
 
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges) {
   const ComponentUse& use = manifest.accountant;
-  const auto accountant = accountant_after(use, manifest.adjacency, beside, charges);
+  const auto accountant =
+      accountant_after(make_guard(use), use, manifest.adjacency, beside, charges);
   return use.with_position(
       [&] { return checked_guard(accountant->epsilon(manifest.target_delta), use.name()); });
 }
 
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges) {
   return guard_answer(manifest, {}, charges);
+}
+
+double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
+                        std::span<const Charge> beside) {
+  const ComponentUse& use = manifest.accountant;
+  const auto proved_at = [&](double scale) {
+    return guard_answer(manifest, beside, charges_at(scale)).value;
+  };
+  if (use.certifier == nullptr) return smallest_scale(proved_at, target);
+  const auto estimated_at = [&](double scale) {
+    auto accountant = accountant_after(make_accountant(*use.component, use.params, nullptr), use,
+                                       manifest.adjacency, beside, charges_at(scale));
+    return use.with_position(
+        [&] { return checked(accountant->epsilon(manifest.target_delta), use.name()).value; });
+  };
+  return raised_scale(proved_at, target, smallest_scale(estimated_at, target));
 }
 
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,

@@ -27,11 +27,22 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
-/// What the manifest's accountant, which guards the budget, proves of them.
+/// What the manifest's accountant, which guards the budget, or the one that certifies it, proves of
+/// them.
 /// \throws PrivacyError if it refuses one, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
+
+/// What steps cost whose noise, or whatever else the plan leaves open, is scaled by this.
+using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
+
+/// The smallest scale at which the guard proves that the charges cost at most the target, as
+/// smallest_scale(). Where another accountant proves what the manifest's own one estimates, that one
+/// finds the scale, which is then raised until the proof meets the target.
+/// \throws PrivacyError as guard_answer(), or if no scale meets it.
+double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
+                        std::span<const Charge> beside = {});
 
 /// Whatever a sampler draws with batches of these expected sizes, some example is in the batch of
 /// step t with probability batch_size[t] / dataset_size at least: the mean over examples. Where

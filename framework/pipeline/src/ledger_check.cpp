@@ -151,7 +151,7 @@ class Check {
   void check_totals() {
     const Manifest& manifest = *plan_.manifest;
     const auto& releases = ledger_.contents.releases;
-    auto accountant = make_accountant(manifest.accountant);
+    auto accountant = make_guard(manifest.accountant);
     accountant->start(manifest.adjacency);
     std::string history = sha256_hex(manifest.accountant.component->full_name());
     account_.spent = answer(*accountant, history);

@@ -11,12 +11,12 @@
 namespace privgrad::core {
 namespace {
 
-ComponentPtr<Accountant> with_defaults(const Component& component, const Catalog& catalog) {
+ComponentPtr<Accountant> with_defaults(const Component& component) {
   std::vector<Problem> problems;
   const Params params =
       Params::check(component.factory.info.params, Value{Value::Object{}}, problems);
   if (!problems.empty()) throw ConfigError("it has parameters without a default");
-  return make_accountant(component, params, certifier_of(component, catalog));
+  return make_accountant(component, params, nullptr);
 }
 
 PrivacyAnswer ask(const Manifest& manifest, Accountant& accountant, std::span<const Event> costs,
@@ -38,11 +38,15 @@ std::vector<SecondAnswer> second_answers(const Manifest& manifest, const Catalog
                                          std::vector<std::string>& refusals) {
   std::vector<SecondAnswer> answers;
   for (const Component& component : catalog.components()) {
-    if (component.factory.kind != Accountant::kKind || &component == manifest.accountant.component)
-      continue;
+    const ComponentUse& named = manifest.accountant;
+    if (component.factory.kind != Accountant::kKind) continue;
+    if (&component == named.component || &component == named.certifier) continue;
     const std::string name = component.full_name();
     try {
-      const auto accountant = with_defaults(component, catalog);
+      if (const Component* prover = certifier_of(component, catalog)) {
+        throw PrivacyError("proves nothing itself, " + prover->factory.info.name + " does");
+      }
+      const auto accountant = with_defaults(component);
       if (must_be_filter && dynamic_cast<const ComposesAdaptively*>(accountant.get()) == nullptr)
         throw PrivacyError("is no privacy filter");
       PrivacyAnswer answer = ask(manifest, *accountant, costs, name);

@@ -292,6 +292,8 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["target_epsilon"] =
       manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
   json["accountant"] = stated.accountants.front().name;
+  if (manifest.accountant.certifier != nullptr)
+    json["proved_by"] = name_of_prover(manifest.accountant);
   json["also"] = also(stated);
   json["setting"] = plan.federated ? "federated" : "central";
   if (plan.federated) json["federated"] = federated(plan, stated);

@@ -107,6 +107,21 @@ std::string steps_words(const Json& statement) {
   return words;
 }
 
+/// Whose proof the stated epsilon is.
+std::string prover(const Json& statement) {
+  return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
+}
+
+/// What the accountant that the manifest names has to do with it, where it proves nothing.
+std::string estimates_words(const Json& statement) {
+  if (!statement.contains("proved_by")) return "";
+  return " The accountant that the manifest names, " + text(statement, "accountant") +
+         ", gives estimates, which are no part of what is proved; noise that was calibrated by "
+         "them "
+         "was raised until " +
+         prover(statement) + " proved that it keeps the budget.";
+}
+
 std::string claim(const Json& statement) {
   if (!statement.at("noise").get<bool>()) return "";
   const std::string steps = steps_words(statement);
@@ -122,12 +137,13 @@ std::string claim(const Json& statement) {
       " and delta = " + delta(statement) + ", per " +
       (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
       text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
-      ", by the accountant " + text(statement, "accountant");
+      (statement.contains("proved_by") ? ", proved" : "") + " by the accountant " +
+      prover(statement);
   if (!statement.at("lower").is_null()) {
     sentence += ", which also proves that the true value is at least " +
                 short_lower_bound(statement.at("lower").get<double>(), 5);
   }
-  sentence += ".";
+  sentence += "." + estimates_words(statement);
   if (in_full) {
     sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
                 " had been paid for when the run ended: releases decided when that was, so all of "
@@ -565,7 +581,7 @@ std::string short_statement(const Json& statement) {
   if (statement.at("status") == to_text(RunStatus::unfinished)) line += "unfinished, at most ";
   line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
   line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
-          text(statement, "accountant") + "), per " + text(statement, "unit") + " under " +
+          prover(statement) + "), per " + text(statement, "unit") + " under " +
           text(statement, "adjacency") + ", all iterates, without tuning";
   std::vector<std::string> items = unaccounted(statement, "model");
   if (!causes_of_floating_point(statement).empty()) items.emplace_back(kFloatingPoint);

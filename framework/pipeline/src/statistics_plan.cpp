@@ -12,7 +12,6 @@
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/setting.hpp"
 #include "privgrad/schedule.hpp"
-#include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -66,11 +65,11 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
 
 /// The noise multiplier of one Gaussian release of all rows that takes the whole budget.
 double multiplier_of_budget(const Manifest& manifest) {
-  const auto cost_at = [&](double multiplier) {
+  const auto charges_at = [](double multiplier) {
     const Event release = Event::gaussian(multiplier);
-    return guard_answer(manifest, {{0, release, release}}).value;
+    return std::vector<Charge>{{0, release, release}};
   };
-  return smallest_scale(cost_at, *manifest.target_epsilon);
+  return calibrated_scale(manifest, charges_at, *manifest.target_epsilon);
 }
 
 /// \param of_budget  found once, if it is asked for.

@@ -6,7 +6,6 @@
 #include "correlated_steps.hpp"
 #include "grid_plan.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/mechanism.hpp"
 
 namespace privgrad::core {
@@ -51,9 +50,8 @@ class StepCharger {
   CorrelatedPlanner correlated_;
 };
 
-double calibrated_scale(const StepSetting& setting, const StepSchedules& schedules,
-                        std::optional<double> target, const BesideCharges& beside,
-                        StepCharger& charger) {
+double scale_of(const StepSetting& setting, const StepSchedules& schedules,
+                std::optional<double> target, const BesideCharges& beside, StepCharger& charger) {
   const ComponentUse* open = schedules.open(setting.manifest);
   if (open == nullptr) return 1.0;
   return open->with_position([&] {
@@ -67,12 +65,10 @@ double calibrated_scale(const StepSetting& setting, const StepSchedules& schedul
           "value");
     }
     const std::vector<Charge> before = beside(setting.facts.steps);
-    return smallest_scale(
-        [&](double candidate) {
-          const StepPlan plan = charger.charged(schedules.at(candidate));
-          return guard_answer(setting.manifest, before, plan.charges).value;
-        },
-        *target);
+    return calibrated_scale(
+        setting.manifest,
+        [&](double candidate) { return charger.charged(schedules.at(candidate)).charges; }, *target,
+        before);
   });
 }
 
@@ -81,7 +77,7 @@ double calibrated_scale(const StepSetting& setting, const StepSchedules& schedul
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
   StepCharger charger(setting);
-  const double scale = calibrated_scale(setting, schedules, target, beside, charger);
+  const double scale = scale_of(setting, schedules, target, beside, charger);
   StepPlan plan = charger.charged(schedules.at(scale));
   plan.scale = scale;
   plan.grid_levels = plan_grid(setting);

@@ -113,7 +113,7 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
 
 void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::json& facts) {
   check_charges(plan_, made_);
-  accountant_ = make_accountant(manifest_.accountant);
+  accountant_ = make_guard(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
   ledger_.emplace(
       file, Budget{manifest_.target_epsilon, manifest_.target_delta, plan_.charges_are_bounds},
@@ -129,7 +129,7 @@ void Trainer::watch_sampling() {
 
 void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                             bool may_repeat) {
-  accountant_ = make_accountant(manifest_.accountant);
+  accountant_ = make_guard(manifest_.accountant);
   accountant_->start(manifest_.adjacency);
   restored_.may_repeat = may_repeat;
   ledger_.emplace(

@@ -154,7 +154,7 @@ class RunPage {
           text(summary_, "bound", summary_file_).value_or(text_of_statement("bound"));
       html +=
           tile("epsilon", (bound == "exact" ? "" : "\u2264 ") + short_bound(*spent, kBoundDigits),
-               bound_words(bound) + " by " + text_of_statement("accountant") +
+               bound_words(bound) + " by " + prover() +
                    (ended() ? "" : ", of the charges in the ledger"));
     } else {
       html +=
@@ -196,10 +196,14 @@ class RunPage {
     return section("privacy", "Privacy statement", html);
   }
 
+  std::string prover() const {
+    return text_of_statement(statement_.contains("proved_by") ? "proved_by" : "accountant");
+  }
+
   std::string accountant_table() const {
     if (!record_.statement || !has_noise()) return "";
     HtmlTable table(
-        "What each accountant proves at this delta. Epsilon is rounded up, lower bounds "
+        "What each accountant answers at this delta. Epsilon is rounded up, lower bounds "
         "are rounded down.",
         {"accountant", "steps", "epsilon", "kind", "true value at least", "note"},
         {false, true, true, false, true, false});
@@ -212,7 +216,7 @@ class RunPage {
                  text(answer, "note", statement_file_).value_or("")});
     };
     const bool unfinished = statement_.value("status", Json()) == "unfinished";
-    add(statement_, text_of_statement("accountant") + " (guards the budget)",
+    add(statement_, prover() + " (guards the budget)",
         digits(of_statement("accounted_steps"), 15) + (unfinished ? ", planned" : ""));
     for (const Json& other : list(statement_, "also", statement_file_)) {
       if (!other.is_object()) throw IoError(statement_file_ + ": 'also' holds what is no object");

@@ -17,7 +17,7 @@ constexpr double kUpwards = 1.0 + 1e-12;
 /// The gating accountant of the first candidate, after `repeats` runs of each plan.
 ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
                                const std::vector<const Plan*>& plans, std::uint64_t repeats) {
-  auto accountant = make_accountant(use);
+  auto accountant = make_guard(use);
   accountant->start(adjacency);
   for (const Plan* plan : plans) {
     for (const CountedEvent& part : flatten(plan->event)) {

@@ -10,45 +10,88 @@
 
 namespace privgrad::core {
 
-double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target) {
-  // In log2 of the scale: epsilon runs over many powers of ten, and a bracket by doubling is then
-  // exact.
-  constexpr double kLargest = 60.0;
-  constexpr double kCloseEnough = 1e-10;  // relative, in epsilon
-  const auto excess = [&](double log_scale) {
-    const double epsilon = epsilon_at(std::exp2(log_scale));
-    // The logarithm is nearly linear in log(scale), which the solver likes; clamped where it is
-    // infinite. Just below the target is as good as on it, and ends the search: every evaluation
-    // may take an accountant a second.
-    const double logarithm = std::clamp(std::log(epsilon / target), -1e3, 1e3);
-    return logarithm <= 0.0 && logarithm > -kCloseEnough ? 0.0 : logarithm;
-  };
-  double high = 0.0;
-  double at_high = excess(high);
-  while (at_high > 0.0 && high < kLargest) at_high = excess(high += 1.0);
-  if (at_high > 0.0) {
-    throw PrivacyError("no noise, however large, brings epsilon down to " + format_number(target));
-  }
-  double low = high - 1.0;
-  double at_low = excess(low);
-  while (at_low <= 0.0 && low > -kLargest) {
-    high = low;
-    at_high = at_low;
-    at_low = excess(low -= 1.0);
-  }
-  if (at_low <= 0.0) return std::exp2(high);  // even next to no noise meets the target
-  if (at_high == 0.0) return std::exp2(high);
+namespace {
 
+constexpr double kLargest = 60.0;  // of log2(scale)
+
+/// How far epsilon is above its target, over log2 of the scale: epsilon runs over many powers of
+/// ten, and a bracket by doubling is then exact.
+class Excess {
+ public:
+  Excess(const std::function<double(double scale)>& epsilon_at, double target)
+      : epsilon_at_(epsilon_at), target_(target) {}
+
+  /// The logarithm, which is nearly linear in log(scale), as the solver likes it; clamped where it is
+  /// infinite. Just below the target is as good as on it, and ends the search: every evaluation may
+  /// take an accountant a second.
+  double operator()(double log_scale) const { return at(std::exp2(log_scale)); }
+
+  /// Above 0 where epsilon is above the target: their quotient, rounded, is then above 1.
+  double at(double scale) const {
+    constexpr double kCloseEnough = 1e-10;  // relative, in epsilon
+    const double epsilon = epsilon_at_(scale);
+    const double logarithm = std::clamp(std::log(epsilon / target_), -1e3, 1e3);
+    return logarithm <= 0.0 && logarithm > -kCloseEnough ? 0.0 : logarithm;
+  }
+
+  [[noreturn]] void refuse() const {
+    throw PrivacyError("no noise, however large, brings epsilon down to " + format_number(target_));
+  }
+
+ private:
+  const std::function<double(double scale)>& epsilon_at_;
+  double target_;
+};
+
+/// A place on the log of the scale, and the excess there.
+struct Point {
+  double log_scale, excess;
+};
+
+/// \pre low.excess > 0 >= high.excess
+double scale_between(const Excess& excess, Point low, Point high) {
+  if (high.excess == 0.0) return std::exp2(high.log_scale);
   std::uintmax_t evaluations = 100;
   const auto close_enough = [](double a, double b) { return std::abs(a - b) < 1e-12; };
-  const auto [below, above] = boost::math::tools::toms748_solve(excess, low, high, at_low, at_high,
-                                                                close_enough, evaluations);
-  // `above` is the side with more noise. The solver may return a point that it never evaluated, and
-  // a rounding error may lift one that it did: what is returned has been seen to meet the target.
-  double log_scale = above;
+  // The second is the side with more noise. The solver may return a point that it never evaluated,
+  // and a rounding error may lift one that it did: what is returned has been seen to meet the target.
+  double log_scale =
+      boost::math::tools::toms748_solve(excess, low.log_scale, high.log_scale, low.excess,
+                                        high.excess, close_enough, evaluations)
+          .second;
   for (double nudge = 1e-14; excess(log_scale) > 0.0; nudge *= 2.0) log_scale += nudge;
-  (void)below;
   return std::exp2(log_scale);
+}
+
+}  // namespace
+
+double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target) {
+  const Excess excess(epsilon_at, target);
+  Point high{0.0, excess(0.0)};
+  while (high.excess > 0.0 && high.log_scale < kLargest)
+    high = {high.log_scale + 1.0, excess(high.log_scale + 1.0)};
+  if (high.excess > 0.0) excess.refuse();
+  Point low{high.log_scale - 1.0, excess(high.log_scale - 1.0)};
+  while (low.excess <= 0.0 && low.log_scale > -kLargest) {
+    high = low;
+    low = {high.log_scale - 1.0, excess(high.log_scale - 1.0)};
+  }
+  if (low.excess <= 0.0)
+    return std::exp2(high.log_scale);  // even next to no noise meets the target
+  return scale_between(excess, low, high);
+}
+
+double raised_scale(const std::function<double(double scale)>& epsilon_at, double target,
+                    double start) {
+  const Excess excess(epsilon_at, target);
+  Point low{std::log2(start), excess.at(start)};
+  if (low.excess <= 0.0) return start;
+  for (double step = 0x1p-20; low.log_scale < kLargest; step *= 2.0) {
+    const Point high{low.log_scale + step, excess(low.log_scale + step)};
+    if (high.excess <= 0.0) return scale_between(excess, low, high);
+    low = high;
+  }
+  excess.refuse();
 }
 
 std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at,

@@ -78,8 +78,8 @@ class CertifiedAccountant final : public Accountant {
 
   PrivacyAnswer common_part(PrivacyAnswer claim, PrivacyAnswer proof) const {
     // What is exact without an interval is so up to roundings.
-    const double rounded = claim.bound == BoundKind::exact ? claim.value * (1.0 - 1e-9) : 0.0;
-    const double claimed_low = claim.lower.value_or(rounded);
+    const bool is_exact = claim.bound == BoundKind::exact;
+    const double claimed_low = claim.lower.value_or(is_exact ? claim.value * (1.0 - 1e-9) : 0.0);
     const double proven_low = proof.lower.value_or(0.0);
     const double high = std::min(claim.value, proof.value);
     const double low = std::max(claimed_low, proven_low);
@@ -91,13 +91,47 @@ class CertifiedAccountant final : public Accountant {
     }
     claim.note = joined(
         claim.note, "inside " + interval_text(proof) + ", which " + certifier_name_ + " proves");
-    claim.value = high;
-    if (claim.lower || proof.lower) claim.lower = low;
+    claim.value = is_exact ? high : proof.value;
+    claim.lower = proof.lower;  // its own is an estimate, too
     return claim;
   }
 
   ComponentPtr<Accountant> accountant_, certifier_;
   std::string name_, certifier_name_;
+};
+
+/// What a certifier proves of the events that the accountant takes, too.
+class ProvedAccountant final : public Accountant {
+ public:
+  ProvedAccountant(ComponentPtr<Accountant> accountant, std::string name,
+                   ComponentPtr<Accountant> certifier, std::string certifier_name)
+      : accountant_(std::move(accountant)),
+        certifier_(std::move(certifier)),
+        note_("proved by " + certifier_name + ", which certifies " + name) {}
+
+  void start(Adjacency adjacency) override {
+    accountant_->start(adjacency);
+    certifier_->start(adjacency);
+  }
+  std::optional<std::string> refuses(const Event& event) const override {
+    if (auto why = accountant_->refuses(event)) return why;
+    return certifier_->refuses(event);
+  }
+  void compose(const Event& event, std::uint64_t count) override {
+    if (const auto why = refuses(event)) throw PrivacyError(*why);
+    certifier_->compose(event, count);
+  }
+  PrivacyAnswer epsilon(double delta) const override { return noted(certifier_->epsilon(delta)); }
+  PrivacyAnswer delta(double epsilon) const override { return noted(certifier_->delta(epsilon)); }
+
+ private:
+  PrivacyAnswer noted(PrivacyAnswer proof) const {
+    proof.note = joined(proof.note, note_);
+    return proof;
+  }
+
+  ComponentPtr<Accountant> accountant_, certifier_;
+  std::string note_;
 };
 
 /// Refuses answers below what the composed events spend at least.
@@ -139,6 +173,24 @@ ComponentPtr<Accountant> owned(Accountant* made) {
   return {made, {[](void* object) noexcept { delete static_cast<Accountant*>(object); }, nullptr}};
 }
 
+/// \tparam Certified  how the two answer together, if there is a certifier.
+template <class Certified>
+ComponentPtr<Accountant> made_checked(const Component& accountant, const Params& params,
+                                      const Component* certifier) {
+  const std::string& name = accountant.factory.info.name;
+  auto made = Catalog::create<Accountant>(accountant, params);
+  if (certifier != nullptr) {
+    const Params defaults =
+        Params::make(certifier->full_name(), certifier->factory.info.params, Value::Object{});
+    made = owned(new Certified(std::move(made), name,
+                               Catalog::create<Accountant>(*certifier, defaults),
+                               certifier->factory.info.name));
+  }
+  if (dynamic_cast<const ComposesAdaptively*>(made.get()) != nullptr)
+    return owned(new CheckedFilter(std::move(made), name));
+  return owned(new CheckedAccountant(std::move(made), name));
+}
+
 }  // namespace
 
 const Component* certifier_of(const Component& accountant, const Catalog& catalog) {
@@ -154,19 +206,12 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier) {
-  const std::string& name = accountant.factory.info.name;
-  auto made = Catalog::create<Accountant>(accountant, params);
-  if (certifier != nullptr) {
-    const std::string& certifier_name = certifier->factory.info.name;
-    const Params defaults =
-        Params::make(certifier->full_name(), certifier->factory.info.params, Value::Object{});
-    made = owned(new CertifiedAccountant(
-        std::move(made), name, Catalog::create<Accountant>(*certifier, defaults), certifier_name));
-  }
-  if (dynamic_cast<const ComposesAdaptively*>(made.get()) != nullptr) {
-    return owned(new CheckedFilter(std::move(made), name));
-  }
-  return owned(new CheckedAccountant(std::move(made), name));
+  return made_checked<CertifiedAccountant>(accountant, params, certifier);
+}
+
+ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& params,
+                                    const Component* certifier) {
+  return made_checked<ProvedAccountant>(accountant, params, certifier);
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include "privgrad/error.hpp"
 #include "support.hpp"
 
+using privgrad::core::raised_scale;
 using privgrad::core::smallest_scale;
 
 TEST_CASE("the scale meets the target from below and is the smallest that does",
@@ -53,4 +54,27 @@ TEST_CASE("the largest count meets the target and one more does not", "[calibrat
 
 TEST_CASE("a target that no noise meets is refused", "[calibrate]") {
   CHECK_THROWS_AS(smallest_scale([](double) { return 5.0; }, 4.0), privgrad::PrivacyError);
+}
+
+TEST_CASE("a scale that is nearly right is raised until the proof meets the target",
+          "[calibrate][privacy]") {
+  // What is proved is a little more than what found the scale: the inverse of the scale, and 1e-5 of
+  // it. The scale for a target of 2 is then (1 + 1e-5) / 2.
+  std::uint64_t asked = 0;
+  const auto proved = [&](double scale) {
+    ++asked;
+    return (1.0 + 1e-5) / scale;
+  };
+  const double raised = raised_scale(proved, 2.0, 0.5);
+  CHECK(proved(raised) <= 2.0);
+  CHECK_THAT(raised, WithinRel(0.5 * (1.0 + 1e-5), 1e-9));
+  CHECK(asked < 20);
+  // Far off, too.
+  CHECK_THAT(raised_scale(proved, 2.0, 1e-3), WithinRel(0.5 * (1.0 + 1e-5), 1e-9));
+}
+
+TEST_CASE("a scale that meets the target is not raised", "[calibrate]") {
+  CHECK(raised_scale([](double scale) { return 1.0 / scale; }, 2.0, 0.5) == 0.5);
+  CHECK(raised_scale([](double scale) { return 1.0 / scale; }, 2.0, 0.7) == 0.7);
+  CHECK_THROWS_AS(raised_scale([](double) { return 3.0; }, 2.0, 0.7), privgrad::PrivacyError);
 }

@@ -63,7 +63,12 @@ struct ComponentUse {
 };
 
 /// Makes an accountant that a manifest asks for, with its certifier; its place is put in front of
-/// errors. Every accountant of a plan or a run comes from here.
+/// errors. Every accountant of a plan or a run comes from here: one that guards a budget, or whose
+/// answer is stated as a proof, from make_guard().
 ComponentPtr<Accountant> make_accountant(const ComponentUse& use);
+ComponentPtr<Accountant> make_guard(const ComponentUse& use);
+
+/// The name of the accountant whose proofs make_guard() answers with.
+const std::string& name_of_prover(const ComponentUse& use);
 
 }  // namespace privgrad::core

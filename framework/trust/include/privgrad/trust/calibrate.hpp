@@ -15,6 +15,12 @@ namespace privgrad::core {
 /// \throws PrivacyError if no scale up to 2^60 meets the target.
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target);
 
+/// The smallest scale from `start` on at which `epsilon_at` is at most `target`, as above: `start`
+/// itself, if that meets it. For a scale that was found by a method which proves nothing, and is
+/// nearly right.
+double raised_scale(const std::function<double(double scale)>& epsilon_at, double target,
+                    double start);
+
 /// The largest number of repetitions whose epsilon is at most `target`; 0 if one is too many.
 ///
 /// One-sided: the count that is returned was itself evaluated (unless it is 0).

@@ -11,22 +11,30 @@ namespace privgrad::core {
 /// \throws ConfigError if it names one that is not loaded.
 const Component* certifier_of(const Component& accountant, const Catalog& catalog);
 
-/// Makes an accountant for planning, guarding or showing: every accountant of the core comes from
-/// here, so that no answer that needs a certificate is shown without one, and none that is below
-/// what the events spend at least (least_cost.hpp): that is a PluginError. It is a
-/// ComposesAdaptively if the accountant is one and has no certifier.
+/// Makes an accountant for showing: no answer is below what the events spend at least
+/// (least_cost.hpp), which is a PluginError, and none that needs a certificate comes without one. It
+/// is a ComposesAdaptively if the accountant is one and has no certifier.
 ///
 /// With a certifier both compose the same events, each answer costs what both cost, and
-/// - the two intervals have points in common: these are the answer. It is `exact` if the accountant
-///   says so, because the proven interval holds the true value too;
-/// - they have none: the certifier's answer, and the note says what the accountant had claimed;
-/// - the accountant has an estimate only, or the certifier fails: an `estimate`, which guards
-///   nothing.
+/// - the accountant says that its answer is exact, and the two intervals have points in common: its
+///   answer, in this common part. It stays what the accountant says, `exact`; the lower bound and the
+///   note have what is proved;
+/// - it says that its answer is an upper bound: the bound that the certifier proves;
+/// - the intervals have nothing in common: the certifier's answer, and the note says what the
+///   accountant had claimed;
+/// - the accountant has an estimate only, or the certifier fails: an `estimate`.
 /// Events that one of the two refuses are refused.
 ///
-/// \param certifier  as certifier_of() gives it, made with its default parameters.
+/// \param certifier  as certifier_of() gives it, made with its default parameters; nullptr gives what
+///   the accountant says of itself.
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier);
+
+/// Makes an accountant for guarding a budget, whose answers are proofs: the same, or, with a
+/// certifier, that one, of the events that both take. How far an accountant that needs a
+/// certificate is from the truth is its own estimate, and is no part of what is guaranteed.
+ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& params,
+                                    const Component* certifier);
 
 /// An accountant's reason for refusing an event, and which others of the catalog, with their default
 /// parameters, do take it. They are asked, so that nobody is sent to one that refuses it too.
