@@ -117,8 +117,7 @@ std::string estimates_words(const Json& statement) {
   if (!statement.contains("proved_by")) return "";
   return " The accountant that the manifest names, " + text(statement, "accountant") +
          ", gives estimates, which are no part of what is proved; noise that was calibrated by "
-         "them "
-         "was raised until " +
+         "them was raised until " +
          prover(statement) + " proved that it keeps the budget.";
 }
 
@@ -137,7 +136,7 @@ std::string claim(const Json& statement) {
       " and delta = " + delta(statement) + ", per " +
       (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
       text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
-      (statement.contains("proved_by") ? ", proved" : "") + " by the accountant " +
+      (statement.contains("proved_by") ? ", proved" : ",") + " by the accountant " +
       prover(statement);
   if (!statement.at("lower").is_null()) {
     sentence += ", which also proves that the true value is at least " +

@@ -103,8 +103,8 @@ class CertifiedAccountant final : public Accountant {
 /// What a certifier proves of the events that the accountant takes, too.
 class ProvedAccountant final : public Accountant {
  public:
-  ProvedAccountant(ComponentPtr<Accountant> accountant, std::string name,
-                   ComponentPtr<Accountant> certifier, std::string certifier_name)
+  ProvedAccountant(ComponentPtr<Accountant> accountant, const std::string& name,
+                   ComponentPtr<Accountant> certifier, const std::string& certifier_name)
       : accountant_(std::move(accountant)),
         certifier_(std::move(certifier)),
         note_("proved by " + certifier_name + ", which certifies " + name) {}
