@@ -15,10 +15,9 @@
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid, Released and NoiseOrder. Included by the sums
-/// (clipped_sum.cpp, grid_sum.cpp, exact_sum.cpp, anchored_sums.cpp, plain_sums.cpp) and the
-/// mechanisms (mechanism.cpp, correlated_mechanism.cpp, resident_run.cpp) alone, and by the library
-/// that makes released values for the conformance suite. It is not installed, and other targets do not have this folder on their path.
+/// The only maker of Bounded, BoundedOnGrid, Released and NoiseOrder. docs/trust.md lists who includes
+/// it, and a test compares that list with the tree. It is not installed, and other targets do not have
+/// this folder on their path.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
