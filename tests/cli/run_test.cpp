@@ -142,7 +142,7 @@ TEST_CASE("a run in release mode shows no metrics of private rows") {
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.err.find("loss") == std::string::npos);
   CHECK_THAT(outcome.out, ContainsSubstring("no metrics: release mode"));
-  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing in this run\n"));
+  CHECK_THAT(outcome.out, ContainsSubstring("unaccounted    nothing that PrivGrad read\n"));
 }
 
 TEST_CASE("run --quiet, or -q, shows no progress") {

@@ -1,4 +1,5 @@
 // Tables as people have them: from a CSV with texts to a model, and to predictions by name.
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -290,6 +291,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   CHECK(section.at("columns") == expected);
   CHECK(section.at("labels") == Json({"no", "yes"}));
   CHECK(section.at("other_label") == "no");
+  CHECK(section.at("read_off_rows") == true);
   // The manifest with this section instead of its own.
   std::string manifest = Cli::kManifest;
   const std::size_t at = manifest.find("data:");
@@ -299,4 +301,20 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   INFO(plan.err);
   REQUIRE(plan.exit_code == 0);
   CHECK(Json::parse(plan.out).at("parameters") == (2 + 3 + 1 + 1) * 2);
+  const Json unaccounted = Json::parse(plan.out).at("unaccounted");
+  const std::string fact = "what was read off rows and declared";
+  CHECK(std::find(unaccounted.begin(), unaccounted.end(), fact) != unaccounted.end());
+
+  // For release, its author answers for it by taking one key out.
+  const auto on_release = [&](Words more = {}) {
+    more.insert(more.end(), {"--set", "mode=release", "--json"});
+    return cli.on_manifest("plan", more);
+  };
+  const Outcome refused = on_release();
+  INFO(refused.err);
+  CHECK(refused.exit_code == 3);
+  CHECK_THAT(refused.err,
+             ContainsSubstring("data.read_off_rows: is true, which release mode refuses"));
+  CHECK_THAT(refused.err, ContainsSubstring("take the key out"));
+  CHECK(on_release({"--set", "data.read_off_rows=null"}).exit_code == 0);
 }

@@ -192,7 +192,8 @@ TEST_CASE("in release mode the page of a run shows nothing of private rows") {
   CHECK(chart(page, "loss").is_null());
   CHECK(chart(page, "accuracy").is_null());
   const std::string seen = visible(page);
-  CHECK_THAT(seen, ContainsSubstring("Nothing: every use of private rows was charged."));
+  CHECK_THAT(seen, ContainsSubstring("Nothing that PrivGrad read: each use that it made of private "
+                                     "rows was charged."));
   CHECK_THAT(seen, ContainsSubstring("No loss and no accuracy"));
   CHECK(seen.find("The steps took") == std::string::npos);
   CHECK(seen.find("class=\"warning\"") == std::string::npos);

@@ -242,3 +242,64 @@ TEST_CASE("a statement in a terminal keeps to 100 columns") {
   std::istringstream lines(cli({"report", "run", "--statement"}).out);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
 }
+
+TEST_CASE(
+    "what rests on the word of the manifest's author is listed, in full, wherever it counts") {
+  const Cli cli;
+  std::string rows = "age,sex,answer\n";
+  for (int i = 0; i < 40; ++i) rows += std::to_string(i) + (i % 2 == 0 ? ",f,yes\n" : ",m,no\n");
+  write_file(cli.out("t.csv"), rows);
+  const std::string data =
+      "data={kind: csv, train: t.csv, target: answer, labels: ['no', 'yes'], other_label: 'no', "
+      "size: 41, columns: [{name: age, type: number, min: 0, max: 110, fill: 50}, {name: sex, "
+      "type: category, values: [f, m], other: true}], transforms: [{kind: standardize, mean: [40, "
+      "0.5, 0.5, 0], std: [20, 1, 1, 1]}]}";
+  const Words set{"--set", data, "--set", "privacy.adjacency=add_or_remove_one"};
+  const Json declared = Json::parse(R"json([
+    {"key": "data.size", "value": "41"},
+    {"key": "data.target", "value": "\"answer\""},
+    {"key": "data.labels", "value": "[\"no\", \"yes\"]"},
+    {"key": "data.other_label", "value": "\"no\""},
+    {"key": "data.columns.0", "value": "{name: \"age\", type: \"number\", min: 0, max: 110, fill: 50}"},
+    {"key": "data.columns.1", "value": "{name: \"sex\", type: \"category\", values: [\"f\", \"m\"], other: true}"},
+    {"key": "data.transforms.0.mean", "value": "[40, 0.5, 0.5, 0]"},
+    {"key": "data.transforms.0.std", "value": "[20, 1, 1, 1]"}])json");
+  const auto by_key = [](Json list) {
+    std::sort(list.begin(), list.end());
+    return list;
+  };
+  const std::string page = visible(page_of_run(cli, set));
+  const Json statement = statement_of(cli);
+  CHECK(by_key(statement.at("declared")) == by_key(declared));
+  Words words = set;
+  const Outcome plan = cli.on_manifest("plan", words);
+  CHECK_THAT(plan.out, ContainsSubstring("declared by the author and taken as public\n"));
+  words.emplace_back("--json");
+  CHECK(Json::parse(cli.on_manifest("plan", words).out).at("declared") == statement.at("declared"));
+  CHECK_THAT(page, ContainsSubstring("Declared by the author and taken as public"));
+  for (const Json& one : declared) {
+    const std::string key = one.at("key"), value = one.at("value");
+    INFO(key);
+    CHECK_THAT(prose(statement), ContainsSubstring(key + " = " + value));
+    CHECK_THAT(page, ContainsSubstring(key));
+    CHECK_THAT(plan.out, ContainsSubstring(value));
+  }
+  CHECK_THAT(page, ContainsSubstring("max: 110"));
+  CHECK(cli({"verify", "run"}).exit_code == 0);
+
+  // A list that is long is shortened for readers, and whole where programs read.
+  std::string eighths = "[0.125";
+  for (int i = 1; i < 80; ++i) eighths += ", 0.125";
+  eighths += "]";
+  page_of_run(
+      cli,
+      {"--set", "data.dimensions=80", "--set",
+       "data.transforms=[{kind: standardize, mean: " + eighths + ", std: " + eighths + "}]"},
+      "many");
+  const Json many = statement_of(cli, "many");
+  const Json whole{{"key", "data.transforms.0.mean"}, {"value", eighths}};
+  const Json& listed = many.at("declared");
+  CHECK(std::find(listed.begin(), listed.end(), whole) != listed.end());
+  CHECK(prose(many).find(eighths) == std::string::npos);
+  CHECK_THAT(prose(many), ContainsSubstring("data.transforms.0.mean = [0.125, 0.125"));
+}

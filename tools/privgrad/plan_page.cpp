@@ -8,6 +8,8 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/event_words.hpp"
@@ -241,6 +243,15 @@ std::string privacy_section(const core::Plan& plan) {
   return section("privacy", table);
 }
 
+/// What rests on the word of whoever wrote the manifest.
+std::string declared_section(const core::Plan& plan) {
+  constexpr std::size_t kLongest = 240;
+  Table table({Align::left, Align::left});
+  for (const core::Declared& one : core::declared_facts(*plan.manifest))
+    table.add({one.key, core::one_line(one.value, kLongest)});
+  return table.empty() ? "" : section("declared by the author and taken as public", table);
+}
+
 std::string accountants_section(const core::Plan& plan) {
   Table table({Align::left, Align::right, Align::left, Align::right, Align::left});
   table.add({"", "epsilon", "bound", "lower", ""});
@@ -279,7 +290,7 @@ std::string plan_page(const core::Plan& plan) {
          std::to_string(plan.affordable_steps) + " steps, " + mode + " mode\n" +
          components_section(manifest) + training_section(plan) + schedules_section(plan) +
          statistics_section(plan) + federated_section(plan) + privacy_section(plan) +
-         accountants_section(plan);
+         declared_section(plan) + accountants_section(plan);
 }
 
 }  // namespace privgrad::tool

@@ -59,7 +59,7 @@ std::string unaccounted_text(const core::Plan& plan) {
     text +=
         (text.empty() ? "" : ", ") + item.what + (item.why.empty() ? "" : " (" + item.why + ")");
   }
-  return text.empty() ? "nothing in this run" : text;
+  return text.empty() ? "nothing that PrivGrad read" : text;
 }
 
 std::string epsilon_text(const core::AccountantReport& report) {

@@ -289,6 +289,12 @@ const Section& data_section() {
                          "Whether the test examples are public, so that exact metrics on them may "
                          "be shown in release mode.")
               .defaults_to(false),
+          param::boolean("read_off_rows",
+                         "Whether something that this section declares was read off its rows, as "
+                         "privgrad data describe --suggest does and says by this key. It is then "
+                         "listed as unaccounted, and release mode refuses it: put what you know "
+                         "without the rows in its place, and take the key out. Default false.")
+              .optional(),
           param::boolean("streaming",
                          "Whether the rows lie in a file that is mapped into memory, so that there "
                          "may be more of them than memory holds. The result is the same. It is "

@@ -255,10 +255,11 @@ void ManifestReader::read_data(Manifest& manifest) {
     manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
   }
   manifest.test_is_public = params.boolean("test_is_public");
+  manifest.is_read_off_rows = params.has("read_off_rows") && params.boolean("read_off_rows");
   if (params.has("streaming") && params.boolean("streaming")) manifest.streaming.emplace();
   Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
   resolved.set("transforms", std::move(list));
-  keep(resolved, params, {"size", "test_is_public", "streaming"});
+  keep(resolved, params, {"size", "test_is_public", "read_off_rows", "streaming"});
   manifest.resolved.set("data", std::move(resolved));
 }
 
@@ -309,6 +310,13 @@ void ManifestReader::check_release(const Manifest& manifest) {
   if (manifest.gradient_norm) {
     problems_.add(root_.find("gradient_norm")->mark, "gradient_norm",
                   "is refused in release mode: it is measured on private rows, without noise",
+                  Fault::privacy);
+  }
+  if (manifest.is_read_off_rows) {
+    problems_.add(root_.find("data")->find("read_off_rows")->mark, "data.read_off_rows",
+                  "is true, which release mode refuses: ranges, values, fills and labels that were "
+                  "read off rows give them away; put what you know without the rows in their "
+                  "place, and take the key out",
                   Fault::privacy);
   }
   if (manifest.noise_off) {

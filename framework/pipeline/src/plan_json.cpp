@@ -8,6 +8,7 @@
 
 #include "accuracy_report.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/network_json.hpp"
 #include "privgrad/pipeline/remarks.hpp"
@@ -114,6 +115,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"arithmetic", to_text(plan.arithmetic)},
             {"floating_point", floating_point_json(plan)},
             {"unaccounted", unaccounted_names(plan)},
+            {"declared", to_json(declared_facts(manifest))},
             {"remarks", remarks(plan, plan.epsilon().value)},
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},

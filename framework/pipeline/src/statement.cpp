@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "accuracy_report.hpp"
+#include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/remarks.hpp"
@@ -317,6 +318,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
   if (manifest.lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
   json["unaccounted"] = unaccounted(plan);
+  json["declared"] = to_json(declared_facts(manifest));
   json["remarks"] = remarks(plan, outcome.epsilon.value);
   json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
                       : manifest.test_is_public         ? "declared_public"

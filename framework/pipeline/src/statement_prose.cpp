@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/trust/short_numbers.hpp"
 #include "privgrad/value.hpp"
@@ -565,6 +566,7 @@ std::vector<std::string> statement_prose(const Json& statement) {
   add(procedure(statement));
   if (noise) {
     add(coverage(statement));
+    add(declared_prose(statement));
     add(beginning(statement));
     add(tuning(statement));
     add(assumptions(statement));

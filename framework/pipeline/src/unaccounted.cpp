@@ -78,6 +78,8 @@ class Lister {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
     list_facts_of_data();
+    if (manifest_.is_read_off_rows)
+      add("what was read off rows and declared", manifest_.position_of("data.read_off_rows"));
     list_weights();
     if (plan_.influence_is_unaccounted) {
       const ComponentUse& noise =

@@ -56,6 +56,7 @@ class RunPage {
     body += federated_section(record_, charts_);
     body += schedule_section();
     body += unaccounted_section();
+    body += declared_section();
     body += version_section();
     body += section("manifest", "The manifest, as resolved",
                     "<pre tabindex=\"0\">" + escaped(record_.manifest) + "</pre>\n");
@@ -400,13 +401,29 @@ class RunPage {
     }
     if (html.empty()) {
       html = ended() || record_.statement
-                 ? paragraph("Nothing: every use of private rows was charged.")
+                 ? paragraph(
+                       "Nothing that PrivGrad read: each use that it made of private rows was "
+                       "charged. Where the numbers come from that the author declares, it cannot "
+                       "know.")
                  : paragraph("Unknown: the run left neither a statement nor a summary.");
     } else {
       html = paragraph("Private rows could be seen in these, and nothing was charged for them:") +
              "<ul>\n" + html + "</ul>\n";
     }
     return section("unaccounted", "What was not accounted for", html);
+  }
+
+  std::string declared_section() const {
+    if (!statement_.contains("declared")) return "";
+    HtmlTable table("What it says of private rows, if it was read off them, is not covered.",
+                    {"key of the manifest", "value"});
+    for (const Json& one : list(statement_, "declared", statement_file_)) {
+      if (!one.is_object()) throw IoError(statement_file_ + ": 'declared' holds what is no object");
+      table.add({text(one, "key", statement_file_).value_or(""),
+                 text(one, "value", statement_file_).value_or("")});
+    }
+    return section("declared", "Declared by the author and taken as public",
+                   table.empty() ? paragraph("Nothing.") : table.html());
   }
 
   /// Statements of before there were records do not say.

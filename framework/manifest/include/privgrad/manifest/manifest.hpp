@@ -121,7 +121,9 @@ struct Manifest {
   std::optional<std::uint64_t> dataset_size;
   /// data.size.statistic: private: the number of training rows itself is released, with this noise.
   std::optional<StatisticNoise> size_noise;
-  bool test_is_public = false;         ///< data.test_is_public.
+  bool test_is_public = false;  ///< data.test_is_public.
+  /// data.read_off_rows: whether something that `data` declares was read off its rows.
+  bool is_read_off_rows = false;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
