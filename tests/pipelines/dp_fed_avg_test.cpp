@@ -7,6 +7,7 @@
 #include "federated.hpp"
 #include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/public_facts.hpp"
 #include "test_components.hpp"
 
 namespace federated {
@@ -93,6 +94,32 @@ TEST_CASE("dp_fed_avg: a number of examples that was counted is no public one",
   CHECK_FALSE(lists_sizes({"privacy.adjacency=zero_out", "federated.participation=full_batch"}));
   CHECK_FALSE(lists_sizes({"federated.sizes=[100, 100, 100, 100]",
                            "federated.partition={kind: dirichlet, alpha: 50, at_least: 20}"}));
+}
+
+TEST_CASE("dp_fed_avg: how many examples there are is declared, or listed",
+          "[federated][privacy]") {
+  // A client that is gone, or exchanged, takes its examples with it.
+  const auto number_of = [](const std::vector<std::string>& more, bool is_listed) {
+    std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+                                 "privacy.target_epsilon=1000"};
+    set.insert(set.end(), more.begin(), more.end());
+    Experiment experiment(kBase, set);
+    const auto& list = experiment.plan().unaccounted;
+    CHECK(std::any_of(list.begin(), list.end(), [](const core::Unaccounted& item) {
+            return item.what == "number of training examples";
+          }) == is_listed);
+    return core::facts_of(experiment.plan()).dataset_size;
+  };
+  const std::string exchanged = "privacy.adjacency=replace_one";
+  const std::string all = "federated.participation=full_batch";
+  CHECK(number_of({}, true) == 400);
+  CHECK(number_of({exchanged, all}, true) == 400);
+  CHECK(number_of({"data.size=390"}, false) == 390);
+  CHECK(number_of({exchanged, all, "data.size=390"}, false) == 390);
+  CHECK(number_of({"privacy.adjacency=zero_out", all}, false) == 400);
+  CHECK(number_of({"federated.sizes=[100, 100, 100, 90]",
+                   "federated.partition={kind: dirichlet, alpha: 50, at_least: 20}"},
+                  false) == 390);
 }
 
 TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",

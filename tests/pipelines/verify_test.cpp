@@ -429,4 +429,19 @@ TEST_CASE("links, pipes and files without end are not read", "[verify]") {
   }
 }
 
+TEST_CASE("verify: what an accountant says of its own errors may differ in its numbers alone",
+          "[verify]") {
+  const auto answer = [](const char* note, double epsilon) {
+    return Json{{"also", {{{"accountant", "pld"}, {"epsilon", epsilon}, {"note", note}}}}};
+  };
+  const Json said = answer("error 1.25e-11 in 4096 cells", 1.0);
+  CHECK(core::nearly_equal(said, answer("error 1.2500000000000002e-11 in 4096 cells", 1.0)));
+  CHECK(core::nearly_equal(said, answer("error 3e-12 in 2048 cells", 1.0)));
+  CHECK_FALSE(core::nearly_equal(said, answer("error 1.25e-11 of 4096 cells", 1.0)));
+  CHECK_FALSE(core::nearly_equal(said, answer("error 1.25e-11 in 4096 cells", 1.1)));
+  CHECK_FALSE(core::nearly_equal(said, answer("error -1.25e-11 in 4096 cells", 1.0)));
+  // Any other text says what it says.
+  CHECK_FALSE(core::nearly_equal(Json{{"prose", "epsilon = 1"}}, Json{{"prose", "epsilon = 2"}}));
+}
+
 }  // namespace verify

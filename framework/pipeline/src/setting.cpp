@@ -1,5 +1,6 @@
 #include "privgrad/pipeline/setting.hpp"
 
+#include <numeric>
 #include <string>
 
 #include "apply_transform.hpp"
@@ -72,9 +73,9 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
 
 /// The size that everybody may know.
 std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
+  if (!size_is_public(manifest)) return declared_size(manifest).value_or(info.train_rows);
   const std::uint64_t size = manifest.dataset_size.value_or(info.train_rows);
-  const bool size_is_public = manifest.adjacency != Adjacency::add_or_remove_one;
-  if (size_is_public && size != info.train_rows) {
+  if (size != info.train_rows) {
     throw error_at(manifest, "data.size",
                    "is " + std::to_string(size) + ", but there are " +
                        std::to_string(info.train_rows) + " training examples; under " +
@@ -85,6 +86,20 @@ std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> declared_size(const Manifest& manifest) {
+  if (manifest.dataset_size || !manifest.federated || manifest.federated->sizes.empty())
+    return manifest.dataset_size;
+  const std::vector<std::uint64_t>& sizes = manifest.federated->sizes;
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+}
+
+bool size_is_public(const Manifest& manifest) {
+  if (manifest.adjacency == Adjacency::add_or_remove_one) return false;
+  const bool is_per_client =
+      manifest.federated && manifest.federated->aggregation == Aggregation::dp_fed_avg;
+  return !is_per_client || manifest.adjacency == Adjacency::zero_out;
+}
 
 namespace {
 

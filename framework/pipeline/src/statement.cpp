@@ -48,9 +48,9 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
 std::string_view size_pedigree(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
-  if (manifest.adjacency != Adjacency::add_or_remove_one) return "public";
+  if (size_is_public(manifest)) return "public";
   if (manifest.size_noise) return "guess";
-  return manifest.dataset_size ? "declared" : "read_from_the_data";
+  return declared_size(manifest) ? "declared" : "read_from_the_data";
 }
 
 /// What is planned, with the counts that were released.

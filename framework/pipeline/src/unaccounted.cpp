@@ -105,10 +105,8 @@ class Lister {
   void list_facts_of_data() {
     for (const std::string& fact : plan_.setting->info.unaccounted)
       add(fact, manifest_.data.position);
-    if (manifest_.adjacency == Adjacency::add_or_remove_one && !manifest_.dataset_size &&
-        plan_.unit == PrivacyUnit::example) {
+    if (!size_is_public(manifest_) && !declared_size(manifest_))
       add("number of training examples", manifest_.data.position);
-    }
   }
 
   /// What they saw is behind the model, whatever this run pays for.

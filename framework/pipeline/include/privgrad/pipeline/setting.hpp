@@ -122,6 +122,13 @@ void apply_transforms(const Manifest& manifest, const Setting& setting, RunData&
                       int threads = 1, const FeatureCache* cache = nullptr,
                       Teacher* teacher = nullptr);
 
+/// The number of training rows that the manifest declares: data.size, or all of federated.sizes.
+std::optional<std::uint64_t> declared_size(const Manifest& manifest);
+
+/// Whether neighbouring data sets have as many rows, so that the number may be said. Clients that are
+/// exchanged may differ in theirs.
+bool size_is_public(const Manifest& manifest);
+
 /// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly transform.
 inline bool has_features_to_keep(const Setting& setting) {
   return setting.frozen_layers > 0 || setting.has_costly_rows;

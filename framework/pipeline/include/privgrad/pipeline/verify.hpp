@@ -16,7 +16,8 @@
 namespace privgrad::core {
 
 /// Whether two JSON values are the same but for roundings: numbers may differ by one in 1e9, which
-/// another processor's logarithms can make of the same calibration.
+/// another processor's logarithms can make of the same calibration. Numbers in the text of a "note",
+/// which an accountant says of its own errors, may be any: no claim rests on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
 /// What came of checking a run by its files.
