@@ -1,7 +1,8 @@
 """Estimators for scikit-learn, trained under differential privacy.
 
 They need what the data must not tell: bounds, class labels, the number of rows where it matters. What
-is not declared is read off the rows and listed in ``unaccounted_``.
+is not declared is read off the rows and listed as unaccounted; release mode refuses that, and there
+no row decides whether ``fit`` raises.
 """
 
 # File length: estimators that share what decides which facts are public; scikit-learn looks for them in one module.
@@ -12,6 +13,7 @@ import itertools
 import shutil
 import tempfile
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import api
+from . import _rows, api
+from ._framework import plain, yaml_text
 from .errors import ConfigError, PrivacyError, PrivgradWarning
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "DPClassifier", "DPGridSearch", "DPRegressor"]
@@ -40,9 +43,20 @@ EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
 
 _counter = itertools.count()
 
+#: What ``manifest`` may say of the data; the rest is said by the parameters, and by the rows of fit().
+_OF_DATA = ("feature_names", "read_off_rows", "size", "streaming", "transforms")
+
 
 class _DPEstimator(BaseEstimator):
     """What both estimators share: the manifest that they make, and the run."""
+
+    #: Parameters that are read off the rows where they are not declared, and what is read.
+    _facts = {"bounds": "bounds of the features"}
+    _loss: str
+
+    @abstractmethod
+    def _task(self, y: Any) -> dict[str, Any]:
+        """What the section ``data`` says of the targets."""
 
     def __init__(
         self,
@@ -85,17 +99,17 @@ class _DPEstimator(BaseEstimator):
         self.callback = callback
         self.random_state = random_state
 
-    def _model(self, loss: str) -> dict[str, Any]:
+    def _model(self) -> dict[str, Any]:
         model = {"kind": self.model} if isinstance(self.model, str) else dict(self.model)
-        return {"loss": loss, **model}
+        return {"loss": self._loss, **model}
 
-    def _manifest(self, data: dict[str, Any], loss: str) -> dict[str, Any]:
-        """The manifest that fit() runs; ``manifest`` adds to it, key by key."""
+    def _manifest(self) -> dict[str, Any]:
+        """The manifest that fit() runs, without its rows; ``manifest`` goes first, key by key."""
         made: dict[str, Any] = {
             "privgrad": 1,
             "mode": self.mode,
-            "data": data,
-            "model": self._model(loss),
+            "data": {} if self.size is None else {"size": self.size},
+            "model": self._model(),
             "sampler": "full_batch" if self.batch_size is None else {
                 "kind": "poisson", "batch_size": self.batch_size,
             },
@@ -114,33 +128,89 @@ class _DPEstimator(BaseEstimator):
             "steps": self.steps,
             "checkpoint": "off",
         }
-        if self.size is not None:
-            data["size"] = self.size
         if self.random_state is not None:
             made["seed"] = _seed(self.random_state)
-        return _merged(made, self.manifest or {})
+        more = self._more()
+        for section in ("data", "privacy"):
+            if not isinstance(more.get(section, {}), Mapping):
+                raise ConfigError(f"manifest: {section} is no dict")
+        for key in more.get("data", {}):
+            if key not in _OF_DATA:
+                raise ConfigError(
+                    f"manifest: data.{key} is said by the rows of fit() and the parameters of the"
+                    f" estimator; of data, there can be {', '.join(_OF_DATA)}"
+                )
+        if more.get("federated") is not None:
+            raise ConfigError("manifest: federated runs are made by privgrad.run()")
+        return _merged(made, more)
+
+    def _more(self) -> Mapping[str, Any]:
+        more = {} if self.manifest is None else self.manifest
+        if not isinstance(more, Mapping):
+            raise ConfigError(f"manifest: is of type {type(more).__name__}, expected a dict")
+        return more
+
+    def _is_release(self) -> bool:
+        return bool(_merged({"mode": self.mode}, self._more())["mode"] == "release")
+
+    def _read(self, manifest: Mapping[str, Any]) -> list[str]:
+        """What nobody has declared, so that it is read off the rows.
+
+        Raises
+        ------
+        PrivacyError
+            In release mode, before any row is looked at.
+        """
+        missing = [name for name in self._facts if getattr(self, name) is None]
+        if self._is_release():
+            if (manifest["privacy"].get("adjacency") == "add_or_remove_one"
+                    and manifest["data"].get("size") is None):
+                missing.append("size")
+            if missing:
+                raise PrivacyError(
+                    f"{', '.join(missing)}: not declared, and release mode reads nothing off the rows;"
+                    " declare them"
+                )
+        return [self._facts[name] for name in missing]
+
+    def _lent(self, manifest: Mapping[str, Any], features: np.ndarray, targets: np.ndarray,
+              of_task: Mapping[str, Any], read: Sequence[str]) -> dict[str, Any]:
+        """The manifest with the rows, and with what was read off them.
+
+        A row that does not fit has been made to (_validated, _scaled), so that none counts as the source's
+        fill; in release mode one is asked for, since no error may tell of a row.
+        """
+        data = {**manifest["data"], "kind": "memory", **of_task, "train": {
+            "features": features, "targets": targets, "table": f"scikit-learn-{next(_counter)}",
+        }}
+        if self._is_release():
+            data |= {"target_fill": 0, "feature_fill": 0}
+        return {**manifest, "data": _with_facts(data, read)}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._takes_any()
+        tags.input_tags.allow_nan = self.feature_fill is not None or self._is_release()
         return tags
 
-    def _takes_any(self) -> bool:
-        """Whether features may be no finite numbers; in release mode no error tells of one."""
-        return self.feature_fill is not None or self.mode == "release"
-
     def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
-        """As validate_data(), with ``feature_fill``, if there is one, for what is not finite."""
+        """Features, with their fill if there is one, and targets as they are.
+
+        Out of release mode, what validate_data() refuses is refused.
+        """
         fill = self.feature_fill
         if fill is not None and not np.isfinite(fill):
             raise ConfigError(f"feature_fill: is {fill}, expected a finite number")
-        checked = validate_data(self, X, *y, dtype=np.float64,
-                                ensure_all_finite=not self._takes_any(), **how)
-        if fill is None:
-            return checked
-        features, *others = checked if y else (checked,)
-        filled = np.where(np.isfinite(features), features, float(fill))
-        return (filled, *others) if y else filled
+        if self._is_release():
+            table = _rows.table(X)
+            validate_data(self, X, skip_check_array=True, reset=how.get("reset", True))
+            features = _rows.cells(table)
+            others = [_rows.column(one, len(table)) for one in y]
+        else:
+            checked = validate_data(self, X, *y, dtype=np.float64, ensure_all_finite=fill is None, **how)
+            features, *others = checked if y else (checked,)
+        if fill is not None:
+            features = _rows.finite_or(features, float(fill))
+        return (features, *others) if y else features
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         """Features in [-1, 1] of their bounds, and inside: a function of one row alone.
@@ -149,37 +219,21 @@ class _DPEstimator(BaseEstimator):
         """
         low, high = self._low, self._high
         width = np.where(high > low, high - low, 1.0)
-        finite = np.isfinite(X)
-        inside = np.clip(2 * (np.where(finite, X, low) - low) / width - 1, -1, 1)
-        return np.where(finite, inside, 0.0).astype(np.float32)
+        inside = 2 * ((np.clip(_rows.finite_or(X, low), low, high) - low) / width) - 1
+        return np.where(np.isfinite(X), inside, 0.0).astype(np.float32)
 
-    def _set_bounds(self, X: np.ndarray) -> list[str]:
-        """Take the declared bounds, or read them off the rows. Gives what was read."""
-        read = []
+    def _set_bounds(self, X: np.ndarray) -> None:
+        """Take the declared bounds, or read them off the rows."""
         if self.bounds is None:
             self._low, self._high = X.min(axis=0), X.max(axis=0)
-            read.append("bounds of the features")
         else:
-            low, high = (np.broadcast_to(np.asarray(b, dtype=float), (X.shape[1],))
-                         for b in self.bounds)
-            if not np.all(low < high):
-                raise ConfigError("bounds: the lower ones are not below the upper ones")
-            self._low, self._high = low, high
-        return read
+            self._low, self._high = _bounds("bounds", self.bounds, (X.shape[1],))
 
-    def _train(self, X: np.ndarray, y: np.ndarray, data: dict[str, Any], loss: str,
-               read: list[str]) -> None:
-        table = f"scikit-learn-{next(_counter)}"
-        data = {"kind": "memory", **data, **self._fill(),
-                "train": {"features": self._scaled(X), "targets": y, "table": table}}
-        if read and self.mode == "release":
-            raise PrivacyError(
-                f"{', '.join(read)}: read off the rows, which release mode refuses; declare them"
-            )
+    def _train(self, manifest: Mapping[str, Any], read: Sequence[str]) -> None:
         folder = tempfile.mkdtemp(prefix="privgrad-")
         try:
             self.run_ = api.run(
-                self._manifest(data, loss), out=Path(folder) / "run", state=Path(folder) / "state",
+                manifest, out=Path(folder) / "run", state=Path(folder) / "state",
                 threads=self.threads, callback=self.callback,
             )
             self.model_ = (self.run_.run_dir / "model.safetensors").read_bytes()
@@ -189,40 +243,23 @@ class _DPEstimator(BaseEstimator):
             shutil.rmtree(folder, ignore_errors=True)
         self.epsilon_ = self.run_.epsilon
         self.n_iter_ = self.run_.steps
-        self.unaccounted_ = (*self.run_.unaccounted, *read)
+        self.unaccounted_ = self.run_.unaccounted
         if read:
             warnings.warn(
                 f"{', '.join(read)}: read off the rows, and covered by no epsilon; declare them",
                 PrivgradWarning, stacklevel=3,
             )
 
-    def _fill(self) -> dict[str, Any]:
-        """What release mode asks for: that a row fits is a fact of it, and no error tells it.
-
-        Features are finite and inside their bounds when they are lent (_validated, _scaled), so that
-        none counts as the source's feature_fill.
-        """
-        return {"target_fill": 0, "feature_fill": 0} if self.mode == "release" else {}
-
-    def _take_seed(self, place: int) -> None:
-        """Noise of its own for each candidate: of the same noise, the difference of two has none."""
-        if self.random_state is not None:
-            self.random_state = _seed(self.random_state) + place
-
-    def _event(self, X: Any, y: Any) -> dict[str, Any]:
-        """What a training is charged for: it needs the number of rows, and none of their values."""
-        rows, width = np.shape(X)
-        labels = len(np.unique(y)) if getattr(self, "classes", None) is None else len(self.classes)
-        is_classifier = isinstance(self, ClassifierMixin)
-        data = {"kind": "memory", **self._fill(),
-                **({"classes": labels} if is_classifier else {"task": "regression"}),
-                "train": {"features": np.zeros((rows, width), dtype=np.float32),
-                          "targets": np.zeros(rows, dtype=np.float32),
-                          "table": f"scikit-learn-{next(_counter)}"}}
+    def _plan(self, X: Any, y: Any) -> Any:
+        """What a training is planned to be: it needs the number of rows, and none of their values."""
+        manifest = self._manifest()
+        read = self._read(manifest)
+        rows, width = np.shape(_rows.table(X) if self._is_release() else X)
+        lent = self._lent(manifest, np.zeros((rows, width), dtype=np.float32),
+                          np.zeros(rows, dtype=np.float32), self._task(y), read)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivgradWarning)
-            loss = "cross_entropy" if is_classifier else "squared"
-            return api.plan(self._manifest(data, loss)).event
+            return api.plan(lent)
 
     def _predictions(self, X: Any) -> Any:
         X = self._validated(X, reset=False)
@@ -235,6 +272,15 @@ class _DPEstimator(BaseEstimator):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivgradWarning)
                 return api.predict(file.name, rows, threads=self.threads)
+
+
+def _bounds(name: str, given: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Declared bounds: finite, with a width that is, and the lower ones below the upper ones."""
+    low, high = (np.broadcast_to(np.asarray(bound, dtype=float), shape) for bound in given)
+    with np.errstate(over="ignore"):
+        if not (np.all(low < high) and np.all(np.isfinite(high - low))):
+            raise ConfigError(f"{name}: the lower ones are not below the upper ones, by a finite number")
+    return low, high
 
 
 def _seed(random_state: Any) -> int:
@@ -263,11 +309,12 @@ _PARAMETERS = """
         A component: ``"linear"``, or ``{"kind": "mlp", "hidden": [32]}``.
     bounds : (low, high), optional
         Of the features, each a number or one for each feature. Features are clipped to them and mapped
-        to [-1, 1]. Not given, they are read off the rows, which ``unaccounted_`` lists.
+        to [-1, 1]. Not given, they are read off the rows, which ``unaccounted_`` lists, and release
+        mode refuses.
     feature_fill : float, optional
         What a feature counts as that is missing, NaN or infinite, in the units of the features. Not
         given, such a feature is an error, as for other estimators; in release mode, where no error
-        tells of a row, it is in the middle of its bounds.
+        tells of a row, and a text is none either, it is in the middle of its bounds.
     clip_norm, learning_rate : float
         Of the gradients.
     steps : int
@@ -283,7 +330,8 @@ _PARAMETERS = """
     mode : str
         ``"research"`` or ``"release"``.
     manifest : dict, optional
-        Any other key of a manifest, which goes before what the other parameters make.
+        Any other key of a manifest, which goes before what the other parameters make. Of ``data``:
+        ``feature_names``, ``read_off_rows``, ``size``, ``streaming`` and ``transforms``.
     threads : int, optional
         Default all; the result does not depend on it.
     callback : callable, optional
@@ -297,8 +345,10 @@ _PARAMETERS = """
         What came of the training.
     epsilon_ : float
         What was spent.
+    event_ : dict
+        What was charged.
     unaccounted_ : tuple of str
-        What no epsilon covers.
+        What no epsilon covers, as the run's files say it.
     model_, ledger_ : bytes, str
         The files of the run.
     """
@@ -307,6 +357,9 @@ _PARAMETERS = """
 class DPClassifier(ClassifierMixin, _DPEstimator):
     __doc__ = f"""A classifier under differential privacy.
 {_PARAMETERS}"""
+
+    _loss = "cross_entropy"
+    _facts = {**_DPEstimator._facts, "classes": "class labels"}
 
     def __init__(
         self,
@@ -346,33 +399,33 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         ----------
         X : array-like, [rows, features]
         y : array-like, [rows]
-            Labels.
+            Labels. In release mode, what is none of ``classes`` counts as the first of them.
 
         Returns
         -------
         DPClassifier
             Itself.
         """
+        manifest = self._manifest()
+        read = self._read(manifest)
         X, y = self._validated(X, y)
-        check_classification_targets(y)
-        read = []
-        if self.classes is None:
-            self.classes_ = np.unique(y)
-            read.append("class labels")
-        else:
-            self.classes_ = np.unique(self.classes)
+        if not self._is_release():
+            check_classification_targets(y)
+        self.classes_ = self._classes(y)
         if len(self.classes_) < 2:
             raise ValueError("Classifier can't train when only one class is present.")
-        places = np.searchsorted(self.classes_, y)
-        places = np.minimum(places, len(self.classes_) - 1)
-        if self.mode == "release":  # no error tells of a row
-            places = np.where(self.classes_[places] == y, places, 0)
-        elif not np.array_equal(self.classes_[places], y):
+        places = _rows.places(y, self.classes_)
+        if not self._is_release() and not np.array_equal(self.classes_[places.astype(int)], y):
             raise ValueError("y has labels that classes lacks")
-        read += self._set_bounds(X)
-        self._train(X, places.astype(np.float32), {"classes": len(self.classes_)},
-                    "cross_entropy", read)
+        self._set_bounds(X)
+        self._train(self._lent(manifest, self._scaled(X), places, self._task(y), read), read)
         return self
+
+    def _classes(self, y: Any) -> np.ndarray:
+        return np.unique(y if self.classes is None else self.classes)
+
+    def _task(self, y: Any) -> dict[str, Any]:
+        return {"classes": len(self._classes(y))}
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Give the probability of each class.
@@ -408,6 +461,9 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
 class DPRegressor(RegressorMixin, _DPEstimator):
     __doc__ = f"""A regressor under differential privacy.
 {_PARAMETERS}"""
+
+    _loss = "squared"
+    _facts = {**_DPEstimator._facts, "target_bounds": "bounds of the targets"}
 
     def __init__(
         self,
@@ -447,27 +503,32 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         ----------
         X : array-like, [rows, features]
         y : array-like, [rows]
-            Reals; clipped to ``target_bounds``.
+            Reals; clipped to ``target_bounds``. In release mode, what is no finite number is in
+            their middle.
 
         Returns
         -------
         DPRegressor
             Itself.
         """
+        manifest = self._manifest()
+        read = self._read(manifest)
         X, y = self._validated(X, y, y_numeric=True)
-        read = []
         if self.target_bounds is None:
             low, high = float(y.min()), float(y.max())
-            read.append("bounds of the targets")
         else:
-            low, high = self.target_bounds
-            if not low < high:
-                raise ConfigError("target_bounds: the lower one is not below the upper one")
+            low, high = (float(bound) for bound in _bounds("target_bounds", self.target_bounds, ()))
+        if self._is_release():
+            y = _rows.finite_or(_rows.cells(y), low + (high - low) / 2)
         self._target = (low, (high - low) or 1.0)
-        read += self._set_bounds(X)
-        scaled = 2 * (np.clip(y, low, high) - low) / self._target[1] - 1
-        self._train(X, scaled.astype(np.float32), {"task": "regression"}, "squared", read)
+        self._set_bounds(X)
+        scaled = 2 * ((np.clip(y, low, high) - low) / self._target[1]) - 1
+        lent = self._lent(manifest, self._scaled(X), scaled.astype(np.float32), self._task(y), read)
+        self._train(lent, read)
         return self
+
+    def _task(self, y: Any) -> dict[str, Any]:
+        return {"task": "regression"}
 
     def predict(self, X: Any) -> np.ndarray:
         """Give the value of each row.
@@ -497,7 +558,9 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : DPClassifier or DPRegressor
-        Its ``epsilon`` is replaced.
+        Its ``epsilon`` and ``delta`` are replaced; its adjacency and its accountant are the search's. Or
+        a pipeline that ends in one: what its other steps make of the rows is unaccounted, and refused
+        in release mode.
     param_grid : dict or list of dict
         As for ``sklearn.model_selection.GridSearchCV``. The budget cannot be searched.
     epsilon, delta : float
@@ -513,6 +576,10 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         ``params``, ``score`` and ``epsilon`` of each candidate.
     epsilon_ : float
         What all trainings cost together.
+    unaccounted_ : tuple of str
+        What no epsilon covers, of any training.
+    ledgers_ : list of str
+        The ledgers of all trainings.
     """
 
     def __init__(
@@ -551,17 +618,14 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
                 if any(key.split("__")[-1] == budget for key in params):
                     raise ConfigError(f"param_grid: {budget} is of the whole search, and not searched")
         share = self._share(candidates, X, y)
-        made, scores, spent = [], [], []
-        for place, params in enumerate(candidates):
-            candidate = self._candidate(params, share)
-            _estimator_of(candidate)._take_seed(place)
-            candidate.fit(X, y)
-            made.append(candidate)
-            scores.append(candidate.score(*self.validation))
-            spent.append(_estimator_of(candidate).event_)
-        self.epsilon_ = self._cost(spent)
+        made = [self._candidate(place, params, share) for place, params in enumerate(candidates)]
+        scores = [one.fit(X, y).score(*self.validation) for one in made]
+        inner = [_estimator_of(one) for one in made]
+        self.epsilon_ = self._cost(inner, [one.run_.json for one in inner], [one.event_ for one in inner])
         if self.epsilon_ > self.epsilon:
             raise RuntimeError(f"the search cost {self.epsilon_}, above {self.epsilon}")
+        self.unaccounted_ = tuple(dict.fromkeys(fact for one in inner for fact in one.unaccounted_))
+        self.ledgers_ = [one.ledger_ for one in inner]
         self.best_index_ = int(np.argmax(scores))
         self.best_score_ = scores[self.best_index_]
         self.best_params_ = candidates[self.best_index_]
@@ -569,37 +633,67 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         self.cv_results_ = {
             "params": candidates,
             "score": np.array(scores),
-            "epsilon": np.array([_estimator_of(one).epsilon_ for one in made]),
+            "epsilon": np.array([one.epsilon_ for one in inner]),
         }
         if hasattr(self.best_estimator_, "classes_"):
             self.classes_ = self.best_estimator_.classes_
         return self
 
-    def _candidate(self, params: Mapping[str, Any], epsilon: float) -> Any:
+    def _candidate(self, place: int, params: Mapping[str, Any], epsilon: float) -> Any:
         candidate = clone(self.estimator).set_params(**params)
-        _estimator_of(candidate).set_params(epsilon=epsilon, delta=self.delta)
+        inner = _estimator_of(candidate)
+        inner.set_params(epsilon=epsilon, delta=self.delta)
+        manifest = inner._manifest()
+        for key, own in (("target_epsilon", epsilon), ("target_delta", self.delta)):
+            if manifest["privacy"].get(key) != own:
+                raise ConfigError(f"manifest: privacy.{key} is of the whole search; give it to DPGridSearch")
+        more = dict(inner._more())
+        steps = _steps_before(candidate)
+        if steps and inner._is_release():
+            raise PrivacyError(
+                f"estimator: the steps {', '.join(steps)} are given all private rows at once, which"
+                " release mode refuses; give rows that are made already, each of itself alone"
+            )
+        if steps:
+            facts = [f"what the step {name} makes of all rows" for name in steps]
+            more["data"] = _with_facts(more.get("data", {}), facts)
+        if manifest.get("seed") is not None:
+            # Noise of its own for each candidate: of the same noise, the difference of two has none.
+            inner.set_params(random_state=manifest["seed"] + place)
+            more.pop("seed", None)
+        if steps or "seed" in inner._more():
+            inner.set_params(manifest=more)
         return candidate
 
-    def _cost(self, events: Sequence[Mapping[str, Any]]) -> float:
-        """What the events cost together: they are on the same rows, chosen beforehand."""
-        inner = _estimator_of(self.estimator)
-        return api.account(
-            {"event": "composed", "of": list(events)}, accountant=inner.accountant,
-            delta=self.delta, adjacency=inner.adjacency,
-        ).epsilon
+    def _cost(self, inner: Sequence[Any], said: Sequence[Mapping[str, Any]],
+              events: Sequence[Mapping[str, Any]]) -> float:
+        """What the events cost together: they are on the same rows, chosen beforehand.
 
-    def _share(self, candidates: Iterable[Mapping[str, Any]], X: Any, y: Any) -> float:
+        Every accountant of the runs is asked, and who proves what it finds; the largest answer counts.
+        """
+        adjacencies = {one["adjacency"] for one in said}
+        if len(adjacencies) > 1:
+            raise ConfigError("param_grid: the adjacency is of the whole search, and not searched")
+        (adjacency,) = adjacencies
+        together = {"event": "composed", "of": list(events)}
+        return max(
+            api.account(together, accountant=who, delta=self.delta, adjacency=adjacency).epsilon
+            for who in _accountants(one._manifest()["privacy"]["accountant"] for one in inner)
+        )
+
+    def _share(self, candidates: Sequence[Mapping[str, Any]], X: Any, y: Any) -> float:
         """The largest epsilon for each at which all cost no more than the budget, to 1 in 1000."""
 
         def total(share: float) -> float:
-            return self._cost(
-                [_estimator_of(self._candidate(params, share))._event(X, y) for params in candidates]
-            )
+            inner = [_estimator_of(self._candidate(place, params, share))
+                     for place, params in enumerate(candidates)]
+            plans = [one._plan(X, y) for one in inner]
+            return self._cost(inner, [plan.json for plan in plans], [plan.event for plan in plans])
 
         low, high = 0.0, self.epsilon
         if total(high) <= self.epsilon:
             return high
-        while high - low > 1e-3 * high:
+        while high - low > 1e-3 * high and high > 1e-6 * self.epsilon:
             middle = (low + high) / 2
             if total(middle) <= self.epsilon:
                 low = middle
@@ -650,6 +744,33 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self.best_estimator_.score(X, y)
+
+
+def _with_facts(data: Mapping[str, Any], read: Sequence[str]) -> dict[str, Any]:
+    """A section ``data`` that says, too, what was read off its rows."""
+    if not read:
+        return dict(data)
+    given = data.get("read_off_rows") or []
+    return {**data, "read_off_rows": [*(given if isinstance(given, (list, tuple)) else [given]), *read]}
+
+
+def _accountants(named: Iterable[Any]) -> list[Any]:
+    """Each of the accountants once, and those that certify them."""
+    asked: dict[str, Any] = {}
+    for one in named:
+        asked[yaml_text(plain(one))] = one
+        if not hasattr(one, "component"):  # a prototype has none
+            name = one if isinstance(one, str) else one["kind"]
+            prover = api.describe(f"accountant/{name}").get("certified_by")
+            if prover is not None:
+                asked[yaml_text(prover)] = prover
+    return list(asked.values())
+
+
+def _steps_before(candidate: Any) -> list[str]:
+    """The names of what makes other rows of a pipeline's, and is given all of them at once."""
+    steps = candidate.steps[:-1] if isinstance(candidate, Pipeline) else []
+    return [name for name, step in steps if step is not None and not isinstance(step, str)]
 
 
 def _estimator_of(candidate: Any) -> Any:

@@ -46,7 +46,7 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
   table.scale = scale;
   for (std::size_t axis = 1; axis < features.ndim(); ++axis)
     table.features.push_back(features.shape(axis));
-  if (features.size() == 0) throw ConfigError("features are empty");
+  if (element_count(table.features) == 0) throw ConfigError("examples have no features");
   if (features.dtype() == nb::dtype<float>()) {
     table.numbers = std::span(static_cast<const float*>(features.data()), features.size());
   } else if (features.dtype() == nb::dtype<std::uint8_t>()) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import warnings
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import privgrad
+import privgrad.sklearn
 from privgrad.sklearn import EXPECTED_FAILED_CHECKS, DPClassifier, DPGridSearch, DPRegressor
 
 BOUNDS = (-6.0, 9.0)
@@ -76,20 +78,252 @@ def test_a_regressor_learns_within_its_budget() -> None:
 
 
 def test_what_is_not_declared_is_told(rows: Any) -> None:
-    with pytest.warns(privgrad.PrivgradWarning, match="class labels, bounds of the features"):
+    with pytest.warns(privgrad.PrivgradWarning, match="bounds of the features, class labels"):
         fitted = classifier(bounds=None, classes=None).fit(*rows)
     assert {"class labels", "bounds of the features"} <= set(fitted.unaccounted_)
     declared = classifier().fit(*rows)
     assert not {"class labels", "bounds of the features"} & set(declared.unaccounted_)
 
 
-def test_release_mode_refuses_what_was_read_off_the_rows(rows: Any) -> None:
-    release = {"mode": "release", "random_state": None, "size": 600}
-    with pytest.raises(privgrad.PrivacyError, match="bounds of the features: read off the rows"):
-        classifier(bounds=None, **release).fit(*rows)
-    fitted = classifier(**release).fit(*rows)
+def regressor(**changed: Any) -> DPRegressor:
+    return DPRegressor(**{
+        "epsilon": 3, "bounds": BOUNDS, "target_bounds": (0, 2), "random_state": 1, **changed,
+    })
+
+
+def released(make: Any, **changed: Any) -> Any:
+    """An estimator in release mode, by its parameter."""
+    return make(**{"mode": "release", "random_state": None, "steps": 3, **changed})
+
+
+def released_by_manifest(make: Any, **changed: Any) -> Any:
+    """The same, by its manifest alone."""
+    return make(**{"manifest": {"mode": "release"}, "random_state": None, "steps": 3, **changed})
+
+
+in_release = pytest.mark.parametrize("release", [released, released_by_manifest])
+
+
+@pytest.mark.parametrize(
+    ("make", "missing", "read"),
+    [(classifier, ["bounds"], ["bounds of the features"]),
+     (classifier, ["bounds", "classes"], ["bounds of the features", "class labels"]),
+     (regressor, ["bounds", "target_bounds"], ["bounds of the features", "bounds of the targets"])])
+@pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+def test_all_files_of_a_run_list_what_the_estimator_read(rows: Any, make: Any, missing: Any, read: Any) -> None:
+    X, y = rows[0], rows[1] if make is classifier else rows[0][:, 0]
+    said = "told by somebody else"
+    fitted = make(steps=3, manifest={"data": {"read_off_rows": [said]}}, **dict.fromkeys(missing)).fit(X, y)
+    assert {said, *read} <= set(fitted.unaccounted_)
+    size = int.from_bytes(fitted.model_[:8], "little")
+    metadata = json.loads(fitted.model_[8:8 + size])["__metadata__"]
+    assert json.loads(metadata["unaccounted"]) == list(fitted.unaccounted_)
+    statement = fitted.run_.json["statement"]
+    assert [item["what"] for item in statement["unaccounted"]] == list(fitted.unaccounted_)
+    assert fitted.run_.unaccounted == fitted.unaccounted_
+
+
+class NeverLookedAt:
+    """Rows that end the test that looks at them."""
+
+    shape = (600, 2)
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise AssertionError("somebody looked at the rows")
+
+    def __len__(self) -> int:
+        raise AssertionError("somebody counted the rows")
+
+
+@in_release
+@pytest.mark.parametrize(
+    ("make", "missing", "more"),
+    [(classifier, ["bounds"], {}), (classifier, ["bounds", "classes"], {}),
+     (regressor, ["bounds", "target_bounds"], {}),
+     (classifier, ["size"], {"adjacency": "add_or_remove_one"}),
+     (classifier, ["size"], {"manifest": {"mode": "release", "privacy": {"adjacency": "add_or_remove_one"}}})])
+def test_release_mode_asks_for_declarations_before_it_looks_at_a_row(
+        release: Any, make: Any, missing: Any, more: Any) -> None:
+    # Here a row could not even be looked at, so that what was refused was refused by the declarations alone.
+    estimator = release(make, **dict.fromkeys(missing), **more)
+    refusal = f"^{', '.join(missing)}: not declared, and release mode reads nothing off the rows"
+    with pytest.raises(privgrad.PrivacyError, match=refusal):
+        estimator.fit(NeverLookedAt(), NeverLookedAt())
+    search = DPGridSearch(estimator, {"learning_rate": [1, 2]}, epsilon=3, delta=1e-5,
+                          validation=(np.zeros((1, 2)), ["a"]))
+    with pytest.raises(privgrad.PrivacyError, match=refusal):
+        search.fit(NeverLookedAt(), NeverLookedAt())
+    declared = {name: getattr(make(), name) for name in missing} | ({"size": 40} if "size" in missing else {})
+    fitted = release(make, **{**more, **declared}).fit(np.zeros((40, 2)), np.zeros(40))
+    assert fitted.run_.mode == "release"
     assert fitted.unaccounted_ == ()
     assert not fitted.run_.reproducible
+
+
+@in_release
+def test_release_mode_refuses_what_was_read_off_the_rows_elsewhere(rows: Any, release: Any) -> None:
+    read = {"data": {"read_off_rows": ["bounds, by me"]}}
+    with pytest.raises(privgrad.PrivacyError, match="read_off_rows"):
+        release(classifier, manifest={"mode": "release", **read}).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [({"train": (np.zeros((2, 2)), [0, 1])}, "train"), ({"kind": "synthetic", "rows": 9}, "kind"),
+     ({"classes": 7}, "classes"), ({"target_fill": 1}, "target_fill"), ({"feature_fill": 1}, "feature_fill"),
+     ({"test": (np.zeros((2, 2)), [0, 1])}, "test")])
+def test_a_manifest_does_not_exchange_the_rows_of_fit(rows: Any, data: Any, key: str) -> None:
+    with pytest.raises(privgrad.ConfigError, match=f"manifest: data.{key} is said by the rows of fit"):
+        classifier(manifest={"data": data}).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [({"federated": {"clients": 2}}, "federated runs are made by privgrad.run"),
+     ({"data": "rows.csv"}, "data is no dict"), ({"privacy": 3}, "privacy is no dict"),
+     ("run.yaml", "is of type str, expected a dict")])
+def test_a_manifest_that_an_estimator_cannot_run_is_refused(rows: Any, manifest: Any, why: str) -> None:
+    with pytest.raises(privgrad.ConfigError, match=f"manifest: {why}"):
+        classifier(manifest=manifest).fit(*rows)
+
+
+@pytest.mark.parametrize("bounds", [(0, np.inf), (-np.inf, 0), (np.nan, 1), (2, 1), (-1.7e308, 1.7e308)])
+def test_bounds_are_finite_and_in_order(rows: Any, bounds: Any) -> None:
+    with pytest.raises(privgrad.ConfigError, match="^bounds: the lower ones are not below"):
+        classifier(bounds=bounds).fit(*rows)
+    with pytest.raises(privgrad.ConfigError, match="^target_bounds: the lower ones are not below"):
+        regressor(target_bounds=bounds).fit(rows[0], rows[0][:, 0])
+
+
+# ---- rows in release mode
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The manifests that the estimators give the engine, with the rows that they lend it."""
+    seen = []
+
+    def run(manifest: Any, **options: Any) -> Any:
+        seen.append(manifest)
+        return api_run(manifest, **options)
+
+    api_run = privgrad.sklearn.api.run
+    monkeypatch.setattr(privgrad.sklearn.api, "run", run)
+    return seen
+
+
+def lent(manifest: dict[str, Any], what: str) -> np.ndarray:
+    """The features or the targets that a manifest holds."""
+    return manifest["data"]["train"][what]
+
+
+MIDDLE = sum(BOUNDS) / 2
+#: Cells that are no numbers, and what they count as.
+CELLS = [np.nan, np.inf, -np.inf, None, "text", "", b"x", 1j, [1, 2], {}, object(), 10**400,
+         np.datetime64("2020-01-01")]
+#: Cells that are numbers, however they are written.
+NUMBERS = [(2, 2), ("2.5", 2.5), (True, 1), (np.float32(0.1), float(np.float32(0.1))), (1e300, BOUNDS[1]),
+           (-1e300, BOUNDS[0])]
+
+
+def as_objects(X: np.ndarray) -> np.ndarray:
+    return X.astype(object)
+
+
+def as_frame(X: np.ndarray) -> Any:
+    return pytest.importorskip("pandas").DataFrame(X)
+
+
+@in_release
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [as_objects, as_frame])
+@pytest.mark.parametrize(
+    ("cell", "counts_as"), [*((cell, MIDDLE) for cell in CELLS), *NUMBERS], ids=lambda value: repr(value)[:15])
+def test_a_cell_in_release_mode_changes_its_own_feature_and_nothing_else(
+        rows: Any, runs: Any, release: Any, kind: Any, cell: Any, counts_as: float) -> None:
+    X, y = rows[0][:40].astype(np.float32), rows[1][:40]
+    expected = X.copy()
+    expected[7, 1] = counts_as
+    spoilt = as_objects(X)
+    spoilt[7, 1] = cell
+    estimator = release(classifier)
+    fitted = estimator.fit(kind(spoilt), y)
+    estimator.fit(expected, y)
+    for what in ("features", "targets"):
+        np.testing.assert_array_equal(lent(runs[0], what), lent(runs[1], what))
+    assert fitted.unaccounted_ == ()
+    # To predict as to learn.
+    np.testing.assert_array_equal(fitted.predict_proba(kind(spoilt)), fitted.predict_proba(expected))
+
+
+@in_release
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("classes", [["a", "b", "c"], [0, 1, 2], [0.5, 1.5, 2.5]], ids=["texts", "integers", "reals"])
+@pytest.mark.parametrize("kind", [np.asarray, list], ids=["array", "list"])
+@pytest.mark.parametrize(
+    "label", [np.nan, np.inf, 0.25, None, "other", 9, b"b", [1], {}, object(), np.datetime64("2020-01-01")],
+    ids=lambda value: repr(value)[:15])
+def test_a_label_in_release_mode_counts_as_the_first_class_and_changes_no_other(
+        rows: Any, runs: Any, release: Any, classes: Any, kind: Any, label: Any) -> None:
+    X, places = rows[0][:40], np.arange(40) % 3
+    y = [classes[place] for place in places]
+    spoilt = np.empty(40, dtype=object)
+    spoilt[:] = y
+    spoilt[8] = label
+    fitted = release(classifier, classes=classes).fit(X, list(spoilt) if kind is list else spoilt)
+    expected = places.copy()
+    expected[8] = 0
+    np.testing.assert_array_equal(lent(runs[0], "targets"), expected)
+    assert fitted.unaccounted_ == ()
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2], [0.5, 1.5, 2.5]], ids=["integers", "reals"])
+def test_labels_that_one_text_made_texts_of_are_still_numbers(rows: Any, runs: Any, classes: Any) -> None:
+    X, places = rows[0][:40], np.arange(40) % 3
+    y = np.array([*(classes[place] for place in places[:39]), "none"])
+    assert y.dtype.kind == "U"
+    released(classifier, classes=classes).fit(X, y)
+    np.testing.assert_array_equal(lent(runs[0], "targets"), [*places[:39], 0])
+
+
+@in_release
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", [np.asarray, list], ids=["array", "list"])
+@pytest.mark.parametrize(
+    ("target", "counts_as"), [*((cell, 1.0) for cell in CELLS), ("0.5", 0.5), (7, 2), (-1e300, 0)],
+    ids=lambda value: repr(value)[:15])
+def test_a_target_in_release_mode_counts_as_the_middle_and_changes_no_other(
+        rows: Any, runs: Any, release: Any, kind: Any, target: Any, counts_as: float) -> None:
+    X, y = rows[0][:40], np.linspace(0, 2, 40)
+    spoilt = y.astype(object)
+    spoilt[8] = target
+    fitted = release(regressor).fit(X, list(spoilt) if kind is list else spoilt)
+    expected = y.copy()
+    expected[8] = counts_as
+    np.testing.assert_array_equal(lent(runs[0], "targets"), (expected - 1).astype(np.float32))
+    assert fitted.unaccounted_ == ()
+
+
+@in_release
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("make", "targets"), [(classifier, ["a"]), (regressor, [1.0])])
+def test_in_release_mode_there_may_be_no_rows(release: Any, make: Any, targets: Any) -> None:
+    X, y = np.zeros((1, 2)), np.array(targets)
+    by_number = {"size": 20, "adjacency": "add_or_remove_one"}
+    for rows_left in (1, 0):
+        fitted = release(make, **by_number).fit(X[:rows_left], y[:rows_left])
+        assert fitted.unaccounted_ == ()
+        assert len(fitted.predict(X)) == 1
+
+
+def test_in_release_mode_the_form_of_rows_is_a_fact_of_their_container(rows: Any) -> None:
+    for X in (rows[0].tolist(), rows[0][:, 0], None):
+        with pytest.raises(privgrad.ConfigError, match="^X: is of type"):
+            released(classifier).fit(X, rows[1])
+    with pytest.raises(privgrad.ConfigError, match="^y: is not of as many rows as X$"):
+        released(classifier).fit(rows[0], rows[1][1:])
+    with pytest.raises(privgrad.ConfigError, match="^y: has 2 axes, expected one"):
+        released(classifier).fit(*rows[:1], rows[0])
 
 
 def test_a_row_outside_its_bounds_counts_as_one_at_them(rows: Any) -> None:
@@ -141,12 +375,114 @@ def test_a_search_costs_what_is_declared(rows: Any) -> None:
     assert search.predict_proba(public).shape == (180, 3)
 
 
-def test_a_search_over_a_pipeline_sets_its_last_step(rows: Any) -> None:
-    pipeline = make_pipeline(FunctionTransformer(), classifier(steps=10))
-    search = DPGridSearch(pipeline, {"dpclassifier__learning_rate": [0.5, 1.0]}, epsilon=2,
-                          delta=1e-5, validation=(rows[0][:50], rows[1][:50])).fit(*rows)
-    assert search.epsilon_ <= 2
+def of_two(estimator: Any, rows: Any, **changed: Any) -> DPGridSearch:
+    """A search with two candidates, of a few steps on a few rows."""
+    return DPGridSearch(estimator, **{
+        "param_grid": {"learning_rate": [0.5, 1.0]}, "epsilon": 3, "delta": 1e-5,
+        "validation": (rows[0][60:80], rows[1][60:80]), **changed,
+    }).fit(rows[0][:60], rows[1][:60])
+
+
+def charged(ledger: str) -> list[Any]:
+    """The events that a ledger was charged for, one after the other."""
+    lines = [json.loads(line) for line in ledger.splitlines()]
+    return [line["event"] for line in lines if line["type"] == "release"]
+
+
+@pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+@pytest.mark.parametrize("said_by", ["parameters", "manifest"])
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("accountant", [
+    "zcdp", {"kind": "zcdp", "conversion": "classic"}, "rdp", "pld", "saddle_point", "gdp"], ids=str)
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_a_search_states_no_less_than_the_accountant_says_of_its_ledgers(
+        rows: Any, command: Any, said_by: str, adjacency: str, accountant: Any, delta: float) -> None:
+    said = {"adjacency": adjacency, "accountant": accountant}
+    other = {"adjacency": "zero_out" if adjacency == "replace_one" else "replace_one",
+             "accountant": "rdp" if accountant == "zcdp" else "zcdp"}
+    given = said if said_by == "parameters" else {**other, "manifest": {"privacy": said}}
+    search = of_two(classifier(steps=3, **given), rows, delta=delta)
+    assert len(search.ledgers_) == 2
+    opened = [json.loads(ledger.partition("\n")[0]) for ledger in search.ledgers_]
+    assert {one["adjacency"] for one in opened} == {adjacency}
+    assert {one["target_delta"] for one in opened} == {delta}
+    together = {"event": "composed", "of": [event for ledger in search.ledgers_ for event in charged(ledger)]}
+    asked = [accountant] if accountant != "saddle_point" else [accountant, "pld"]
+    costs = [command("account", "--accountant", one if isinstance(one, str) else json.dumps(one), "--event", "-",
+                     "--delta", str(delta), "--adjacency", adjacency, "--json", given=json.dumps(together))
+             for one in asked]
+    assert search.epsilon_ >= max(cost["epsilon"] for cost in costs) * (1 - 1e-12)
+    assert 0.97 * 3 < search.epsilon_ <= 3
+
+
+@pytest.mark.parametrize("asked", [["rdp"], ["saddle_point", "pld"]], ids=str)
+def test_sampled_candidates_cost_what_is_proved_of_their_ledgers(rows: Any, command: Any, asked: Any) -> None:
+    # pld proves what saddle_point finds, and proves a little more than that.
+    search = of_two(classifier(steps=30, batch_size=12, accountant=asked[0]), rows,
+                    param_grid={"learning_rate": [0.5, 1.0], "steps": [20, 40]})
+    together = {"event": "composed", "of": [event for ledger in search.ledgers_ for event in charged(ledger)]}
+    costs = [command("account", "--accountant", one, "--event", "-", "--delta", "1e-5", "--adjacency", "zero_out",
+                     "--json", given=json.dumps(together))["epsilon"] for one in asked]
+    assert len(set(costs)) == len(asked)
+    assert search.epsilon_ == pytest.approx(max(costs), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("manifests", "why"),
+    [([{"privacy": {"target_epsilon": 9}}], "manifest: privacy.target_epsilon is of the whole search"),
+     ([{"privacy": {"target_delta": 1e-3}}], "manifest: privacy.target_delta is of the whole search"),
+     ([{}, {"privacy": {"adjacency": "replace_one"}}], "param_grid: the adjacency is of the whole search")])
+def test_no_manifest_of_a_candidate_gets_round_the_budget(rows: Any, manifests: Any, why: str) -> None:
+    with pytest.raises(privgrad.ConfigError, match=why):
+        of_two(classifier(steps=3), rows, param_grid={"manifest": manifests})
+
+
+def test_a_search_asks_every_accountant_of_its_candidates(rows: Any) -> None:
+    classic = {"privacy": {"accountant": {"kind": "zcdp", "conversion": "classic"}}}
+    search = of_two(classifier(steps=3), rows, param_grid={"manifest": [{}, classic]})
+    together = {"event": "composed", "of": [event for ledger in search.ledgers_ for event in charged(ledger)]}
+    costs = [privgrad.account(together, accountant=one, delta=1e-5, adjacency="zero_out").epsilon
+             for one in ("zcdp", classic["privacy"]["accountant"])]
+    assert search.epsilon_ == pytest.approx(max(costs), rel=1e-9)
+    assert costs[0] != pytest.approx(costs[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("seeded", [{"random_state": 5}, {"random_state": None, "manifest": {"seed": 5}}], ids=str)
+def test_no_two_candidates_have_the_same_noise(rows: Any, runs: Any, seeded: Any) -> None:
+    of_two(classifier(steps=3, **seeded), rows)
+    assert [manifest["seed"] for manifest in runs] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    "steps", [[StandardScaler()], [FunctionTransformer(np.abs)], ["passthrough", StandardScaler()]], ids=str)
+def test_what_other_steps_of_a_pipeline_make_is_covered_by_nothing(rows: Any, steps: Any) -> None:
+    grid = {"param_grid": {"dpclassifier__learning_rate": [0.5, 1.0]}}
+    search = of_two(make_pipeline(*steps, classifier(steps=10)), rows, **grid)
+    assert search.epsilon_ <= 3
     assert set(search.best_params_) == {"dpclassifier__learning_rate"}
+    (name,) = [name for name, step in search.best_estimator_.steps[:-1] if step != "passthrough"]
+    fact = f"what the step {name} makes of all rows"
+    assert fact in search.unaccounted_
+    inner = search.best_estimator_[-1]
+    assert fact in inner.unaccounted_
+    assert fact in inner.run_.unaccounted
+    for release in ({"mode": "release"}, {"manifest": {"mode": "release"}}):
+        with pytest.raises(privgrad.PrivacyError, match=f"the steps {name} are given all private rows at once"):
+            of_two(make_pipeline(*steps, classifier(random_state=None, **release)), rows, **grid)
+
+
+def test_a_search_over_steps_lists_those_of_each_candidate(rows: Any) -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("model", classifier(steps=3))])
+    search = of_two(pipeline, rows, param_grid={"scale": ["passthrough", StandardScaler()]})
+    assert "what the step scale makes of all rows" in search.unaccounted_
+    for release in ({"mode": "release"}, {"manifest": {"mode": "release"}}):
+        whole = classifier(steps=3, random_state=None, **release)
+        with pytest.raises(privgrad.PrivacyError, match="the steps scale are given"):
+            of_two(Pipeline([("scale", "passthrough"), ("model", whole)]), rows,
+                   param_grid={"scale": ["passthrough", StandardScaler()]})
+        searched = of_two(Pipeline([("scale", "passthrough"), ("model", whole)]), rows,
+                          param_grid={"model__learning_rate": [0.5, 1.0]})
+        assert searched.unaccounted_ == ()
 
 
 def test_a_search_does_not_search_its_budget(rows: Any) -> None:
@@ -188,17 +524,4 @@ def test_in_release_mode_no_feature_ends_a_fit(rows: Any) -> None:
         assert fitted.unaccounted_ == ()
         # In the middle of its bounds, or as declared; to predict as to learn.
         middle = sum(BOUNDS) / 2 if fill is None else fill
-        assert np.array_equal(fitted.predict_proba(X[7:8]), fitted.predict_proba([[middle, middle]]))
-
-
-def test_in_release_mode_no_error_tells_of_a_label(rows: Any) -> None:
-    X, y = rows
-    other = np.array(y)
-    other[3] = 9
-    with pytest.raises(ValueError, match="labels that classes lacks"):
-        classifier().fit(X, other)
-    assert "that every target fits" in classifier().fit(X, y).unaccounted_
-    release = {"mode": "release", "random_state": None, "size": len(X)}
-    fitted = classifier(**release).fit(X, other)
-    assert fitted.unaccounted_ == ()
-    assert list(fitted.classes_) == list(classifier().fit(X, y).classes_)
+        assert np.array_equal(fitted.predict_proba(X[7:8]), fitted.predict_proba(np.array([[middle, middle]])))

@@ -274,13 +274,16 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
 
 TEST_CASE("research mode lists what was not accounted, in every output", "[run][privacy]") {
   Experiment experiment(kShortRun,
-                        {"data.transforms=[{kind: standardize}]", "data.test_is_public=false"});
+                        {"data.transforms=[{kind: standardize}]", "data.test_is_public=false",
+                         "data.read_off_rows=[bounds of the features]"});
   const auto result = experiment.run();
-  const nlohmann::json expected{"standardize", "training metrics", "test metrics"};
+  const nlohmann::json expected{"bounds of the features", "standardize", "training metrics",
+                                "test metrics"};
   CHECK(result.summary.at("unaccounted") == expected);
   CHECK(core::to_json(experiment.plan()).at("unaccounted") == expected);
-  CHECK(read_file(experiment.run_dir() / "model.safetensors").find("standardize") !=
-        std::string::npos);
+  const std::string model = read_file(experiment.run_dir() / "model.safetensors");
+  for (const char* fact : {"bounds of the features", "standardize"})
+    CHECK(model.find(fact) != std::string::npos);
 }
 
 TEST_CASE("without noise nothing is claimed", "[run][privacy]") {

@@ -292,6 +292,9 @@ constexpr const char* kLooked =
     "# Release mode refuses read_off_rows: take it out once nothing here was read off private "
     "rows.\n";
 
+/// What a suggestion is made of, as the key `data.read_off_rows` says it.
+constexpr const char* kReadOffRows = "types, ranges, values and labels of columns";
+
 /// The section `data` with what the source suggests to declare.
 int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
   const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
@@ -305,7 +308,7 @@ int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
     for (const Value::Member& member : std::get<Value::Object>(params.data()))
       section.set(member.key, member.value);
   }
-  section.set("read_off_rows", true);
+  section.set("read_off_rows", Value::List{std::string(kReadOffRows)});
   if (as_json) {
     print_json({{"data", core::value_to_json(section)}, {"note", kPrivate}});
   } else {

@@ -289,11 +289,14 @@ const Section& data_section() {
                          "Whether the test examples are public, so that exact metrics on them may "
                          "be shown in release mode.")
               .defaults_to(false),
-          param::boolean("read_off_rows",
-                         "Whether something that this section declares was read off its rows, as "
-                         "privgrad data describe --suggest does and says by this key. It is then "
-                         "listed as unaccounted, and release mode refuses it: put what you know "
-                         "without the rows in its place, and take the key out. Default false.")
+          param::list(
+              "read_off_rows",
+              "What was read off the rows before the run, each in a few words: by privgrad "
+              "data describe --suggest for what this section declares, by the estimators of "
+              "Python for what they make of rows. It is listed as unaccounted, and release "
+              "mode refuses it: put what you know without the rows in its place, and take "
+              "the key out.",
+              param::text("fact", "What was read."))
               .optional(),
           param::boolean("streaming",
                          "Whether the rows lie in a file that is mapped into memory, so that there "

@@ -255,7 +255,7 @@ void ManifestReader::read_data(Manifest& manifest) {
     manifest.dataset_size = static_cast<std::uint64_t>(params.integer("size"));
   }
   manifest.test_is_public = params.boolean("test_is_public");
-  manifest.is_read_off_rows = params.has("read_off_rows") && params.boolean("read_off_rows");
+  if (params.has("read_off_rows")) manifest.read_off_rows = params.texts("read_off_rows");
   if (params.has("streaming") && params.boolean("streaming")) manifest.streaming.emplace();
   Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
   resolved.set("transforms", std::move(list));
@@ -312,11 +312,11 @@ void ManifestReader::check_release(const Manifest& manifest) {
                   "is refused in release mode: it is measured on private rows, without noise",
                   Fault::privacy);
   }
-  if (manifest.is_read_off_rows) {
+  if (!manifest.read_off_rows.empty()) {
     problems_.add(root_.find("data")->find("read_off_rows")->mark, "data.read_off_rows",
-                  "is true, which release mode refuses: ranges, values, fills and labels that were "
-                  "read off rows give them away; put what you know without the rows in their "
-                  "place, and take the key out",
+                  "is refused in release mode: ranges, values, fills and labels that were read off "
+                  "rows give them away; put what you know without the rows in their place, and "
+                  "take the key out",
                   Fault::privacy);
   }
   if (manifest.noise_off) {

@@ -10,6 +10,7 @@
 
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -78,8 +79,6 @@ class Lister {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
     list_facts_of_data();
-    if (manifest_.is_read_off_rows)
-      add("what was read off rows and declared", manifest_.position_of("data.read_off_rows"));
     list_weights();
     if (plan_.influence_is_unaccounted) {
       const ComponentUse& noise =
@@ -105,6 +104,8 @@ class Lister {
   void list_facts_of_data() {
     for (const std::string& fact : plan_.setting->info.unaccounted)
       add(fact, manifest_.data.position);
+    for (const std::string& fact : manifest_.read_off_rows)
+      add(shown_line(fact), manifest_.position_of("data.read_off_rows"));
     if (!size_is_public(manifest_) && !declared_size(manifest_))
       add("number of training examples", manifest_.data.position);
   }

@@ -97,6 +97,7 @@ TEST_CASE("the resolved manifest has every default, full names, and loads to its
       "mode: release\n" + kGood,
       "evaluate_every: 3\n" + kGood,
       replaced(kGood, "  rows: 20\n", "  size: 20\n  test_is_public: true\n"),
+      replaced(kGood, "  rows: 20\n", "  rows: 20\n  read_off_rows: [ranges, labels]\n"),
       replaced(
           replaced(kGood, "  rows: 20\n", "  size: {about: 20, statistic: private, share: 0.1}\n"),
           "zero_out", "add_or_remove_one"),
@@ -336,6 +337,12 @@ TEST_CASE("release mode refuses what the manifest alone shows", "[manifest]") {
             "the noise",
             "m.yaml:22:10: error: privacy.noise: is off, which release mode refuses: nothing "
             "would be private"});
+  const std::string read =
+      replaced(kGood, "  rows: 20\n", "  rows: 20\n  read_off_rows: [ranges, labels]\n");
+  CHECK(load(read).read_off_rows == Lines{"ranges", "labels"});
+  const Lines refused = errors_of<PrivacyError>("mode: release\n" + read);
+  REQUIRE(refused.size() == 1);
+  CHECK_THAT(refused[0], ContainsSubstring("data.read_off_rows: is refused in release mode"));
   CHECK(load(replaced(kGood, "  also:", "  noise: off\n  also:")).noise_off);
   CHECK(load("seed: 9223372036854775807\n" + kGood).seed == 9223372036854775807u);
 }

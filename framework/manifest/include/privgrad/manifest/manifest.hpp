@@ -122,8 +122,8 @@ struct Manifest {
   /// data.size.statistic: private: the number of training rows itself is released, with this noise.
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;  ///< data.test_is_public.
-  /// data.read_off_rows: whether something that `data` declares was read off its rows.
-  bool is_read_off_rows = false;
+  /// data.read_off_rows: what was read off the rows before they came here, each in a few words.
+  std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
   ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
