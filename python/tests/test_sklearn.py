@@ -220,10 +220,10 @@ def lent(manifest: dict[str, Any], what: str) -> np.ndarray:
 MIDDLE = sum(BOUNDS) / 2
 #: Cells that are no numbers, and what they count as.
 CELLS = [np.nan, np.inf, -np.inf, None, "text", "", b"x", 1j, [1, 2], {}, object(), 10**400,
-         np.datetime64("2020-01-01")]
+         np.datetime64("2020-01-01"), np.complex128(1 + 2j)]
 #: Cells that are numbers, however they are written.
-NUMBERS = [(2, 2), ("2.5", 2.5), (True, 1), (np.float32(0.1), float(np.float32(0.1))), (1e300, BOUNDS[1]),
-           (-1e300, BOUNDS[0])]
+NUMBERS = [(2, 2), ("2.5", 2.5), (True, 1), (np.float32(0.1), float(np.float32(0.1))), (1.7e308, BOUNDS[1]),
+           (-1.7e308, BOUNDS[0])]
 
 
 def as_objects(X: np.ndarray) -> np.ndarray:
@@ -290,7 +290,7 @@ def test_labels_that_one_text_made_texts_of_are_still_numbers(rows: Any, runs: A
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", [np.asarray, list], ids=["array", "list"])
 @pytest.mark.parametrize(
-    ("target", "counts_as"), [*((cell, 1.0) for cell in CELLS), ("0.5", 0.5), (7, 2), (-1e300, 0)],
+    ("target", "counts_as"), [*((cell, 1.0) for cell in CELLS), ("0.5", 0.5), (7, 2), (-1.7e308, 0)],
     ids=lambda value: repr(value)[:15])
 def test_a_target_in_release_mode_counts_as_the_middle_and_changes_no_other(
         rows: Any, runs: Any, release: Any, kind: Any, target: Any, counts_as: float) -> None:
