@@ -18,6 +18,7 @@
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
+#include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
 #include "steps.hpp"
 
@@ -131,6 +132,36 @@ double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
         return seconds_of([&] {
           watch.check(step, kRows, batches[step]);
           ++step;
+        });
+      },
+      [&] { return seconds_of_step(bench); });
+}
+
+/// The keys of a step of a run that can be resumed: one in the chain, those of what is drawn, and that
+/// of the noise, by what was paid for it. What the noise is prepared with beside its key is in it, too.
+double keys_over_step(const Catalog& catalog, const Case& one) {
+  Bench bench(catalog, one, 1);
+  const std::vector<double> multipliers(100, 1.0);
+  const auto aggregator = catalog.create<Aggregator>("gaussian", Value::Object{});
+  aggregator->start({.steps = multipliers.size(), .noise_multipliers = multipliers});
+  Payments payments(catalog, *aggregator, multipliers.size());
+  const auto executor = core::make_executor(1);
+  core::Mechanism mechanism(*aggregator, core::RandomKey::from_seed(1), *executor);
+  // As long as seven hashes, which is what a run is bound to.
+  core::RunKeys keys =
+      core::RunKeys::chain(core::RandomKey::from_seed(1), std::string(std::size_t{7} * 65, 'a'));
+  return ratio(
+      one.repeats,
+      [&] {
+        return seconds_of([&] {
+          const core::RandomKey key = keys.of_step();
+          const auto coins = core::make_random_source(key.derive("sampler"));
+          mechanism.use_key(key.derive("noise"));
+          const core::RandomKey augmentation = key.derive("augmentation");
+          const core::PaidNoise noise = mechanism.pay_for_noise(
+              1.0, Adjacency::add_or_remove_one, payments.next(), static_cast<double>(one.batch));
+          keys.next("");
+          asm volatile("" : : "r"(&coins), "r"(&augmentation), "r"(&noise) : "memory");
         });
       },
       [&] { return seconds_of_step(bench); });
@@ -303,6 +334,12 @@ int main(int argc, char** argv) try {
   });
   gate.check("sampling_watch_over_step", [&] {
     return sampling_watch_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});
+  });
+  gate.check("keys_over_step", [&] {
+    return keys_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});
+  });
+  gate.check("keys_over_small_step", [&] {
+    return keys_over_step(catalog, {"784-1000-10", dense_network(), 16, 40});
   });
   gate.check("pld_over_loop", [&] { return accountant_over_loop(catalog, "pld"); });
   gate.check("saddle_point_over_loop",

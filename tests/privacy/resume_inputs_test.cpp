@@ -1,7 +1,5 @@
 // A copy of a run's state that goes on with other inputs: refused before anything is made.
 
-#include <map>
-
 #include "resumed_run.hpp"
 
 using namespace resumed;
@@ -15,16 +13,6 @@ std::string table(int rows, int shift) {
     text +=
         std::to_string(i % 7) + "," + std::to_string(i % 5) + "," + std::to_string(i % 2) + "\n";
   return text;
-}
-
-/// Every file below a folder.
-std::map<std::string, std::string> contents(const fs::path& folder) {
-  std::map<std::string, std::string> all;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file())
-      all[fs::relative(entry.path(), folder).string()] = read_file(entry.path());
-  }
-  return all;
 }
 
 /// A model of two features and two classes, as a run leaves it.
@@ -52,7 +40,7 @@ TEST_CASE("a copied state goes on with the inputs that it began with, or not at 
                                "model.weights={file: weights.safetensors}"});
   INFO(begun.last_words());
   REQUIRE(end.code == 0);
-  const auto before = contents(begun.run());
+  const auto before = files_below(begun.run());
   const auto edit = [&](const std::string& file, const std::string& text) {
     const std::string was = read_file(folder / file);
     REQUIRE(text != was);
@@ -84,7 +72,7 @@ TEST_CASE("a copied state goes on with the inputs that it began with, or not at 
   }
   CHECK(begun.resume().code == 3);
   CHECK_THAT(begun.last_words(), ContainsSubstring(says));
-  CHECK(contents(begun.run()) == before);
+  CHECK(files_below(begun.run()) == before);
   // What was refused has taken nothing away.
   write_file(folder / file, was);
   CHECK(begun.resume().code == 0);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 
 #include "places.hpp"
@@ -79,4 +80,14 @@ inline void write_file(const std::filesystem::path& file, const std::string& tex
 inline std::string read_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The text of every file below a folder, by its name there.
+inline std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      all[std::filesystem::relative(entry.path(), folder).string()] = read_file(entry.path());
+  }
+  return all;
 }

@@ -36,13 +36,14 @@ class Reservation {
   const std::string& id() const noexcept { return id_; }
 
   /// Before the run opens its ledgers.
+  /// \param bound  to its inputs, as DataAccount::begin().
   /// \throws PrivacyError if another run has done so with this reservation; IoError.
-  void begin() { account_.begin(id_); }
+  void begin(const std::string& bound) { account_.begin(id_, bound); }
 
   /// Before a run that goes on opens its ledgers. What it does not spend stays spent from here on,
   /// because copies of its state may go on, too.
-  /// \throws PrivacyError if it was settled; IoError.
-  void resume() { account_.resume(id_); }
+  /// \throws PrivacyError if it was settled, or pays for a run with other inputs; IoError.
+  void resume(const std::string& bound) { account_.resume(id_, bound); }
 
   /// For the first line of the run's ledger.
   nlohmann::json facts() const;

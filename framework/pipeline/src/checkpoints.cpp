@@ -32,6 +32,7 @@ struct Bound {
 };
 
 std::string hash_of_numbers(const Plan& plan) {
+  static const std::vector<ClientPlan> no_clients;
   Sha256 hash;
   const auto add = [&](const void* first, std::size_t bytes) {
     hash.add(std::span(static_cast<const std::uint8_t*>(first), bytes));
@@ -47,6 +48,13 @@ std::string hash_of_numbers(const Plan& plan) {
        {plan.planned_steps, plan.affordable_steps, plan.dataset_size, plan.grid_levels})
     add(&number, sizeof number);
   hash.add(to_json(plan.event).dump());
+  for (const Charge& charge : plan.beside) hash.add(to_json(charge.cost).dump());
+  const Plan* last = nullptr;
+  for (const ClientPlan& client : plan.federated ? plan.federated->clients : no_clients) {
+    // What else its plan says is the manifest's, or follows from the examples that it has.
+    if (client.plan.get() != last) hash.add(to_json(client.plan->event).dump());
+    last = client.plan.get();
+  }
   return hash.hex();
 }
 

@@ -25,7 +25,7 @@ struct StepOrder {
   /// Of the example whose contribution is looked at, in the batch; the batch's size: none is.
   std::uint64_t checked = 0;
   std::vector<std::uint8_t> augmentation_key;
-  /// PaidNoise::secret_text(); of correlated releases the 32 bytes of the noise's key.
+  /// PaidNoise::secret_text(); of correlated releases CorrelatedMechanism::secret_key().
   std::string noise;
 };
 

@@ -49,15 +49,16 @@ void ResumableRun::begin() {
                                   ? read_committed_data(plan_, options_, data_)
                                   : without_rows(plan_, data_);
   is_transformed_ = plan_.statistics.empty();
-  const bool leaves_checkpoints = wants_checkpoints();
-  start_keys(leaves_checkpoints, data);
+  const bool leaves_checkpoints = wants_checkpoints(data);
+  bind(data);
+  if (leaves_checkpoints) know_rows_made();
+  start_keys(leaves_checkpoints);
   make_parts();
   output_.open(data);
   data_commitment_of_ledger_ = data.value.value_or("");
-  test_rows_ = data.test_rows;
   if (leaves_checkpoints) begin_checkpoints();
   try {
-    if (reservation_) reservation_->begin();
+    if (reservation_) reservation_->begin(bound_for_account());
     open_records();
   } catch (...) {
     if (checkpoints_) checkpoints_->erase(options_.directory);
@@ -67,11 +68,14 @@ void ResumableRun::begin() {
 }
 
 /// \throws ManifestError if checkpoints were asked for and cannot be made.
-bool ResumableRun::wants_checkpoints() {
+bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
   if (manifest_.checkpoint.is_off) return false;
-  const std::string why = options_.clients == nullptr
-                              ? why_no_checkpoints(plan_, options_.state)
-                              : "its clients are programs of their own, which keep what is theirs";
+  std::string why = options_.clients == nullptr
+                        ? why_no_checkpoints(plan_, options_.state)
+                        : "its clients are programs of their own, which keep what is theirs";
+  // Nothing would say of a run that goes on whether its rows are those that it began with.
+  if (why.empty() && !manifest_.noise_off && !data.value)
+    why = "its training rows are not committed to: " + data.why_not;
   if (why.empty()) return true;
   if (manifest_.checkpoint.is_given)
     throw error_at(manifest_, "checkpoint", "is not possible: " + why);
@@ -79,12 +83,25 @@ bool ResumableRun::wants_checkpoints() {
   return false;
 }
 
-void ResumableRun::start_keys(bool leaves_checkpoints, const DataCommitment& data) {
+void ResumableRun::start_keys(bool leaves_checkpoints) {
   const RandomKey key = run_key(manifest_);
   // Studies pair arms by equal noise, and a seed is no secret: its addresses stay.
-  keys_ = leaves_checkpoints && !manifest_.seed
-              ? RunKeys::chain(key, Checkpoints::bound_to(plan_, options_.lock, data))
-              : RunKeys::constant(key);
+  keys_ = leaves_checkpoints && !manifest_.seed ? RunKeys::chain(key, bound_with_rows())
+                                                : RunKeys::constant(key);
+}
+
+void ResumableRun::bind(const DataCommitment& data) {
+  test_rows_ = data.test_rows;
+  bound_to_ = Checkpoints::bound_to(plan_, options_.lock, data);
+}
+
+void ResumableRun::know_rows_made() {
+  rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
+}
+
+/// The account is less private than the folder: nothing is to be guessed from it.
+std::string ResumableRun::bound_for_account() const {
+  return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
 
 /// Where they are a default, a folder that cannot be written does not keep anybody from training.
@@ -124,7 +141,7 @@ void ResumableRun::save(Stop stop) {
   out.bytes(data_commitment_of_ledger_);
   out.bytes(test_rows_);
   save_statistics(out);
-  out.bytes(is_transformed_ ? transformed_hash(plan_, data_.train) : "");
+  out.bytes(rows_made_);
   out.bytes(plan_.federated ? hash_of_shards(*plan_.federated) : "");
   output_.metrics_position().save(out);
   out.word(checkpoints_->shown());
@@ -150,8 +167,9 @@ void ResumableRun::take_up() {
   const DataCommitment data = read_data_again(plain_text(in));
   if (in.bytes() != data.test_rows) refuse("the test rows, which measurements are of, are others");
   take_up_statistics(in);
-  if (in.bytes() != (is_transformed_ ? transformed_hash(plan_, data_.train) : ""))
-    refuse("the transforms make other examples of the data");
+  bind(data);
+  know_rows_made();
+  if (in.bytes() != rows_made_) refuse("the transforms make other examples of the data");
   if (in.bytes() != (plan_.federated ? hash_of_shards(*plan_.federated) : ""))
     refuse("federated.partition gives the clients other examples");
   output_.reopen(data, FilePosition::restored(in));
@@ -163,7 +181,7 @@ void ResumableRun::take_up() {
   if (!was_measured) measured_at_.reset();
   const std::optional<RandomKey> constant =
       manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
-  keys_ = RunKeys::restored(in, constant, Checkpoints::bound_to(plan_, options_.lock, data));
+  keys_ = RunKeys::restored(in, constant, bound_with_rows());
   restore_parts(in);
   in.end();
   reopen(was_orderly);
@@ -181,7 +199,7 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
                            : std::optional(data_commitment_of_ledger_);
     data = commit_again(manifest_, data_.train, options_.state, value);
   }
-  data.test_rows = test_rows_ = commitment_to({}, data_.test);
+  data.test_rows = commitment_to({}, data_.test);
   return data;
 }
 
@@ -205,6 +223,8 @@ void ResumableRun::release_statistics() {
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,
                    &releases);
   is_transformed_ = true;
+  if (checkpoints_) know_rows_made();
+  keys_->bind_to(bound_with_rows());
   keys_->next(last_shown_);
   if (checkpoints_) save(Stop::none);
 }
@@ -265,7 +285,7 @@ void ResumableRun::reopen(bool was_orderly) {
         "(floating_point is unaccounted): to make those that it had paid for would be a second "
         "release that the budget does not pay for");
   }
-  if (reservation_) reservation_->resume();
+  if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
   // From here on steps are made behind it.
   if (!may_repeat) save(Stop::none);

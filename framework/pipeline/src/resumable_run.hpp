@@ -96,8 +96,12 @@ class ResumableRun {
   RunResult result_;
 
  private:
-  bool wants_checkpoints();
-  void start_keys(bool leaves_checkpoints, const DataCommitment& data);
+  bool wants_checkpoints(const DataCommitment& data);
+  void start_keys(bool leaves_checkpoints);
+  void bind(const DataCommitment& data);
+  void know_rows_made();
+  std::string bound_with_rows() const { return bound_to_ + "\n" + rows_made_; }
+  std::string bound_for_account() const;
   void begin_checkpoints();
   void first_checkpoint();
   DataCommitment read_data_again(std::string committed);
@@ -113,6 +117,8 @@ class ResumableRun {
   bool is_transformed_ = false;
   std::string data_commitment_of_ledger_;  // "": there is none
   std::string test_rows_;                  // their hash
+  std::string rows_made_;                  // the hash that transformed_hash() asks for, once known
+  std::string bound_to_;                   // Checkpoints::bound_to()
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;
 };

@@ -93,7 +93,6 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       sampler_random_(plan.correlated ? plan.correlated->random
                                       : make_random_source(key.derive("sampler"))),
       mechanism_(*made_.aggregator, key.derive("noise"), executor),
-      noise_key_(key.derive("noise")),
       augmentation_key_(key.derive("augmentation")),
       resident_checks_key_(key.derive("resident checks")),
       contribution_checks_(key, program_owner(manifest_, *plan.setting),
@@ -102,7 +101,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
       secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
       crew_(crew) {
   if (plan.correlated) {
-    correlated_.emplace(plan.correlated->parts, noise_key_, executor, most_rows(manifest_, plan),
+    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
+                        most_rows(manifest_, plan),
                         crew == nullptr ? std::nullopt : std::optional(crew->parameters()));
   }
   if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
@@ -140,10 +140,10 @@ void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::j
 
 void Trainer::use_key_of_step(const RandomKey& key) {
   if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
-  noise_key_ = key.derive("noise");
-  mechanism_.use_key(noise_key_);
+  const RandomKey noise_key = key.derive("noise");
+  mechanism_.use_key(noise_key);
   augmentation_key_ = key.derive("augmentation");
-  if (correlated_) correlated_->use_key(noise_key_);
+  if (correlated_) correlated_->use_key(noise_key);
   if (adaptive_noise_) adaptive_noise_->use_key(key);
 }
 

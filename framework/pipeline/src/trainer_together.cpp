@@ -41,10 +41,6 @@ RandomKey key_from(std::span<const std::uint8_t> bytes) {
   return RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
 }
 
-std::span<const std::uint8_t> bytes_of(const std::string& text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
-
 }  // namespace
 
 /// What a step that was made together leaves in every process.
@@ -96,7 +92,7 @@ bool Trainer::take_step_together(std::uint64_t step, Workbench& bench) {
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   if (correlated_) {
     // Process 0 has the receipt, and gives no second one for the step.
-    correlated_->use_key(key_from(bytes_of(order.noise)));
+    correlated_->use_secret_key(order.noise);
     take_over(order.step, 1);
   }
   std::optional<ContributionCheck> check;
@@ -121,8 +117,7 @@ StepOrder Trainer::order_of_step(std::uint64_t step, const Clip& clip,
                   .noise = {}};
   if (correlated_) {
     if (receipts_.empty()) throw PrivacyError("a step is about to be made that nobody paid for");
-    const auto key = noise_key_.secret_bytes();
-    order.noise.assign(key.begin(), key.end());
+    order.noise = correlated_->secret_key();
   } else {
     order.noise = mechanism_
                       .pay_for_noise(clip.clip_norm, manifest_.adjacency, take_receipt(),

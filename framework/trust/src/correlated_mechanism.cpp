@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exact_part.hpp"
+#include "paid_key.hpp"
 #include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
@@ -121,7 +122,7 @@ double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t par
 
 CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key,
                                          Executor& executor, std::uint64_t most_rows)
-    : executor_(executor), steps_(recipes.steps()), most_rows_(most_rows) {
+    : executor_(executor), noise_key_(noise_key), steps_(recipes.steps()), most_rows_(most_rows) {
   parts_.emplace_back(recipes, 0, std::span<const double>{}, noise_key);
 }
 
@@ -138,6 +139,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
                                          Executor& executor, std::uint64_t most_rows,
                                          std::optional<Slice> slice)
     : executor_(executor),
+      noise_key_(noise_key),
       steps_(parts.front().recipes.steps()),
       most_rows_(most_rows),
       slice_(slice) {
@@ -244,8 +246,31 @@ void CorrelatedMechanism::make_exact_parts() {
 }
 
 void CorrelatedMechanism::use_key(const RandomKey& noise_key) {
+  noise_key_ = noise_key;
+  follows_payment_ = true;
+}
+
+std::string CorrelatedMechanism::secret_key() const {
+  StateWriter out;
+  out.begin("correlated noise");
+  out.array(std::span<const std::uint8_t>(noise_key_.secret_bytes()));
+  out.word(follows_payment_ ? 1 : 0);
+  return out.text();
+}
+
+void CorrelatedMechanism::use_secret_key(std::string_view secret_key) {
+  StateReader in(secret_key, "the noise that process 0 has paid for");
+  in.begin("correlated noise");
+  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
+  noise_key_ = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32));
+  follows_payment_ = in.word() == 1;
+  in.end();
+  draw_with(noise_key_);
+}
+
+void CorrelatedMechanism::draw_with(const RandomKey& key) {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    parts_[i].key = key_of_part(noise_key, i);
+    parts_[i].key = key_of_part(key, i);
     if (parts_[i].exact != nullptr) parts_[i].exact->use_key(parts_[i].key);
   }
 }
@@ -332,6 +357,7 @@ std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
                        " was paid for other noise than its recipe asks for");
   }
   begin(std::span<const Sum>(sums));
+  if (follows_payment_) draw_with(key_of_paid(noise_key_, receipt.release(), unit_));
   ++next_step_;
   std::vector<Released> released;
   for (std::size_t i = 0; i < sums.size(); ++i)

@@ -221,7 +221,7 @@ void DataAccount::add(const Json& line) {
                         .settled = {},
                         .status = "reserved"});
   } else if (type == "begin") {
-    mark_begun(line.at("id"));
+    mark_begun(line.at("id"), line.at("bound"));
   } else if (type == "resume") {
     mark_resumed(line.at("id"));
   } else if (type == "settle") {
@@ -245,13 +245,14 @@ AccountEntry& DataAccount::open_entry(const std::string& id) {
   return *entry;
 }
 
-void DataAccount::mark_begun(const std::string& id) {
+void DataAccount::mark_begun(const std::string& id, const std::string& bound) {
   AccountEntry& entry = open_entry(id);
   if (entry.begun) {
     throw PrivacyError(file_.string() + ": a run was begun before on reservation " + id +
                        ", of which this one is a copy");
   }
   entry.begun = true;
+  entry.bound = bound;
   entry.status = "begun";
 }
 
@@ -301,16 +302,20 @@ std::string DataAccount::reserve(Accountant& filter, const Event& cost, const Js
   return entries_.back().id;
 }
 
-void DataAccount::begin(const std::string& id) {
+void DataAccount::begin(const std::string& id, const std::string& bound) {
   Lock lock(file_, Lock::For::writing);
   read(lock);
-  mark_begun(id);
-  append(lock, {{"type", "begin"}, {"id", id}});
+  mark_begun(id, bound);
+  append(lock, {{"type", "begin"}, {"id", id}, {"bound", bound}});
 }
 
-void DataAccount::resume(const std::string& id) {
+void DataAccount::resume(const std::string& id, const std::string& bound) {
   Lock lock(file_, Lock::For::writing);
   read(lock);
+  if (open_entry(id).bound != bound) {
+    throw PrivacyError(file_.string() + ": reservation " + id +
+                       " pays for a run that began with other inputs; this one is another run");
+  }
   mark_resumed(id);
   append(lock, {{"type", "resume"}, {"id", id}});
 }

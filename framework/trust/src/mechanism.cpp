@@ -7,17 +7,16 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "paid_key.hpp"
 #include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
-#include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -291,9 +290,9 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
   constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
   const ReleaseRecipe recipe = claim(receipt, 0, kAny);
-  const RandomKey key = key_of(receipt);
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
+  const RandomKey key = key_of(receipt, l2_bound);
   std::vector<float> values = TrustBase::take(std::move(sum));
   std::atomic<bool> is_finite = true;
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
@@ -312,7 +311,7 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
   const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
-  const RandomKey key = key_of(receipt);
+  const RandomKey key = key_of(receipt, sum.l2_bound());
   const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
   if (is_discrete) return with_discrete_noise(key, recipe, std::move(sum), divisor);
   return rounded_noise(key, recipe, cells, divisor).release(std::move(sum), 0, executor_);
@@ -322,17 +321,13 @@ PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt
                                    double divisor) {
   check_divisor(divisor);
   const ReleaseRecipe recipe = claim(receipt, 0, adjacency);
-  return rounded_noise(key_of(receipt), recipe,
+  return rounded_noise(key_of(receipt, l2_bound), recipe,
                        {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound},
                        divisor);
 }
 
-/// Of a key that is derived for each step. The charge before the sampler's amplification says the
-/// multiplier, and with the step's place in the chain, which is bound to the manifest, that is the
-/// charge: the sampling rate is one of the plan's numbers.
-RandomKey Mechanism::key_of(const Receipt& receipt) const {
-  if (!follows_payment_) return noise_key_;
-  return noise_key_.derive("paid\n" + to_json(receipt.release()).dump());
+RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound) const {
+  return follows_payment_ ? key_of_paid(noise_key_, receipt.release(), l2_bound) : noise_key_;
 }
 
 PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe,

@@ -1,9 +1,12 @@
 #include "privgrad/trust/run_keys.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "privgrad/error.hpp"
 
 namespace privgrad::core {
 
@@ -13,6 +16,7 @@ void RunKeys::save(StateWriter& out) const {
   if (!now_) return;
   out.array(std::span<const std::uint8_t>(lasting_.secret_bytes()));
   out.array(std::span<const std::uint8_t>(now_->secret_bytes()));
+  out.array(std::span<const std::uint8_t>(seal().secret_bytes()));
 }
 
 RunKeys RunKeys::restored(StateReader& in, const std::optional<RandomKey>& constant,
@@ -27,7 +31,14 @@ RunKeys RunKeys::restored(StateReader& in, const std::optional<RandomKey>& const
   };
   const RandomKey lasting = key();
   const RandomKey now = key();
-  return RunKeys(lasting, now, std::move(bound_to));
+  RunKeys keys(lasting, now, std::move(bound_to));
+  const RandomKey sealed = key(), seal = keys.seal();
+  if (!std::ranges::equal(sealed.secret_bytes(), seal.secret_bytes())) {
+    throw PrivacyError(
+        "the keys in the run's private folder are sealed with other inputs than it says that the "
+        "run began with; it can only go on as it began");
+  }
+  return keys;
 }
 
 }  // namespace privgrad::core

@@ -182,6 +182,40 @@ TEST_CASE("correlated releases go step by step, each for its own payment, on one
   }
 }
 
+// As of independent noise: "what is paid for decides which noise a step has" (mechanism_test.cpp).
+TEST_CASE("what is paid for decides which new noise a correlated step has, in every process",
+          "[correlated][privacy]") {
+  constexpr std::size_t kSize = 4096;
+  struct Key {
+    bool of_step, is_told;
+  };
+  const auto release = [](double multiplier, double l2_bound, Key key) {
+    const auto recipes = CorrelatedRecipes::of(*tree(1, {}, multiplier), 1);
+    CorrelatedMechanism first(*recipes, RandomKey::from_seed(3), serial);
+    if (key.of_step) first.use_key(RandomKey::from_seed(3));
+    CorrelatedMechanism second(*recipes, RandomKey::from_seed(0), serial);
+    if (key.is_told) second.use_secret_key(first.secret_key());
+    return values((key.is_told ? second : first)
+                      .release(sum_of(std::vector<float>(kSize, 0.0f), l2_bound),
+                               Payments(*recipes).take(0), 1.0));
+  };
+  const auto correlation = [](const std::vector<float>& a, const std::vector<float>& b) {
+    const auto product = [](const std::vector<float>& x, const std::vector<float>& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    return product(a, b) / std::sqrt(product(a, a) * product(b, b));
+  };
+  for (const bool is_told : {false, true}) {
+    INFO((is_told ? "told" : "its own"));
+    const Key key{true, is_told}, seed{false, is_told};
+    CHECK(release(1.0, 1.0, key) == release(1.0, 1.0, {true, !is_told}));
+    CHECK(std::fabs(correlation(release(1.0, 1.0, key), release(2.0, 1.0, key))) < 6.0 / 64.0);
+    CHECK(std::fabs(correlation(release(1.0, 1.0, key), release(1.0, 2.0, key))) < 6.0 / 64.0);
+    CHECK(release(1.0, 1.0, seed) == release(1.0, 1.0, {false, !is_told}));
+    CHECK(correlation(release(1.0, 1.0, seed), release(2.0, 2.0, seed)) > 0.999);
+  }
+}
+
 TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
   // 2^17 steps of the same x under momentum 0.999: the sum is (1 - 0.999^t) x, the noise that of at
   // most 17 nodes.

@@ -112,9 +112,9 @@ TEST_CASE("nothing comes back of a reservation whose run was resumed, whoever se
   const AccountFile file(3.0);
   const std::string id = file.reserve(Event::self_composed(2, kOne));
   DataAccount original(file.path());
-  original.begin(id);
+  original.begin(id, "these inputs");
   // The original reads the account before a copy of its state goes on, and settles it afterwards.
-  DataAccount(file.path()).resume(id);
+  DataAccount(file.path()).resume(id, "these inputs");
   SumFilter filter;
   original.settle(filter, id, kOne, "interrupted");
   CHECK(file.spent() == 2.0);
@@ -128,16 +128,30 @@ TEST_CASE("a reservation pays for one ledger, and once settled for nothing more"
   const AccountFile file(3.0);
   const std::string id = file.reserve(kOne);
   DataAccount copy(file.path());
-  DataAccount(file.path()).begin(id);
+  DataAccount(file.path()).begin(id, "");
   CHECK(DataAccount(file.path()).entries().front().status == "begun");
-  CHECK_THROWS_WITH(copy.begin(id), ContainsSubstring("was begun before"));
+  CHECK_THROWS_WITH(copy.begin(id, ""), ContainsSubstring("was begun before"));
   DataAccount late(file.path());
   file.settle(id, Event::nothing());
   const std::string before = file.text();
-  CHECK_THROWS_WITH(late.resume(id), ContainsSubstring("settled before"));
-  CHECK_THROWS_WITH(late.begin(id), ContainsSubstring("settled before"));
-  CHECK_THROWS_WITH(late.resume("0123"), ContainsSubstring("no reservation 0123"));
+  CHECK_THROWS_WITH(late.resume(id, ""), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.begin(id, ""), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.resume("0123", ""), ContainsSubstring("no reservation 0123"));
   CHECK(file.text() == before);
+}
+
+TEST_CASE("a reservation pays for no run with other inputs than the one that began with it",
+          "[account][privacy]") {
+  const AccountFile file(3.0);
+  const std::string id = file.reserve(kOne);
+  CHECK_THROWS_WITH(DataAccount(file.path()).resume(id, "these inputs"),
+                    ContainsSubstring("began with other inputs"));
+  DataAccount(file.path()).begin(id, "these inputs");
+  const std::string before = file.text();
+  CHECK_THROWS_AS(DataAccount(file.path()).resume(id, "other inputs"), PrivacyError);
+  CHECK(file.text() == before);
+  DataAccount(file.path()).resume(id, "these inputs");
+  CHECK(DataAccount(file.path()).entries().front().resumed);
 }
 
 TEST_CASE("an accountant that is no privacy filter guards no account", "[account][privacy]") {

@@ -213,16 +213,17 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
           [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = std::nan(""); });
 }
 
-// Two copies of a state that pay for other noise at one step: with the same normals z, s + a z and s + b z
-// give s away. The correlation of 4096 independent pairs is beyond 6 / sqrt(4096) once in 10^9 times.
+// Two copies of a state that pay for other noise at one step, or clip to another norm: with the same
+// normals z, s + a z and s + b z give s away. The correlation of 4096 independent pairs is beyond
+// 6 / sqrt(4096) once in 10^9 times.
 TEST_CASE("what is paid for decides which noise a step has, once each step has a key of its own",
           "[mechanism][privacy]") {
   constexpr std::size_t kSize = 4096;
-  const auto release = [](double multiplier, bool has_key_of_step) {
+  const auto release = [](double multiplier, bool has_key_of_step, double l2_bound = 1.0) {
     const auto aggregator = independent_noise(multiplier);
     Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
     if (has_key_of_step) mechanism.use_key(RandomKey::from_seed(3));
-    return values(mechanism.release(zeros(kSize, 1.0), Payments(1, multiplier).take(0), 1.0));
+    return values(mechanism.release(zeros(kSize, l2_bound), Payments(1, multiplier).take(0), 1.0));
   };
   const auto correlation = [](const std::vector<float>& a, const std::vector<float>& b) {
     double both = 0.0, first = 0.0, second = 0.0;
@@ -234,7 +235,9 @@ TEST_CASE("what is paid for decides which noise a step has, once each step has a
     return both / std::sqrt(first * second);
   };
   CHECK(std::fabs(correlation(release(1.0, true), release(2.0, true))) < 6.0 / 64.0);
+  CHECK(std::fabs(correlation(release(1.0, true), release(1.0, true, 2.0))) < 6.0 / 64.0);
   CHECK(release(1.0, true) == release(1.0, true));
   // Arms of a study share the normals of a seed, whatever they are scaled by.
   CHECK(correlation(release(1.0, false), release(2.0, false)) > 0.999);
+  CHECK(correlation(release(1.0, false), release(1.0, false, 2.0)) > 0.999);
 }

@@ -199,8 +199,10 @@ TEST_CASE("the key of a step tells nothing of an earlier one", "[resume][privacy
       again.next(j == 1 ? "shown" : "");
     }
   }
-  // What is saved has the lasting key, and one of the chain: nothing of the one before.
-  const std::string chained = saved[0].substr(saved[0].size() - 32);
+  // What is saved has the lasting key, one of the chain, and a seal that all of the chain share:
+  // nothing of the key before.
+  constexpr std::size_t kSeal = 8 + 32;  // with its length
+  const std::string chained = saved[0].substr(saved[0].size() - kSeal - 32, 32);
   for (std::size_t i = 1; i < saved.size(); ++i) {
     CHECK(saved[i].find(chained) == std::string::npos);
     CHECK(saved[i].size() == saved[0].size());
@@ -216,6 +218,24 @@ TEST_CASE("what a key is bound to, and what was shown, is in every later key",
   shown.next("a model");
   shown_otherwise.next("another model");
   CHECK(shown.of_step().public_hex() != shown_otherwise.of_step().public_hex());
+}
+
+TEST_CASE("a chain that was saved goes on with what it was bound to, or not at all",
+          "[resume][privacy]") {
+  const auto key = core::RandomKey::from_seed(1);
+  RunKeys keys = RunKeys::chain(key, "these data");
+  const auto restored = [&](const std::string& bound_to) {
+    core::StateWriter out;
+    keys.save(out);
+    core::StateReader in(out.text(), "saved");
+    return RunKeys::restored(in, std::nullopt, bound_to).of_step().public_hex();
+  };
+  CHECK(restored("these data") == keys.of_step().public_hex());
+  CHECK_THROWS_AS(restored("those data"), PrivacyError);
+  // Whoever has the keys can seal them anew. The keys of steps are other ones then.
+  keys.bind_to("those data");
+  CHECK(restored("those data") == RunKeys::chain(key, "those data").of_step().public_hex());
+  CHECK_THROWS_AS(restored("these data"), PrivacyError);
 }
 
 TEST_CASE("a seed has one key for all steps", "[resume]") {

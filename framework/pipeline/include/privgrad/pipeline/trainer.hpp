@@ -271,7 +271,7 @@ class Trainer {
   Components made_;
   std::shared_ptr<const RandomSource> sampler_random_;
   Mechanism mechanism_;
-  RandomKey noise_key_, augmentation_key_, resident_checks_key_;
+  RandomKey augmentation_key_, resident_checks_key_;
   std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
   std::optional<AdaptiveNoise> adaptive_noise_;
   std::optional<GradientDifferences> differences_;  // of an aggregator that uses them

@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "privgrad/aggregator.hpp"
@@ -89,9 +91,15 @@ class CorrelatedMechanism {
   Released release_without_noise(Bounded sum, double divisor);
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
-  /// The noise of the steps to come is drawn with keys that are derived from this one as from the
-  /// constructor's; what earlier steps have drawn is carried on.
+  /// The new noise of the steps to come is drawn with keys that are derived from this one and, for
+  /// each step, from what was paid for it and from the bound, as Mechanism::use_key(); what earlier
+  /// steps have drawn is carried on.
   void use_key(const RandomKey& noise_key);
+
+  /// What other processes are told, so that they draw what this one does: as secret as the noise.
+  std::string secret_key() const;
+  /// \throws IoError for what secret_key() did not make.
+  void use_secret_key(std::string_view secret_key);
 
   /// Running sums of private data and all noise that later steps continue: as private as the rows.
   void save(StateWriter& out) const;
@@ -135,6 +143,7 @@ class CorrelatedMechanism {
   std::vector<Released> release_all(std::vector<Sum> sums, const Receipt& receipt, double divisor);
   std::size_t whole_size() const { return slice_ ? slice_->of : size_; }
   void make_exact_parts();
+  void draw_with(const RandomKey& key);
   void begin(std::span<const Bounded> sums);
   void begin(std::span<const BoundedOnGrid> sums);
   bool pays_for(const Event& paid, std::uint64_t step) const;
@@ -143,6 +152,8 @@ class CorrelatedMechanism {
   Released exact(Part& part, std::uint64_t step_of_run, Bounded sum, double divisor);
 
   Executor& executor_;
+  RandomKey noise_key_;
+  bool follows_payment_ = false;  // not with the key of the constructor: arms of studies share it
   std::vector<Part> parts_;
   std::uint64_t steps_, most_rows_ = kMostBatchRows;
   std::uint64_t next_step_ = 0;

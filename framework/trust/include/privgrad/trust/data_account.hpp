@@ -31,6 +31,7 @@ struct AccountEntry {
   std::optional<Event> settled;  ///< What it spent of that; nothing: it is not known yet.
   std::string status;            ///< "reserved", "begun", "resumed", or how the run ended.
   bool begun = false;            ///< A ledger was opened for it.
+  std::string bound = "";        ///< To which inputs, by that run's word.
   bool resumed = false;          ///< From its own files, or from a copy of them.
 
   /// What the account counts.
@@ -54,7 +55,8 @@ struct AccountEntry {
 /// copy of its files, and other copies may go further, unseen. So a run says here first, under the
 /// lock, that it opens its ledger, or that it is resumed: a ledger is opened once for each
 /// reservation, a run that was resumed is settled in full, and one that is settled neither begins nor
-/// is resumed. Of two processes, either the one that resumes comes first, and nothing comes back, or
+/// is resumed. A copy with other inputs would be a release of its own, so none goes on with the
+/// reservation of a run that began with others. Of two processes, either the one that resumes comes first, and nothing comes back, or
 /// the one that settles, and the other releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
@@ -96,13 +98,15 @@ class DataAccount {
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
   /// Marks a reservation before a ledger is opened for it.
+  /// \param bound  what says to the run alone which inputs it is bound to.
   /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was opened for
   ///   it before; IoError.
-  void begin(const std::string& id);
+  void begin(const std::string& id, const std::string& bound);
 
   /// Marks a reservation before its run is resumed.
-  /// \throws PrivacyError if there is no such reservation, or it was settled; IoError.
-  void resume(const std::string& id);
+  /// \throws PrivacyError if there is no such reservation, it was settled, or the run that began with
+  ///   it was bound to other inputs: that would be another run, which is paid for anew; IoError.
+  void resume(const std::string& id, const std::string& bound);
 
   /// Replaces a reservation by what was spent of it; by all of it, if its run was resumed.
   /// \param status  how the run ended.
@@ -117,7 +121,7 @@ class DataAccount {
   void append(Lock& lock, nlohmann::json line);
   void add(const nlohmann::json& line);
   AccountEntry& open_entry(const std::string& id);
-  void mark_begun(const std::string& id);
+  void mark_begun(const std::string& id, const std::string& bound);
   void mark_resumed(const std::string& id);
 
   std::filesystem::path file_;

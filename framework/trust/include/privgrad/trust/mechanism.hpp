@@ -112,9 +112,9 @@ class Mechanism {
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
   /// The noise of the releases to come is drawn with keys that are derived from this one and, for
-  /// each release, from what was paid for it. A state that was copied and goes on to pay for other
-  /// noise at the same step then draws other normals: the same ones, scaled by two multipliers, could
-  /// be taken off the two releases.
+  /// each release, from what was paid for it and from the bound of its sum. A state that was copied
+  /// and goes on to other noise at the same step then draws other normals: the same ones, scaled by
+  /// two multipliers or two clip norms, could be taken off the two releases.
   void use_key(const RandomKey& noise_key) {
     noise_key_ = noise_key;
     follows_payment_ = true;
@@ -139,7 +139,7 @@ class Mechanism {
 
   const Aggregator& aggregator_;
   /// That of the noise which this receipt pays for.
-  RandomKey key_of(const Receipt& receipt) const;
+  RandomKey key_of(const Receipt& receipt, double l2_bound) const;
 
   RandomKey noise_key_;
   bool follows_payment_ =

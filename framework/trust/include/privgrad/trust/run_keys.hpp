@@ -22,7 +22,8 @@ namespace privgrad::core {
 /// from that of the round, and each local step has streams of its own under its client's.
 ///
 /// The key of a step is derived from K_t and from what the run is bound to: with another lock file,
-/// manifest, data set or backend the same step has other noise.
+/// manifest, data set or backend the same step has other noise. The seal on a saved chain follows
+/// from both, too: a copy in which somebody has edited what the run is bound to does not go on.
 class RunKeys {
  public:
   /// One key for everything, for ever.
@@ -61,14 +62,20 @@ class RunKeys {
     if (now_) now_ = now_->derive("next\n" + std::string(shown));
   }
 
-  /// The chain as it is now; of a constant key nothing.
+  /// From here on the keys of steps belong to this. Once it is known: what transforms make of rows
+  /// may be learnt from them first.
+  void bind_to(std::string bound_to) { bound_to_ = std::move(bound_to); }
+
+  /// The chain as it is now, sealed; of a constant key nothing.
   void save(StateWriter& out) const;
   /// \param bound_to  as the run is bound now.
-  /// \throws IoError
+  /// \throws IoError; PrivacyError if it was saved bound to something else.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);
 
  private:
+  RandomKey seal() const { return lasting_.derive("bound to\n" + bound_to_); }
+
   RunKeys(const RandomKey& lasting, std::optional<RandomKey> now, std::string bound_to)
       : lasting_(lasting), now_(now), bound_to_(std::move(bound_to)) {}
 
