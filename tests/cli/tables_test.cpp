@@ -229,6 +229,70 @@ TEST_CASE("tables: a split under replace_one is listed, and refused in release m
   CHECK_THAT(plan("add_or_remove_one").out, ContainsSubstring("test metrics"));
 }
 
+TEST_CASE("tables: that a split is declared is public, whether it has test rows is not") {
+  const Cli cli;
+  const auto table_of = [&](std::size_t rows) {
+    std::string text = "a,y\n";
+    for (std::size_t i = 0; i < rows; ++i)
+      text += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+    write_file(cli.out("t.csv"), text);
+  };
+  const std::string columns = "[{name: a, type: number, fill: 0}]", split = "{test: 0.01}";
+  const auto has_test_rows = [&](std::size_t rows) {
+    table_of(rows);
+    return !printed_json(cli, {"data", "describe", "t.csv", "--set", "target=y", "--set",
+                               "classes=2", "--set", "target_fill=0", "--set", "columns=" + columns,
+                               "--set", "split=" + split})
+                .at("test")
+                .is_null();
+  };
+  // Of this many rows, none is a test row; the next one is.
+  std::size_t none = 10, some = 4000;
+  REQUIRE(!has_test_rows(none));
+  REQUIRE(has_test_rows(some));
+  while (some - none > 1) {
+    const std::size_t middle = (none + some) / 2;
+    (has_test_rows(middle) ? some : none) = middle;
+  }
+  const auto told = [&](std::size_t rows, const std::string& mode) {
+    table_of(rows);
+    const Outcome outcome = run_on(cli,
+                                   "kind: csv, target: y, classes: 2, target_fill: 0, size: 300, "
+                                   "columns: " +
+                                       columns + ", split: " + split,
+                                   {"--set", "mode=" + mode});
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    Json statement = Json::parse(read_file(cli.out("out/statement.json")));
+    for (const char* own : {"date", "data_commitment"}) statement.erase(own);
+    return std::pair(read_file(cli.out("out/facts.json")), statement);
+  };
+  for (const std::string mode : {"release", "research"}) {
+    INFO(mode);
+    const auto [facts, statement] = told(some, mode);
+    CHECK(Json::parse(facts).at("has_test_rows") == true);
+    CHECK(statement.at("test_rows") == "private");
+    CHECK(told(none, mode) == std::pair(facts, statement));
+  }
+  // What is said of no rows is that there are none.
+  const Json nothing = printed_json(cli, {"evaluate", "out"});
+  CHECK(nothing.at("rows") == 0);
+  CHECK(!nothing.contains("loss"));
+  CHECK(cli({"evaluate", "out"}).exit_code == 0);
+  CHECK(printed_json(cli, {"predict", "out"}).at("rows") == 0);
+  CHECK(cli({"verify", "out"}).exit_code == 0);
+  // Noise that follows them has nothing to follow.
+  const Outcome followed = run_on(cli,
+                                  "kind: csv, target: y, classes: 2, target_fill: 0, size: 300, "
+                                  "test_is_public: true, columns: " +
+                                      columns + ", split: " + split,
+                                  {"--set",
+                                   "schedules.noise_multiplier={kind: validation, initial: 20, "
+                                   "every: 5, threshold: 0.01, factor: 0.8}"});
+  CHECK(followed.exit_code == 4);
+  CHECK_THAT(followed.err, ContainsSubstring("the split has none"));
+}
+
 TEST_CASE("tables: an index that nobody named is remarked on, in research mode") {
   const Cli cli;
   const std::string note = "the first column, 'Unnamed: 0', numbers the rows";

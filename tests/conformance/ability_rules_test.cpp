@@ -188,6 +188,7 @@ struct Streams : Rows, StreamedRows {
   DataInfo info() override {
     DataInfo info = Rows::info();
     info.test_rows = 1;
+    info.has_test_split = true;
     info.feature_names = {"a", "b"};
     return info;
   }

@@ -23,7 +23,7 @@ class RightSource : public DataSource {
   explicit RightSource(const Params& params) : path_(params.path("file")) {}
   DataInfo info() override {
     const std::size_t rows = bytes().size() / 2;
-    return {{{1}, 2}, rows, rows, {}};
+    return {{{1}, 2}, rows, rows, {}, false, false, {}, {}, {}, {}, true, true};
   }
   Dataset read(Split split) override {
     const std::string all = bytes();
@@ -73,10 +73,13 @@ struct EmptyIsFine final : RightSource {
     return text.empty() ? "rows of zeros" : text;
   }
 };
-struct Empty final : RightSource {
+template <std::size_t kRows>
+struct TellsOfNoSplit final : RightSource {
   using RightSource::RightSource;
-  DataInfo info() override { return {{{1}, 2}, 0, 0, {}}; }
+  DataInfo info() override { return {{{1}, 2}, kRows, kRows, {}}; }
 };
+using Empty = TellsOfNoSplit<0>;
+using HidesItsSplit = TellsOfNoSplit<4>;
 struct NoFeatures final : RightSource {
   using RightSource::RightSource;
   DataInfo info() override { return {{{3, 0}, 2}, 5, 5, {}}; }
@@ -146,6 +149,7 @@ TEST_CASE("each rule of data sources can fail") {
       {{"tells_what_it_holds", "no training examples", source_findings<Empty>()},
        {"tells_what_it_holds", "examples are 3 x 0", source_findings<NoFeatures>()},
        {"tells_what_it_holds", "otherwise the second time", source_findings<ChangesItsMind>()},
+       {"tells_what_it_holds", "test rows without a test split", source_findings<HidesItsSplit>()},
        {"reads_what_it_told", "info() said 8", source_findings<TellsMoreRows>()},
        {"reads_what_it_told", "info() said 1 x 2", source_findings<TellsOtherShape>()},
        {"reading_is_repeatable", "the second time", source_findings<ShufflesEachTime>()},

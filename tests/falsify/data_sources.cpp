@@ -12,7 +12,13 @@ namespace data_sources {
 
 class Base : public DataSource {
  public:
-  static DataInfo right_info() { return {{{3}, 2}, 40, 20, {}}; }
+  static DataInfo right_info() {
+    return {.shape = {{3}, 2},
+            .train_rows = 40,
+            .test_rows = 20,
+            .unaccounted = {},
+            .has_test_split = true};
+  }
   static Dataset right(Split split, float shift = 0.0f, std::size_t more = 0) {
     const std::size_t rows = (split == Split::train ? 40 : 20) + more;
     std::vector<float> features, targets;

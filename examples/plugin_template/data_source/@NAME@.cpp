@@ -19,7 +19,11 @@ class @CLASS@ final : public privgrad::DataSource {
         width_(params.real("width")) {}
 
   privgrad::DataInfo info() override {
-    return {.shape = kShape, .train_rows = train_rows_, .test_rows = test_rows_, .unaccounted = {}};
+    return {.shape = kShape,
+            .train_rows = train_rows_,
+            .test_rows = test_rows_,
+            .unaccounted = {},
+            .has_test_split = test_rows_ > 0};
   }
 
   privgrad::Dataset read(privgrad::Split split) override {

@@ -100,16 +100,16 @@ void check_features(const DataInfo& info, const core::ModelFile& file) {
 Split split_of(const ModelRequest& request, const DataInfo& info) {
   const std::string& dashes = request.dashes;
   if (!request.split) {
-    if (info.test_rows == 0 && !request.data) {
+    if (!info.has_test_split && !request.data) {
       throw ConfigError("the run has no test rows; " + dashes +
                         "split train takes its training rows, " + dashes + "data others");
     }
-    return info.test_rows > 0 ? Split::test : Split::train;
+    return info.has_test_split ? Split::test : Split::train;
   }
   const std::string& name = *request.split;
   if (name != "train" && name != "test")
     throw ConfigError(dashes + "split is '" + name + "', expected train or test");
-  if (name == "test" && info.test_rows == 0) throw ConfigError("there are no test rows");
+  if (name == "test" && !info.has_test_split) throw ConfigError("there are no test rows");
   return name == "test" ? Split::test : Split::train;
 }
 

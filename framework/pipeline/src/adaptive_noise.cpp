@@ -13,6 +13,15 @@
 
 namespace privgrad::core {
 
+double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
+                             std::size_t rows) {
+  if (rows == 0)
+    throw IoError("the noise follows the test examples (data), and the split has none");
+  const auto all = static_cast<double>(rows);
+  return measurement.what == Measured::validation_loss ? sums.loss / all
+                                                       : static_cast<double>(sums.correct) / all;
+}
+
 AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
                              const RandomKey& key, Executor& executor)
     : plan_(plan),
@@ -48,11 +57,8 @@ std::optional<double> AdaptiveNoise::measure(std::uint64_t step, const Model& mo
                                              const Dataset& test, Ledger& ledger) {
   if (adapts_.is_charged()) return release_change(step, model, ledger);
   // Public rows and a released model.
-  const Evaluation sums = evaluate(model.program, test, executor_);
-  const auto rows = static_cast<double>(test.rows());
-  return adapts_.measurement.what == Measured::validation_loss
-             ? sums.loss / rows
-             : static_cast<double>(sums.correct) / rows;
+  return measured_on_test_rows(adapts_.measurement, evaluate(model.program, test, executor_),
+                               test.rows());
 }
 
 /// A loss that is not finite counts as the bound: the worst that any can be.

@@ -77,7 +77,7 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
                       format_number(measurement.noise_multiplier) +
                       ", expected finite numbers above 0");
   }
-  if (setting.info.test_rows == 0) {
+  if (!setting.info.has_test_split) {
     throw ConfigError(name +
                       " follows the test examples, and there are none; use descent_check, "
                       "which follows the training examples at a price");

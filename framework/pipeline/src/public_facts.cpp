@@ -28,7 +28,7 @@ PublicFacts facts_of(const Plan& plan) {
   const Setting& setting = *plan.setting;
   PublicFacts facts{.shape = setting.info.shape,
                     .dataset_size = setting.dataset_size,
-                    .has_test_rows = setting.info.test_rows > 0,
+                    .has_test_rows = setting.info.has_test_split,
                     .unaccounted = setting.info.unaccounted,
                     .first_rows_only = setting.info.first_rows_only,
                     .rows_chosen_by_value = setting.info.rows_chosen_by_value,

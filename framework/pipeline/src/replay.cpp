@@ -93,11 +93,8 @@ void Replay::follow_test_rows(std::uint64_t step, std::span<const float> model,
   const Measurement& measurement = plan_.noise_adapts->measurement;
   if (step % measurement.every != 0) return;
   program_->load_parameters(model);
-  const Evaluation sums = evaluate(*program_, test, executor_);
-  const auto rows = static_cast<double>(test.rows());
   step_ = step;
-  follow(measurement.what == Measured::validation_loss ? sums.loss / rows
-                                                       : static_cast<double>(sums.correct) / rows);
+  follow(measured_on_test_rows(measurement, evaluate(*program_, test, executor_), test.rows()));
 }
 
 void Replay::follow(double measured) {

@@ -81,7 +81,8 @@ Json to_json(const DataInfo& info) {
           {"feature_names", info.feature_names},
           {"reading", value_to_json(info.reading)},
           {"remarks", info.remarks},
-          {"has_targets", info.has_targets}};
+          {"has_targets", info.has_targets},
+          {"has_test_split", info.has_test_split}};
 }
 
 DataInfo info_from_json(const Json& json) {
@@ -98,6 +99,7 @@ DataInfo info_from_json(const Json& json) {
   info.reading = value_from_json(json.at("reading"));
   info.remarks = json.at("remarks").get<std::vector<std::string>>();
   info.has_targets = json.at("has_targets").get<bool>();
+  info.has_test_split = json.at("has_test_split").get<bool>();
   return info;
 }
 

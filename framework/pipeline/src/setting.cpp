@@ -205,6 +205,10 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   for (std::string& name : setting->info.feature_names) name = shown_line(name);
   for (std::string& remark : setting->info.remarks) remark = shown_line(remark);
   check_names(manifest, setting->info);
+  if (setting->info.test_rows > 0 && !setting->info.has_test_split) {
+    throw PluginError(manifest.data.component->full_name() +
+                      ": broke its contract: it has test rows without a test split");
+  }
   if (!setting->info.has_targets) {
     throw ConfigError(error_text(manifest, "data",
                                  "its rows have no targets: they can be predicted, and not trained "
@@ -226,7 +230,8 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
                    .rows_chosen_by_value = recorded.rows_chosen_by_value,
                    .class_names = recorded.class_names,
                    .feature_names = recorded.feature_names,
-                   .reading = recorded.reading};
+                   .reading = recorded.reading,
+                   .has_test_split = recorded.has_test_rows};
   setting->recorded = recorded;
   setting->plan_key = run_key(manifest);
   complete(manifest, *setting);

@@ -320,9 +320,9 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["unaccounted"] = unaccounted(plan);
   json["declared"] = to_json(declared_facts(manifest));
   json["remarks"] = remarks(plan, outcome.epsilon.value);
-  json["test_rows"] = plan.setting->info.test_rows == 0 ? "none"
-                      : manifest.test_is_public         ? "declared_public"
-                                                        : "private";
+  json["test_rows"] = !plan.setting->info.has_test_split ? "none"
+                      : manifest.test_is_public          ? "declared_public"
+                                                         : "private";
   json["randomness"] = manifest.seed ? "seed" : "operating_system";
   json["reproducible"] = manifest.seed.has_value();
   json["arithmetic"] = arithmetic(stated);

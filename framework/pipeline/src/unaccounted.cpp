@@ -206,7 +206,7 @@ class Lister {
   void list_metrics() {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
-    if (plan_.setting->info.test_rows > 0 && !manifest_.test_is_public)
+    if (plan_.setting->info.has_test_split && !manifest_.test_is_public)
       add("test metrics", manifest_.data.position, Reach::shown_values);
   }
 

@@ -190,7 +190,7 @@ void check_guarantee(const Plan& plan) {
 void check_metrics(const Plan& plan, const Study& study) {
   for (const StudyMetric& metric : study.metrics) {
     const bool needs_test = metric.name.starts_with("test_");
-    if (needs_test && plan.setting->info.test_rows == 0) {
+    if (needs_test && !plan.setting->info.has_test_split) {
       throw error_at(*plan.manifest, "data",
                      "there are no test examples, but the study asks for " + metric.name);
     }

@@ -191,6 +191,7 @@ class Csv final : public privgrad::DataSource,
     info.shape = {{train.columns.width}, target.classes()};
     info.train_rows = train.train_facts.rows;
     info.test_rows = test.rows;
+    info.has_test_split = split_.has_value() || test_file_.has_value();
     info.unaccounted = unaccounted(train.columns);
     // A row that is changed changes sides, and the number of training examples with it.
     info.rows_chosen_by_value = split_.has_value();

@@ -59,7 +59,8 @@ class Hdf5 final : public privgrad::DataSource,
     DataInfo info{.shape = {train_outline_->features, task_.classes()},
                   .train_rows = train_outline_->targets.size(),
                   .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
-                  .unaccounted = task_.unaccounted_of_fit()};
+                  .unaccounted = task_.unaccounted_of_fit(),
+                  .has_test_split = test_.has_value()};
     const auto add_remark = [&](const Place& place, const Outline& outline) {
       std::string remark = TargetTask::remark(place.file.string() + ": " + place.targets,
                                               outline.filled, outline.targets.size());

@@ -213,6 +213,7 @@ DataInfo IdxSource::info() {
   info.shape = {train_outline_->features, classes()};
   info.train_rows = train_outline_->wanted_rows.size();
   info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
+  info.has_test_split = test_outline_.has_value();
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
   info.class_names = selection_.class_names();

@@ -164,6 +164,7 @@ class Images final : public privgrad::DataSource,
     info.shape.classes = classes_.size();
     info.train_rows = train_.size();
     info.test_rows = test_.size();
+    info.has_test_split = test_folder_.has_value();
     // A run that took place says of every image that it fits.
     if (!form_.blanks) {
       info.unaccounted.emplace_back(form_.resizes

@@ -84,7 +84,8 @@ class Memory final : public privgrad::DataSource {
     DataInfo info{.shape = {train_->table.features, task_.classes()},
                   .train_rows = rows_of(train_->table),
                   .test_rows = test_ ? rows_of(test_->table) : 0,
-                  .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted()};
+                  .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
+                  .has_test_split = test_.has_value()};
     const auto are_reals = [](const Rows& rows) {
       return std::holds_alternative<std::span<const float>>(rows.table.numbers);
     };

@@ -60,7 +60,11 @@ class Synthetic final : public privgrad::DataSource {
   }
 
   DataInfo info() override {
-    return {{{dimensions_}, linear_ ? 0 : clusters_}, train_rows_, test_rows_, {}};
+    return {.shape = {{dimensions_}, linear_ ? 0 : clusters_},
+            .train_rows = train_rows_,
+            .test_rows = test_rows_,
+            .unaccounted = {},
+            .has_test_split = test_rows_ > 0};
   }
 
   Dataset read(Split split) override {

@@ -17,7 +17,7 @@ enum class Split { train = 1, test };
 struct DataInfo {
   ExampleShape shape;
   std::size_t train_rows = 0;
-  std::size_t test_rows = 0;  ///< 0: there is no test split.
+  std::size_t test_rows = 0;  ///< 0 unless has_test_split.
   /// Facts in here that were read off private rows (e.g. "number of classes"), each in a few words.
   std::vector<std::string> unaccounted;
   /// True if only rows in front of others were taken (`limit`): then one row decides about
@@ -41,6 +41,9 @@ struct DataInfo {
   /// False: the rows have no targets, what stands there means nothing. They can be predicted, and
   /// neither trained on nor compared with.
   bool has_targets = true;
+  /// Whether the parameters ask for test rows: public, while that some row fell to the test side is
+  /// a fact about rows.
+  bool has_test_split = false;
 };
 
 /// Brings examples in.

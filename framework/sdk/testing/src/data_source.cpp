@@ -58,7 +58,7 @@ bool same(const ExampleShape& a, const ExampleShape& b) {
 
 bool same(const DataInfo& a, const DataInfo& b) {
   return same(a.shape, b.shape) && a.train_rows == b.train_rows && a.test_rows == b.test_rows &&
-         a.unaccounted == b.unaccounted;
+         a.has_test_split == b.has_test_split && a.unaccounted == b.unaccounted;
 }
 
 bool same(Dataset& a, Dataset& b) {
@@ -71,7 +71,7 @@ bool same(Dataset& a, Dataset& b) {
 }
 
 std::vector<Split> splits(const DataInfo& info) {
-  if (info.test_rows == 0) return {Split::train};
+  if (!info.has_test_split) return {Split::train};
   return {Split::train, Split::test};
 }
 
@@ -158,6 +158,8 @@ void check_data_source(Checker& checker) {
                     std::find(info.shape.features.begin(), info.shape.features.end(), 0u) ==
                         info.shape.features.end(),
                 "info() says that examples are " + to_text(info.shape.features));
+        require(info.has_test_split || info.test_rows == 0,
+                "info() has test rows without a test split");
         require(same(info, source->info()), "info() answers otherwise the second time");
         for (const std::string& fact : info.unaccounted) {
           require(!fact.empty(), "info() lists an unaccounted fact without words");

@@ -86,7 +86,8 @@ bool same_facts(const DataInfo& a, const DataInfo& b) {
          a.unaccounted == b.unaccounted && a.first_rows_only == b.first_rows_only &&
          a.rows_chosen_by_value == b.rows_chosen_by_value && a.class_names == b.class_names &&
          a.feature_names == b.feature_names && same_value(a.reading, b.reading) &&
-         a.remarks == b.remarks && a.has_targets == b.has_targets;
+         a.remarks == b.remarks && a.has_targets == b.has_targets &&
+         a.has_test_split == b.has_test_split;
 }
 
 void require_same_rows(const Together& streamed, Dataset read, const std::string& split) {

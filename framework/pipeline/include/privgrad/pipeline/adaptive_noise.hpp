@@ -19,6 +19,11 @@
 
 namespace privgrad::core {
 
+/// What is measured on public test rows: their mean loss, or the share of them that is right.
+/// \throws IoError  there are none: the manifest declares a test split, and no row fell to it.
+double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
+                             std::size_t rows);
+
 /// The noise of a run whose schedule adapts it: makes the measurements that the schedule asks for,
 /// and pays for them and for the steps, one at a time.
 ///
