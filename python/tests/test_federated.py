@@ -25,6 +25,9 @@ Order = tuple[int, bytes]
 
 pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
 
+# Column 0 says whose an example is.
+BY_COLUMN = {"kind": "by_column", "column": 0, "values": [0, 1, 2, 3]}
+
 
 def manifest_of(small: dict[str, Any], **changed: Any) -> dict[str, Any]:
     """Four clients with ledgers of their own."""
@@ -138,8 +141,8 @@ def test_each_client_has_its_own_examples_and_no_others(small: dict[str, Any]) -
     np.save("x.npy", features.astype(np.float32))
     np.save("y.npy", targets)
     manifest = manifest_of(
-        small, seed=5, federated={"partition": {"kind": "by_column", "column": 0}, "shards": "given",
-                                  "sizes": [30, 40, 50, 60]})
+        small, seed=5,
+        federated={"partition": BY_COLUMN, "shards": "given", "sizes": [30, 40, 50, 60]})
     manifest["data"] = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"},
                         "classes": 2, "size": 180}
     alone = privgrad.run(manifest)
@@ -159,8 +162,7 @@ def test_without_a_seed_each_client_has_a_key_of_its_own(small: dict[str, Any]) 
     manifest = manifest_of(small)
     del manifest["seed"]
     manifest["data"] = {**manifest["data"], "size": 200}
-    manifest["federated"] |= {"partition": {"kind": "by_column", "column": 0}, "shards": "given",
-                              "sizes": [50] * 4}
+    manifest["federated"] |= {"partition": BY_COLUMN, "shards": "given", "sizes": [50] * 4}
     rows = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
     own = {"kind": "memory", "train": (rows, (rows[:, 0] > 0).astype(np.float32)), "classes": 2}
     with pytest.raises(privgrad.PrivgradError):

@@ -26,7 +26,8 @@ def test_a_restored_client_answers_another_order_with_other_noise_and_batches(
     manifest = manifest_of(small, privacy=privacy, schedules=schedules)
     del manifest["seed"]
     manifest["data"] = {**manifest["data"], "size": 200}
-    manifest["federated"] |= {"partition": {"kind": "by_column", "column": 0}, "shards": "given", "sizes": [50] * 4}
+    partition = {"kind": "by_column", "column": 0, "values": [0, 1, 2, 3]}
+    manifest["federated"] |= {"partition": partition, "shards": "given", "sizes": [50] * 4}
     rows = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
     np.save("x.npy", rows)
     np.save("y.npy", (rows[:, 0] > 0).astype(np.float32))

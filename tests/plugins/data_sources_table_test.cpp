@@ -77,7 +77,14 @@ Value declared_columns() {
 Value::Object declared() {
   return {{"columns", declared_columns(), {}},
           {"labels", list({"no", "yes"}), {}},
-          {"other_label", "no", {}}};
+          {"other_label", "no", {}},
+          {"malformed", "fill", {}}};
+}
+
+Value::Object changed(Value::Object params, const std::string& key, Value value) {
+  Value whole(std::move(params));
+  whole.set(key, std::move(value));
+  return std::get<Value::Object>(whole.data());
 }
 
 }  // namespace
@@ -130,6 +137,81 @@ TEST_CASE("table: neither rows nor their order change what another row becomes",
   }
 }
 
+TEST_CASE("table: a line is one row, whatever stands in it, and changes no other",
+          "[data_source]") {
+  const std::string head = "age,sex,smokes,notes,y\n", row = "31,m,1,,yes\n";
+  const Floats alone = features(TableFile(head + row).read(declared()));
+  // As a row of empty fields.
+  const Floats filled{40, 1, 0, 0, 0, 1, 0.5f};
+  REQUIRE(features(TableFile(head + ",,,,\n").read(declared())) == filled);
+  const std::size_t most = std::size_t{1} << 24;
+  for (const std::string& line :
+       {std::string(), std::string("1,m,1,,yes,more"), std::string("1,m"),
+        std::string("\"1,m,1,,yes"), std::string("1,m,1,\"\"x,yes"), std::string("1\",m,1,,yes"),
+        std::string("1,m\r,1,,yes"), std::string("\r"), std::string("\xff\xfe"),
+        std::string("\0", 1), std::string(std::size_t{2} << 20, ','), std::string(most + 1, 'x'),
+        "1,m,1," + std::string(most, 'x') + ",yes", std::string(3 * most, '"')}) {
+    CAPTURE(line.size(), line.substr(0, 20));
+    for (const std::string end : {"\n", "\r\n"}) {
+      const Dataset data = TableFile(head + row + line + end + row).read(declared());
+      Floats expected = alone;
+      expected.insert(expected.end(), filled.begin(), filled.end());
+      expected.insert(expected.end(), alone.begin(), alone.end());
+      CHECK(features(data) == expected);
+      CHECK(targets(data) == Floats{1, 0, 1});
+    }
+  }
+  // The last line may lack its end; a byte more and the line is too long, wherever it lies in what is
+  // read ahead.
+  CHECK(features(TableFile(head + "\"31,m").read(declared())) == filled);
+  const std::string longest = "31,m,1," + std::string(most - 11, 'x') + ",yes";
+  REQUIRE(longest.size() == most);
+  for (const std::size_t before : {std::size_t{0}, std::size_t{1000}, std::size_t{70000}}) {
+    std::string text = head;
+    for (std::size_t i = 0; i < before; ++i) text += row;
+    const auto last_of = [&](const std::string& line) {
+      const Floats all = features(TableFile(text + line + "\n").read(declared()));
+      return Floats(all.end() - 7, all.end());
+    };
+    CHECK(last_of(longest) == alone);
+    CHECK(last_of("x" + longest) == filled);
+    CHECK(last_of(longest + "\"") == filled);
+  }
+}
+
+TEST_CASE("table: a header alone is a table without rows", "[data_source]") {
+  const TableFile file("age,sex,smokes,notes,y\n");
+  const auto source = file.open(declared());
+  CHECK(source->info().train_rows == 0);
+  CHECK(source->info().shape.features == privgrad::Shape{7});
+  CHECK(source->read(Split::train).rows() == 0);
+}
+
+TEST_CASE("table: rows of empty fields need fills for all, and a form in which each line is a row",
+          "[data_source]") {
+  const TableFile file("age,sex,smokes,notes,y\n");
+  const auto says = [&](Value::Object params, const std::string& words) {
+    CHECK_THROWS_AS(file.open(params), ConfigError);
+    CHECK_THROWS_WITH(file.open(params),
+                      ContainsSubstring("malformed is fill") && ContainsSubstring(words));
+  };
+  says({{"malformed", "fill", {}}, {"classes", 2, {}}}, "columns does not say");
+  says(changed(declared(), "columns", list({column("age", "number"), column("*", "drop")})),
+       "an empty field of 'age' becomes; say fill: NUMBER");
+  says(changed(declared(), "columns",
+               list({column("sex", "category", {{"values", list({"f", "m"}), {}}}),
+                     column("*", "drop")})),
+       "an empty field of 'sex' becomes; say other: true");
+  says({{"malformed", "fill", {}},
+        {"columns", declared_columns(), {}},
+        {"labels", list({"no", "yes"}), {}}},
+       "an empty target becomes; say other_label");
+  says({{"malformed", "fill", {}}, {"columns", declared_columns(), {}}, {"classes", 2, {}}},
+       "an empty target becomes; say target_fill");
+  says(changed(declared(), "comment", "#"), "a row could become a comment");
+  says(changed(changed(declared(), "header", false), "target", "4"), "without a header");
+}
+
 TEST_CASE(
     "table: without something to put in its place, a value that does not fit is named by its "
     "place, and the check is listed",
@@ -140,8 +222,9 @@ TEST_CASE(
                               {}},
                              {"labels", list({"no", "yes"}), {}}};
   const TableFile file("sex,on,age,y\nf,1,2,no\nm,0,3,yes\n");
-  CHECK(file.open(strict)->info().unaccounted ==
-        Names{"that every value fits its column: y, sex, on, ..."});
+  CHECK(
+      file.open(strict)->info().unaccounted ==
+      Names{"that every row is well formed", "that every value fits its column: y, sex, on, ..."});
   const auto says = [&](const std::string& rows) {
     file.replace("sex,on,age,y\n" + rows);
     const std::string text = message<privgrad::IoError>([&] { file.read(strict); });
@@ -225,6 +308,7 @@ TEST_CASE("table: targets that are no number become the declared one", "[data_so
   const auto source =
       file.open({{"task", "regression", {}},
                  {"target_fill", -1, {}},
+                 {"malformed", "fill", {}},
                  {"columns", list({column("a", "number", {{"fill", 0, {}}})}), {}}});
   CHECK(source->info().unaccounted.empty());
   CHECK(targets(source->read(Split::train)) == Floats{2.5f, -1, -1});
@@ -289,6 +373,11 @@ TEST_CASE("table: compressed files are read, and what swells beyond reason is no
     CHECK_THROWS_WITH(file.read(),
                       ContainsSubstring("is oversized") && ContainsSubstring("once decompressed"));
   }
+  // Where one row may not end a run, it may be the whole of what swells.
+  const std::string swollen =
+      "age,sex,smokes,notes,y\n31,m,1,,yes\n" + std::string(std::size_t{48} << 20, 'x') + "\n";
+  for (const std::string& packed : {gzip(swollen), zstd(swollen)})
+    CHECK(TableFile(packed).read(declared()).rows() == 2);
 }
 
 TEST_CASE("table: the forms of quotes, across any boundary of what is read ahead",

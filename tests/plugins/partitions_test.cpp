@@ -151,13 +151,29 @@ TEST_CASE("dirichlet: what cannot be had is said", "[partition]") {
   CHECK_THROWS_AS(shared->clients_of(reals, 2, TestRandom(1)), ConfigError);
 }
 
-TEST_CASE("by_column: each value is a client, in ascending order", "[partition]") {
-  const auto shared = make("by_column", {{"column", 1, {}}});
-  const auto owners = shared->clients_of(rows_of(9, 3), 3, TestRandom(1));
-  CHECK(owners == std::vector<std::uint32_t>{0, 1, 2, 0, 1, 2, 0, 1, 2});
-  CHECK_THROWS_WITH(shared->clients_of(rows_of(9, 3), 4, TestRandom(1)),
-                    ContainsSubstring("3 different values"));
-  const auto none = make("by_column", {{"column", 2, {}}});
+TEST_CASE("by_column: each declared value is a client, and any other value is one client's",
+          "[partition]") {
+  // The feature is 0, 1, 2, 0, 1, 2 ...
+  const auto shared =
+      make("by_column", {{"column", 1, {}}, {"values", Value(Value::List{2, 7, 0}), {}}});
+  const auto owners = shared->clients_of(rows_of(6, 3), 3, TestRandom(1));
+  CHECK(owners == std::vector<std::uint32_t>{2, 0, 0, 2, 0, 0});
+  const auto others =
+      make("by_column",
+           {{"column", 1, {}}, {"values", Value(Value::List{2, 7, 0}), {}}, {"other", 1, {}}});
+  CHECK(others->clients_of(rows_of(6, 3), 3, TestRandom(1)) ==
+        std::vector<std::uint32_t>{2, 1, 0, 2, 1, 0});
+  CHECK_THROWS_WITH(shared->clients_of(rows_of(6, 3), 4, TestRandom(1)),
+                    ContainsSubstring("values has 3 entries, and clients is 4"));
+  CHECK_THROWS_WITH(
+      make("by_column", {{"column", 1, {}}, {"values", Value(Value::List{1, 2, 1}), {}}}),
+      ContainsSubstring("values: 1 is there twice"));
+  CHECK_THROWS_WITH(
+      make("by_column",
+           {{"column", 1, {}}, {"values", Value(Value::List{1, 2}), {}}, {"other", 2, {}}}),
+      ContainsSubstring("other is client 2, but values names 2"));
+  const auto none =
+      make("by_column", {{"column", 2, {}}, {"values", Value(Value::List{0, 1, 2}), {}}});
   CHECK_THROWS_WITH(none->clients_of(rows_of(9, 3), 3, TestRandom(1)),
                     ContainsSubstring("examples have 2 features"));
 }

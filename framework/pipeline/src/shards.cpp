@@ -24,11 +24,6 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
     client.rows.push_back(row);
     if (shards.has_histograms) ++client.labels[static_cast<std::size_t>(train.targets()[row])];
   }
-  for (std::size_t i = 0; i < shards.clients.size(); ++i) {
-    if (!shards.clients[i].rows.empty()) continue;
-    throw ConfigError("leaves client " + std::to_string(i) + " without examples, of " +
-                      std::to_string(owners.size()) + "; use fewer clients");
-  }
 }
 
 /// Neighbours that differ in one shard alone need examples that lie where they lie whoever else is
@@ -99,8 +94,8 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
   for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
     if (shards.sizes[i] > 0) continue;
     throw ConfigError("leaves client " + std::to_string(i) + " without examples, of the " +
-                      std::to_string(setting.dataset_size) +
-                      " that data.size declares; use fewer clients");
+                      std::to_string(setting.dataset_size) + " there are" +
+                      (manifest.dataset_size ? " by data.size" : "") + "; use fewer clients");
   }
 }
 

@@ -211,13 +211,17 @@ std::shared_ptr<const RowFile> StreamedSource::make(const PrivateFolder& folder)
 
 DataInfo StreamedSource::write_rows(RowFileWriter& writer) {
   const std::string what = "reading " + rows_words();
+  double done = 0.0;
   DataInfo info = streams_->stream([&](const RowBlock& block) {
     if (!block.targets.empty()) check_features(block, writer.rows(block.split));
     writer.add(block);
     if (writer.rows(block.split) > std::numeric_limits<std::uint32_t>::max())
       throw IoError(use_.name() + ": has more than the 4294967295 examples that a run can number");
-    if (streaming_.progress) streaming_.progress(what, block.done);
+    done = block.done;
+    if (streaming_.progress) streaming_.progress(what, done);
   });
+  // The same line at the end of whatever there was, also if that is nothing.
+  if (streaming_.progress && done < 1.0) streaming_.progress(what, 1.0);
   const bool is_as_told = info.train_rows == writer.rows(Split::train) &&
                           info.test_rows == writer.rows(Split::test) &&
                           (info.train_rows + info.test_rows == 0 ||

@@ -63,6 +63,7 @@ TableForm form_of(const privgrad::Params& params) {
   form.has_targets = !params.boolean("unlabelled");
   form.decimal_comma = params.text("decimal") == ",";
   form.missing = params.texts("missing");
+  form.fills_malformed = params.text("malformed") == "fill";
   if (form.decimal_comma && form.dialect.delimiter == ',')
     throw ConfigError("csv: decimal is ',', and so is delimiter; numbers would be cut in two");
   if (!params.has("columns")) return form;
@@ -86,6 +87,7 @@ class Csv final : public privgrad::DataSource,
     if (params.has("split")) split_.emplace(params.object("split"));
     if (test_file_ && split_)
       throw ConfigError("csv: split is given, but the test rows are in a file of their own (test)");
+    check_fills();
     if (form_.header) return;
     std::size_t column = 0;
     const std::string& name = target_.name();
@@ -149,6 +151,31 @@ class Csv final : public privgrad::DataSource,
   }
 
  private:
+  /// A row of empty fields has to become an example, and to be told from what is no row.
+  void check_fills() const {
+    if (!form_.fills_malformed) return;
+    const std::string fill = "csv: malformed is fill, ";
+    if (!can_fill_malformed(form_)) {
+      throw ConfigError(
+          fill + (form_.header
+                      ? "but comment is given: a row could become a comment; say comment: none"
+                      : "but without a header the first row says how many fields a row has; give "
+                        "the file one"));
+    }
+    if (form_.rules.empty())
+      throw ConfigError(fill + "but columns does not say what becomes of the fields of such a row");
+    for (const ColumnRule& rule : form_.rules) {
+      if (!rule.is_feature() || rule.is_total()) continue;
+      throw ConfigError(fill + "but columns does not say what an empty field of " +
+                        in_quotes(rule.name) + " becomes; say " +
+                        (rule.type == ColumnType::category ? "other: true" : "fill: NUMBER"));
+    }
+    if (form_.has_targets && !target_.is_total()) {
+      throw ConfigError(fill + "but not what an empty target becomes; say " +
+                        (target_.class_names().empty() ? "target_fill" : "other_label"));
+    }
+  }
+
   /// Looked up once, so that a file that appears meanwhile is in no part of a run.
   const Paths& train_files() {
     if (train_files_.empty()) train_files_ = files_of(train_file_);
@@ -225,6 +252,7 @@ class Csv final : public privgrad::DataSource,
   /// run took place says of every row that it fits.
   std::vector<std::string> unaccounted(const TableColumns& columns) const {
     std::vector<std::string> facts = target_.unaccounted();
+    if (!form_.fills_malformed) facts.emplace_back("that every row is well formed");
     if (form_.rules.empty()) {
       facts.emplace_back("that every value is a number");
       return facts;
@@ -248,7 +276,7 @@ class Csv final : public privgrad::DataSource,
     for (const Value::Member& member : std::get<Value::Object>(params_.data())) {
       const std::string& key = member.key;
       const bool is_of_these_rows = key == "train" || key == "test" || key == "split" ||
-                                    key == "columns" || key == "unlabelled";
+                                    key == "columns" || key == "unlabelled" || key == "malformed";
       if (!is_of_these_rows) value.set(key, member.value);
     }
     if (has_classes_ && target.class_names().empty())
@@ -344,6 +372,15 @@ std::vector<privgrad::ParamSpec> form_params() {
           .defaults_to("."),
       param::boolean("trim", "Whether blanks around a field are not part of it.")
           .defaults_to(false),
+      param::text("malformed",
+                  "What becomes of a line that is no row: one with another number of fields than "
+                  "the header, a quote at the wrong place, or more than 16 MiB. An error, which "
+                  "ends the run, so that a run says of every row that it is none (listed as "
+                  "unaccounted); or a row of empty fields, which columns and other_label or "
+                  "target_fill then have to fill. With fill each line is a row: quotes hold no "
+                  "line ends.")
+          .one_of({"error", "fill"})
+          .defaults_to("error"),
       param::list("missing", "Texts that mean that a value is missing.",
                   param::text("text", "One text."))
           .defaults_to(Value(kMissing)),
@@ -367,8 +404,9 @@ void register_components(privgrad::Registrar& registrar) {
           .optional(),
       param::list(
           "columns",
-          "What the columns are, all but the target. Declared, no row can end a run, and "
-          "nothing is read off private rows. Without it every column is a number, a row "
+          "What the columns are, all but the target. Declared, and with malformed: fill, no row "
+          "can end a run, and nothing is read off private rows. Without it every column is a "
+          "number, a row "
           "that has none is an error, and that is listed as unaccounted.",
           param::object("column", "One column, or all that a pattern fits.", column_params()))
           .at_least_items(1)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "privgrad/error.hpp"
 
@@ -49,7 +50,7 @@ bool CsvReader::read_more() {
       file_.compressed()
           ? std::min(most_bytes_, std::max(kPlainBytes, kMostPerByte * file_.bytes_on_disk()))
           : most_bytes_;
-  if (bytes_ > most) {
+  if (!filled_fields_ && bytes_ > most) {
     fail("is oversized: it has more than " + std::to_string(most) + " bytes" +
          (file_.compressed()
               ? " once decompressed, too many for its " + std::to_string(file_.bytes_on_disk()) +
@@ -62,14 +63,55 @@ bool CsvReader::read_more() {
 bool CsvReader::next() {
   row_ = next_row_;
   line_ = next_line_;
+  if (filled_fields_) return next_line();
   if (!skip_comments()) return false;
-  while (!parse_row()) {
+  for (;;) {
+    const Parsed parsed = parse_row();
+    if (parsed == Parsed::row) break;
+    if (parsed == Parsed::malformed) fail_at_place(problem_place_, problem_);
     // Only a quote can keep a row from ending with the file.
     if (file_ended_)
       fail_at_place(fields_.back().place, "the quote that opens here is never closed");
     read_more();
   }
   next_line_ = line_ + lines_inside_ + 1;
+  return true;
+}
+
+/// next() after fill_malformed().
+bool CsvReader::next_line() {
+  if (row_ == end_ && !read_more()) return false;
+  const char* found = nullptr;
+  bool is_too_long = false;
+  for (std::size_t searched = 0;;) {
+    const std::size_t size = end_ - row_;
+    found = static_cast<const char*>(
+        std::memchr(text_.data() + row_ + searched, '\n', size - searched));
+    if (found != nullptr || file_ended_) break;
+    searched = size;
+    if (size > kMostRowBytes) {  // what was read of it is forgotten
+      is_too_long = true;
+      row_ = end_;
+      searched = 0;
+    }
+    read_more();
+  }
+  const std::size_t line_end =
+      found != nullptr ? static_cast<std::size_t>(found - text_.data()) : end_;
+  // Wherever its bytes happened to lie in what was read ahead.
+  is_too_long = is_too_long || line_end - row_ > kMostRowBytes;
+  const std::size_t behind = std::min(line_end + 1, end_);
+  std::size_t text_end = line_end;
+  if (found != nullptr && text_end > row_ && text_[text_end - 1] == '\r') text_[--text_end] = '\n';
+  // As if the file ended with this line.
+  const std::size_t whole_end = std::exchange(end_, text_end);
+  const bool had_ended = std::exchange(file_ended_, true);
+  const bool is_row = !is_too_long && parse_row() == Parsed::row && size() == *filled_fields_;
+  end_ = whole_end;
+  file_ended_ = had_ended;
+  if (!is_row) fields_.assign(*filled_fields_, {row_, 0, row_, false});
+  next_row_ = behind;
+  next_line_ = line_ + 1;
   return true;
 }
 
@@ -91,20 +133,26 @@ bool CsvReader::skip_comments() {
   }
 }
 
-/// Cuts the row at row_ into fields. \returns false if it goes on behind what was read; then the
-/// field that does so is the last.
-bool CsvReader::parse_row() {
+CsvReader::Parsed CsvReader::malformed(std::size_t place, const char* what) {
+  problem_place_ = place;
+  problem_ = what;
+  return Parsed::malformed;
+}
+
+/// Cuts the row at row_ into fields. \returns unfinished if it goes on behind what was read; then
+/// the field that does so is the last.
+CsvReader::Parsed CsvReader::parse_row() {
   fields_.clear();
   unescaped_.clear();
   lines_inside_ = 0;
   std::size_t at = row_;
   for (;;) {
-    if (fields_.size() == kMostFields)
-      fail_at_place(at, "the row has more than " + std::to_string(kMostFields) + " fields");
+    if (fields_.size() == kMostFields) return malformed(at, "the row has more than 1048576 fields");
+    static_assert(kMostFields == 1048576);
     const std::size_t place = at;
     if (dialect_.trim) at = skip_blanks(at);
     if (dialect_.quote && at < end_ && text_[at] == *dialect_.quote) {
-      if (!parse_quoted(at)) return false;
+      if (!parse_quoted(at)) return Parsed::unfinished;
       if (dialect_.trim) at = skip_blanks(at);
     } else {
       const std::size_t begin = at;
@@ -113,7 +161,7 @@ bool CsvReader::parse_row() {
       while (dialect_.trim && last > begin && is_blank_character(text_[last - 1])) --last;
       add(begin, last, place);
     }
-    if (at == end_ && !file_ended_) return false;
+    if (at == end_ && !file_ended_) return Parsed::unfinished;
     const char stop = text_[at];
     if (stop == dialect_.delimiter && at < end_) {
       ++at;
@@ -123,16 +171,15 @@ bool CsvReader::parse_row() {
       at_end_of_row_ = at;
       at += text_[at] == '\r' ? 1 : 0;
       next_row_ = std::min(at + 1, end_);
-      return true;
+      return Parsed::row;
     }
     if (stop == '\r') {
-      if (at + 1 == end_ && !file_ended_) return false;
-      fail_at_place(at, "a carriage return without a line feed");
+      if (at + 1 == end_ && !file_ended_) return Parsed::unfinished;
+      return malformed(at, "a carriage return without a line feed");
     }
-    if (dialect_.quote && text_[fields_.back().place] == *dialect_.quote) {
-      fail_at_place(at, "text after a closing quote; a quote inside a quoted field is doubled");
-    }
-    fail_at_place(at, "a quote inside a field that does not begin with one");
+    if (dialect_.quote && text_[fields_.back().place] == *dialect_.quote)
+      return malformed(at, "text after a closing quote; a quote inside a quoted field is doubled");
+    return malformed(at, "a quote inside a field that does not begin with one");
   }
 }
 

@@ -20,8 +20,8 @@ struct CsvDialect {
 
 /// Rows of fields from a text file after RFC 4180, plain or compressed: fields may stand in quotes,
 /// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is passed
-/// over. Nothing is repaired: whatever else there is, is an IoError "FILE:LINE:COLUMN: ...",
-/// columns counted in bytes from 1. No message shows what stands in a field.
+/// over. Whatever else there is, is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes
+/// from 1, unless fill_malformed() was called. No message shows what stands in a field.
 ///
 /// Memory: one row, and what is read ahead (1 MiB).
 class CsvReader {
@@ -43,6 +43,14 @@ class CsvReader {
   ///   most_bytes once decompressed, or what its compressed size allows.
   bool next();
 
+  /// From the next row on each line is a row of `fields` fields, whatever stands in it. Quotes hold
+  /// no line ends; a line whose form is broken, which has another number of fields, or is longer
+  /// than kMostRowBytes is a row of empty fields. So what one line holds decides about its own row
+  /// alone: next() does not throw because of it, and it takes away, adds and changes no other row.
+  /// Bytes are no longer counted, since one line may have any number of them; who keeps rows counts
+  /// those.
+  void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
+
   /// Of the row that next() read; valid until it is called again.
   std::size_t size() const noexcept { return fields_.size(); }
   std::string_view field(std::size_t i) const noexcept {
@@ -51,6 +59,9 @@ class CsvReader {
   }
   /// Whether the row is a line without a character.
   bool is_blank() const noexcept { return size() == 1 && at_end_of_row_ == fields_[0].place; }
+
+  /// Whether a field in quotes holds a line end.
+  bool spans_lines() const noexcept { return lines_inside_ > 0; }
 
   /// \returns the number of rows in the whole file, if all were as long as this one; 0 for
   ///   compressed files.
@@ -78,7 +89,11 @@ class CsvReader {
     bool unescaped;
   };
 
-  bool parse_row();
+  enum class Parsed { row, unfinished, malformed };
+
+  bool next_line();
+  Parsed parse_row();
+  Parsed malformed(std::size_t place, const char* what);
   bool parse_quoted(std::size_t& at);
   bool read_more();
   bool skip_comments();
@@ -105,4 +120,7 @@ class CsvReader {
   std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
   std::string unescaped_;           ///< Fields of this row in which quotes were doubled.
   std::vector<Field> fields_;
+  std::optional<std::size_t> filled_fields_;  ///< As fill_malformed() said.
+  std::size_t problem_place_ = 0;             ///< In text_, of what is malformed.
+  const char* problem_ = "";
 };

@@ -153,9 +153,15 @@ void add_target(const Seen& target, Value& params) {
   }
 }
 
+struct Look {
+  std::vector<Seen> seen;    ///< The columns.
+  bool spans_lines = false;  ///< Whether any row does.
+};
+
 /// Goes through all rows.
-std::vector<Seen> look(const std::vector<std::filesystem::path>& files, const TableForm& form) {
-  std::vector<Seen> seen;
+Look look(const std::vector<std::filesystem::path>& files, const TableForm& form) {
+  Look look;
+  std::vector<Seen>& seen = look.seen;
   for (const std::filesystem::path& file : files) {
     CsvReader reader(file, form.dialect);
     const std::vector<std::string> names = read_names(reader, form);
@@ -166,20 +172,20 @@ std::vector<Seen> look(const std::vector<std::filesystem::path>& files, const Ta
       if (place == seen.end()) place = seen.emplace(seen.end(), name);
       places.push_back(static_cast<std::size_t>(place - seen.begin()));
     }
-    begin_rows(reader, form);
-    do {
+    for (bool more = begin_rows(reader, form, names.size()); more; more = reader.next()) {
       check_size(reader, names.size());
       for (std::size_t i = 0; i < names.size(); ++i) seen[places[i]].add(reader.field(i), form);
-    } while (reader.next());
+      look.spans_lines = look.spans_lines || reader.spans_lines();
+    }
   }
-  return seen;
+  return look;
 }
 
 }  // namespace
 
 Value suggest_params(const std::vector<std::filesystem::path>& files, const TableForm& form,
                      const std::string& target) {
-  const std::vector<Seen> seen = look(files, form);
+  const auto [seen, spans_lines] = look(files, form);
   Value params{Value::Object{}};
   Value::List columns;
   std::vector<std::string> names;
@@ -198,5 +204,6 @@ Value suggest_params(const std::vector<std::filesystem::path>& files, const Tabl
         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
   }
   params.set("columns", std::move(columns));
+  if (can_fill_malformed(form) && !spans_lines) params.set("malformed", "fill");
   return params;
 }

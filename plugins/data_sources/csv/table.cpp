@@ -64,11 +64,10 @@ class TableReader {
     std::vector<Column> columns = columns_of(names, target);
     take_columns(reader, names, target, std::move(columns));
     if (split_ != nullptr) split_->use(names);
-    begin_rows(reader, form_);
-    if (!take_) reserve(reader);
-    do {
+    for (bool more = begin_rows(reader, form_, names.size()); more; more = reader.next()) {
+      if (!take_) reserve(reader);
       read_row(reader);
-    } while (reader.next());
+    }
     bytes_before_ += reader.bytes_read();
   }
 
@@ -125,12 +124,11 @@ class TableReader {
   /// 128 MiB grows as it comes.
   void reserve(const CsvReader& reader) {
     constexpr std::size_t kMost = std::size_t{1} << 25;
-    const std::size_t most_rows = std::min(reader.rows_like_this(), kMost / now_.width) / 2 * 3;
     TableRows& rows = table_.train;
-    if (rows.targets.empty()) {
-      rows.features.reserve(most_rows * now_.width);
-      rows.targets.reserve(most_rows);
-    }
+    if (!rows.targets.empty()) return;
+    const std::size_t most_rows = std::min(reader.rows_like_this(), kMost / now_.width) / 2 * 3;
+    rows.features.reserve(most_rows * now_.width);
+    rows.targets.reserve(most_rows);
   }
 
   TableRows& side(bool is_test) { return is_test ? table_.test : table_.train; }
@@ -158,6 +156,10 @@ class TableReader {
     }
     rows.targets.push_back(form_.has_targets ? read_target(reader) : 0.0f);
     count(is_test ? table_.test_facts : table_.train_facts, rows.targets.back());
+    if (!take_ && rows.features.size() > kMostFileBytes / sizeof(float)) {
+      reader.fail("is oversized: its features have more than " + std::to_string(kMostFileBytes) +
+                  " bytes in memory; say streaming: true");
+    }
     constexpr std::size_t kBlock = std::size_t{1} << 18;  // 1 MiB of features
     if (take_ && rows.features.size() >= kBlock) take_(is_test, rows, done(reader.bytes_read()));
   }
@@ -215,6 +217,8 @@ bool is_index_name(const std::string& name) {
   return name.empty() || name == "index" || name == "Index" || name == "Unnamed: 0";
 }
 
+bool can_fill_malformed(const TableForm& form) { return form.header && !form.dialect.comment; }
+
 std::vector<std::string> read_names(CsvReader& reader, const TableForm& form) {
   if (!reader.next()) reader.fail("holds no rows");
   Names names;
@@ -233,8 +237,9 @@ std::vector<std::string> read_names(CsvReader& reader, const TableForm& form) {
   return names;
 }
 
-void begin_rows(CsvReader& reader, const TableForm& form) {
-  if (form.header && !reader.next()) reader.fail("has a header, but no rows");
+bool begin_rows(CsvReader& reader, const TableForm& form, std::size_t fields) {
+  if (form.fills_malformed) reader.fill_malformed(fields);
+  return !form.header || reader.next();
 }
 
 void check_size(const CsvReader& row, std::size_t fields) {

@@ -18,6 +18,7 @@ struct TableForm {
   bool header = true;
   bool has_targets = true;  ///< If not, every target is 0, whatever stands in a column of its name.
   bool decimal_comma = false;
+  bool fills_malformed = false;  ///< CsvReader::fill_malformed().
   std::vector<std::string> missing;
   std::vector<ColumnRule> rules;  ///< None: every column is a number, in the order of the file.
 };
@@ -63,14 +64,18 @@ struct Table {
 /// Whether programs call the index of a table's rows so.
 bool is_index_name(const std::string& name);
 
+/// Whether nothing but the header says how many fields a row has, and every line after it is a row.
+bool can_fill_malformed(const TableForm& form);
+
 /// Reads the names of a file's columns: the header, or "0", "1", ...
 /// \param reader  at its first row, which without a header is one of values.
 /// \throws IoError  there is no row, or a name is there twice or too long.
 std::vector<std::string> read_names(CsvReader& reader, const TableForm& form);
 
 /// Goes from the names to the first row of values.
-/// \throws IoError  there is none.
-void begin_rows(CsvReader& reader, const TableForm& form);
+/// \param fields  of every row.
+/// \returns false if there is none.
+bool begin_rows(CsvReader& reader, const TableForm& form, std::size_t fields);
 
 /// \throws IoError  the row has not that many fields.
 void check_size(const CsvReader& row, std::size_t fields);

@@ -112,7 +112,8 @@ class TargetTask {
   /// problem() holds other splits to it.
   /// \returns what is wrong with all of them together; "" if nothing.
   std::string learn(std::span<const float> train_targets) {
-    if (regression_ || stated_ || train_targets.empty()) return "";
+    if (regression_ || stated_) return "";
+    if (train_targets.empty()) return "there are no targets to count classes in; say classes: N";
     const auto [least, most] = std::minmax_element(train_targets.begin(), train_targets.end());
     if (*least == *most) {
       return "all targets are " + privgrad::format_number(static_cast<double>(*most)) +

@@ -268,7 +268,6 @@ class Images final : public privgrad::DataSource,
         images.push_back({entry.path(), label});
       }
     }
-    if (images.empty()) fail(folder, "holds no images");
     return images;
   }
 

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "../shares_out.hpp"
 #include "privgrad/plugin.hpp"
@@ -10,11 +13,27 @@ namespace {
 using privgrad::Dataset;
 using privgrad::RandomSource;
 
-/// A feature names the client, as data that were collected in different places have one.
+/// A feature names the client, as data that were collected in different places have one. Which
+/// value is whose is declared, so that an example's client follows from its own value and public
+/// numbers alone: no example can move another, or end a run.
 class ByColumn final : public SharesOut {
  public:
   explicit ByColumn(const privgrad::Params& params)
-      : column_(static_cast<std::size_t>(params.integer("column"))) {}
+      : column_(static_cast<std::size_t>(params.integer("column"))),
+        other_(static_cast<std::uint32_t>(params.integer("other"))) {
+    std::uint32_t next = 0;
+    for (const double value : params.reals("values")) {
+      if (!client_of_.emplace(static_cast<float>(value), next++).second) {
+        throw privgrad::ConfigError("by_column: values: " + privgrad::format_number(value) +
+                                    " is there twice (as a feature, which is a float32)");
+      }
+    }
+    if (other_ >= client_of_.size()) {
+      throw privgrad::ConfigError("by_column: other is client " + std::to_string(other_) +
+                                  ", but values names " + std::to_string(client_of_.size()) +
+                                  ", counted from 0");
+    }
+  }
 
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                         const RandomSource&) const override {
@@ -23,20 +42,17 @@ class ByColumn final : public SharesOut {
                                   ", but examples have " + std::to_string(train.row_size()) +
                                   " features; the first is 0");
     }
-    std::vector<float> values = column(train);
-    std::map<float, std::uint32_t> client_of;
-    for (const float value : values) client_of.emplace(value, 0u);
-    if (client_of.size() != clients) {
-      throw privgrad::ConfigError("by_column: feature " + std::to_string(column_) + " has " +
-                                  std::to_string(client_of.size()) +
-                                  " different values, and clients is " + std::to_string(clients) +
+    if (client_of_.size() != clients) {
+      throw privgrad::ConfigError("by_column: values has " + std::to_string(client_of_.size()) +
+                                  " entries, and clients is " + std::to_string(clients) +
                                   "; expected one value for each client");
     }
-    std::uint32_t next = 0;
-    for (auto& [value, client] : client_of) client = next++;
     std::vector<std::uint32_t> owners;
-    owners.reserve(values.size());
-    for (const float value : values) owners.push_back(client_of.at(value));
+    owners.reserve(train.rows());
+    for (const float value : column(train)) {
+      const auto found = client_of_.find(value);  // a NaN, which nothing equals, is in no order
+      owners.push_back(value != value || found == client_of_.end() ? other_ : found->second);
+    }
     return owners;
   }
 
@@ -47,8 +63,6 @@ class ByColumn final : public SharesOut {
 
   bool looks_at_examples() const override { return true; }
 
-  /// The client is the rank of an example's own value among the clients' values, which are public:
-  /// a data set that lacks one of them is refused.
   bool is_drawn() const override { return false; }
 
  private:
@@ -64,21 +78,32 @@ class ByColumn final : public SharesOut {
   }
 
   std::size_t column_;
+  std::uint32_t other_;
+  std::map<float, std::uint32_t> client_of_;  ///< Of the declared values.
 };
 
 void register_components(privgrad::Registrar& registrar) {
   using namespace privgrad::param;
   registrar.add<privgrad::Transform, ByColumn>({
       .name = "by_column",
-      .summary = "Partition of a federated run: each value of a feature is a client, in ascending "
-                 "order.",
+      .summary = "Partition of a federated run: each declared value of a feature is a client.",
       .reference = "none: a definition",
       .params = {integer("column",
                          "Number of the feature, from 0, as the data source gives it. It stays "
                          "among the features.")
                      .at_least(0)
                      .at_most(4294967295.0)
-                     .example(0)},
+                     .example(0),
+                 list("values",
+                      "The feature's value of each client, in their order; public. A client whose "
+                      "value no example has is one without examples.",
+                      real("value", "One value."))
+                     .at_least_items(1)
+                     .example(privgrad::Value(privgrad::Value::List{0, 1, 2})),
+                 integer("other", "The client, from 0, with whom examples of any other value lie.")
+                     .at_least(0)
+                     .at_most(99999)
+                     .defaults_to(0)},
   });
 }
 
