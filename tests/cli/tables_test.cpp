@@ -15,7 +15,7 @@ const std::string kColumns =
     "{name: sex, type: category, values: [f, m], other: true}, {name: smoker, type: boolean, fill: "
     "0.5}, {name: notes, type: text}, {name: id, type: drop}]";
 const std::string kDeclared =
-    "kind: csv, target: outcome, labels: ['no', 'yes'], other_label: 'no', "
+    "kind: csv, target: outcome, labels: ['no', 'yes'], other_label: 'no', malformed: fill, "
     "size: 40, " +
     kColumns;
 
@@ -141,11 +141,12 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
   };
   write_file(cli.out("t.csv"), "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
   refused("kind: csv, target: y, classes: 2, size: 4", "'that every value is a number'");
+  refused("kind: csv, target: y, classes: 2, size: 4", "'that every row is well formed'");
   refused("kind: csv, target: y, classes: 2, size: 4, columns: [{name: '*', type: number}]",
           "'that every value fits its column: y, a, b'");
   CHECK(run_on(cli,
-               "kind: csv, target: y, classes: 2, target_fill: 0, size: 4, columns: [{name: '*', "
-               "type: number, fill: 0}]",
+               "kind: csv, target: y, classes: 2, target_fill: 0, size: 4, malformed: fill, "
+               "columns: [{name: '*', type: number, fill: 0}]",
                release)
             .exit_code == 0);
 }
@@ -258,7 +259,7 @@ TEST_CASE("tables: that a split is declared is public, whether it has test rows 
     table_of(rows);
     const Outcome outcome = run_on(cli,
                                    "kind: csv, target: y, classes: 2, target_fill: 0, size: 300, "
-                                   "columns: " +
+                                   "malformed: fill, columns: " +
                                        columns + ", split: " + split,
                                    {"--set", "mode=" + mode});
     INFO(outcome.err);
