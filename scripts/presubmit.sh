@@ -63,7 +63,7 @@ part  1 "form" make --no-print-directory check-form
 part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lint
 part  3 "build as the continuous checks do" build_all
 part  1 "types and docstrings of the Python package" types
-part  3 "test programs that changed" changed_programs
+part 10 "test programs that changed" changed_programs  # of a first call; later seconds
 part  1 "compile tests" ctest --preset ci --parallel "$jobs" -R '^(compile_fail|plugins\.)'
 part  1 "pages that changed" changed_pages
 git diff --quiet || echo "There are changes that are not committed; a submission is what is committed." >&2
