@@ -167,10 +167,7 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
 /// All that follows from the data's headers and counts.
 void complete(const Manifest& manifest, Setting& setting) {
   // Where their number is declared or released, that there are none is nobody's to know.
-  const bool is_declared =
-      manifest.dataset_size || (manifest.federated && !manifest.federated->sizes.empty());
-  if (setting.info.train_rows == 0 &&
-      !(is_declared && manifest.adjacency == Adjacency::add_or_remove_one))
+  if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   if (element_count(setting.info.shape.features) == 0) {
     throw IoError(error_text(

@@ -56,8 +56,8 @@ struct AccountEntry {
 /// lock, that it opens its ledger, or that it is resumed: a ledger is opened once for each
 /// reservation, a run that was resumed is settled in full, and one that is settled neither begins nor
 /// is resumed. A copy with other inputs would be a release of its own, so none goes on with the
-/// reservation of a run that began with others. Of two processes, either the one that resumes comes first, and nothing comes back, or
-/// the one that settles, and the other releases nothing more.
+/// reservation of a run that began with others. Of two processes, either the one that resumes comes
+/// first, and nothing comes back, or the one that settles, and the other releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
 /// "begin", any number of "resume", and "settle". Whoever may write the file can cut lines off its
