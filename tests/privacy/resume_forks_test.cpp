@@ -1,21 +1,33 @@
 // Copies of a run's state in which somebody has edited what the run is bound to, so that no list
 // gives them away: sealed with the keys, and where the seal is forged as well, another run.
 
+#include <array>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "privgrad/trust/data_account.hpp"
+#include "privgrad/trust/hash_chain.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "resumed_run.hpp"
+#include "tensor_file.hpp"
 
 using namespace resumed;
 
 namespace {
 
+/// What a run is bound to, beside its training rows.
+enum class Part { manifest, lock, backend, weights, plan, test_rows, rows_made };
+
+/// Of these a checkpoint begins with a list of hashes.
+constexpr std::array kInList{Part::manifest, Part::lock, Part::backend, Part::weights, Part::plan};
+
 /// What a checkpoint says that its run is bound to.
 struct Bindings {
-  std::string head, test_rows, commitment;
+  std::map<Part, std::string> parts;
+  std::string commitment;
 
   explicit Bindings(const CheckpointBytes& checkpoint) {
     const std::size_t begin = CheckpointBytes::kMagic + CheckpointBytes::kNumber;
@@ -23,50 +35,77 @@ struct Bindings {
         checkpoint.text.substr(begin, checkpoint.text.size() - begin - CheckpointBytes::kHash);
     core::StateReader in(content, "a checkpoint");
     in.begin("run");
-    constexpr int kParts = 5;
-    for (int i = 0; i < kParts; ++i) head += in.bytes() + "\n";
+    for (const Part part : kInList) parts[part] = in.bytes();
     const std::string body = in.bytes();
     core::StateReader run(body, "a checkpoint");
     run.word();
     for (int i = 0; i < 2; ++i) run.bytes();  // its reservation, and its date
     commitment = run.bytes();
-    test_rows = run.bytes();
+    parts[Part::test_rows] = run.bytes();
+    run.begin("statistics");
+    REQUIRE(run.word() == 0);  // none is kept
+    parts[Part::rows_made] = run.bytes();
   }
 
   /// As RunKeys seals a chain of keys.
   std::string seal(const std::string& lasting) const {
     const auto key = core::RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(
         reinterpret_cast<const std::uint8_t*>(lasting.data()), 32));
-    const std::string rows_made = "\n";  // no transform
-    const auto made =
-        key.derive("bound to\n" + head + test_rows + "\n" + commitment + rows_made).secret_bytes();
+    std::string text = "bound to\n";
+    for (const Part part : kInList) text += parts.at(part) + "\n";
+    text += parts.at(Part::test_rows) + "\n" + commitment + "\n" + parts.at(Part::rows_made);
+    const core::RandomKey sealed = key.derive(text);
+    const auto made = sealed.secret_bytes();
     return {reinterpret_cast<const char*>(made.data()), made.size()};
   }
 };
 
-/// The hash of the test rows, by the state of a run that began with them.
-std::string test_rows_of(const Place& place) {
-  return Bindings(checkpoints_of(place).front()).test_rows;
-}
+/// A hash that stands in a checkpoint, and the one to be put in its place.
+struct Exchange {
+  std::string was, is;
+};
 
-/// Makes a place's private state say that its run began with other test rows.
+/// Makes a place's private state say that its run began with other inputs.
 /// \param sealed  and that its keys did.
-void forge_test_rows(const Place& place, const std::string& is, bool sealed) {
-  const std::string was = test_rows_of(place);
-  REQUIRE(is != was);
+void forge(const Place& place, const std::vector<Exchange>& exchanges, bool sealed) {
   for (CheckpointBytes& checkpoint : checkpoints_of(place)) {
     const std::size_t seal = checkpoint.now + 32 + 8;
     REQUIRE(checkpoint.text.substr(seal, 32) ==
             Bindings(checkpoint).seal(checkpoint.key(checkpoint.lasting)));
     std::string& text = checkpoint.text;
-    REQUIRE(text.find(was) != text.npos);
-    for (std::size_t at = 0; (at = text.find(was, at)) != text.npos; at += is.size())
-      text.replace(at, is.size(), is);
+    for (const auto& [was, is] : exchanges) {
+      REQUIRE(is != was);
+      REQUIRE(is.size() == was.size());
+      REQUIRE(text.find(was) != text.npos);
+      for (std::size_t at = 0; (at = text.find(was, at)) != text.npos; at += is.size())
+        text.replace(at, is.size(), is);
+    }
     if (sealed)
       text.replace(seal, 32, Bindings(checkpoint).seal(checkpoint.key(checkpoint.lasting)));
     text.resize(text.size() - CheckpointBytes::kHash);
     write_file(checkpoint.file, text + core::sha256_hex(text));
   }
+}
+
+/// Makes the files that a run leaves to everybody say of the weights that it began with what another
+/// run says: facts.json, and the only line of the ledger, which holds its hash.
+/// \returns how the hash of that line has changed.
+Exchange forge_facts_of_weights(const Place& place, const Place& other) {
+  const auto facts_of = [](const Place& one) {
+    return nlohmann::json::parse(read_file(one.run() / "facts.json"));
+  };
+  nlohmann::json facts = facts_of(place);
+  facts.at("weights") = facts_of(other).at("weights");
+  const std::string text = facts.dump() + "\n";
+  write_file(place.run() / "facts.json", text);
+  const auto ledger = core::read_chain(read_file(place.run() / "ledger.jsonl"), "a ledger");
+  REQUIRE(ledger.lines.size() == 1);
+  nlohmann::json line = ledger.lines.front().json;
+  for (const char* key : {"line", "previous"}) line.erase(key);
+  line.at("binds").at("facts.json") = core::sha256_hex(text);
+  core::HashChain chain;
+  write_file(place.run() / "ledger.jsonl", chain.next(line));
+  return {ledger.lines.front().hash, chain.last_hash()};
 }
 
 constexpr int kRows = 64, kQuiet = 500;
@@ -81,30 +120,90 @@ std::string table(int rows) {
   return text;
 }
 
-/// A run that was stopped before its first step, and the hash of test rows that it did not begin with.
-struct Begun {
-  Place place;
-  std::string other_test_rows;
+/// Of a linear model on these rows, all 0 but for one.
+std::string weights_file(float one) {
+  std::vector<float> values(std::size_t{2} * (kRows + kQuiet));
+  values.front() = one;
+  return safetensors_of(
+      {{"layers.0.weight", {2, kRows + kQuiet}, values}, {"layers.0.bias", {2}, {0.0f, 0.0f}}});
+}
 
-  explicit Begun(Overrides more) {
-    const Place other;
-    for (const Place* one : {&other, static_cast<const Place*>(&place)}) {
+/// An input of which neither the manifest nor the files that a run leaves to everybody tell the
+/// content, but for the weights, of which both forks say the same.
+struct Input {
+  std::string name;
+  Part part;
+  Overrides overrides;
+  std::function<void(const fs::path& folder, bool is_other)> write;
+  std::string refusal;  ///< Of a copy that goes on with the other one.
+};
+
+const std::vector<Input>& inputs() {
+  static const std::vector<Input> all{
+      {"the test rows",
+       Part::test_rows,
+       {},
+       [](const fs::path& folder, bool is_other) {
+         write_file(folder / "test.csv", table(is_other ? 9 : 10));
+       },
+       "the test rows, which measurements are of, are others"},
+      {"the weights that training begins with",
+       Part::weights,
+       {"model.weights={file: begin.safetensors}"},
+       [](const fs::path& folder, bool is_other) {
+         write_file(folder / "begin.safetensors", weights_file(is_other ? 0.001f : 0.002f));
+       },
+       "is not as facts.json says"},
+      {"the file that the noise follows",
+       Part::plan,
+       // Behind the first step the model stays as it is.
+       {"steps=2", "schedules.learning_rate={kind: list, values: [0.5, 1e-30]}",
+        "schedules.noise_multiplier={kind: dynamic, influence: {kind: file, file: noise.csv}}"},
+       [](const fs::path& folder, bool is_other) {
+         write_file(folder / "noise.csv", is_other ? "0,1\n1,2\n" : "0,1\n1,1\n");
+       },
+       "what the plan says of steps, noise, clip norms and learning rates is not what the run "
+       "began with"}};
+  return all;
+}
+
+const Input& input_of(Part part) {
+  return *std::find_if(inputs().begin(), inputs().end(),
+                       [&](const Input& one) { return one.part == part; });
+}
+
+/// A run that was stopped before its first step, and one that began with another input.
+struct Begun {
+  const Input& input;
+  Place place, other;
+
+  Begun(const Input& what, const Overrides& more) : input(what) {
+    for (const Place* one : std::array<const Place*, 2>{&other, &place}) {
       const fs::path folder = one->manifest().parent_path();
       write_file(folder / "rows.csv", table(kRows));
-      write_file(folder / "test.csv", table(one == &other ? 9 : 10));
+      write_file(folder / "test.csv", table(10));
+      input.write(folder, one == &other);
       Overrides all{"data={kind: csv, header: false, train: rows.csv, test: test.csv, target: '" +
                     std::to_string(kRows + kQuiet) + "'}"};
       all.insert(all.end(), more.begin(), more.end());
+      all.insert(all.end(), input.overrides.begin(), input.overrides.end());
       const End end = one->begin(all);
       INFO(one->last_words());
       REQUIRE(end.code == 0);
     }
-    other_test_rows = test_rows_of(other);
   }
 
-  /// The test rows are others from now on.
-  void change_test_rows() const {
-    write_file(place.manifest().parent_path() / "test.csv", table(9));
+  /// The input is the other one from now on.
+  void change_input() const { input.write(place.manifest().parent_path(), true); }
+
+  /// Edits a copy as whoever holds it could, so that it says that it began with the other input.
+  void forge_copy(const Place& copy, bool sealed) const {
+    const auto hash = [&](const Place& one) {
+      return Bindings(checkpoints_of(one).front()).parts.at(input.part);
+    };
+    std::vector<Exchange> exchanges{{hash(copy), hash(other)}};
+    if (input.part == Part::weights) exchanges.push_back(forge_facts_of_weights(copy, other));
+    forge(copy, exchanges, sealed);
   }
 };
 
@@ -148,6 +247,19 @@ double correlation(const std::vector<double>& a, const std::vector<double>& b) {
   return both / std::sqrt(first * second);
 }
 
+void check_refused(const Place& copy, const std::string& why) {
+  const auto before = files_below(copy.run());
+  CHECK(copy.resume().code == 3);
+  CHECK_THAT(copy.last_words(), ContainsSubstring(why));
+  const bool is_untouched = files_below(copy.run()) == before;
+  CHECK(is_untouched);
+}
+
+/// Every step has noise of a multiplier that is small enough to show which rows it has.
+const Overrides kLoud{"sampler={kind: poisson, batch_size: 32}", "steps=1", "optimizer=sgd",
+                      "schedules.noise_multiplier={kind: constant, value: 0.02}",
+                      "privacy.target_epsilon=1e7"};
+
 }  // namespace
 
 TEST_CASE("an edited copy of a state does not go on, of whatever kind the run is",
@@ -156,31 +268,58 @@ TEST_CASE("an edited copy of a state does not go on, of whatever kind the run is
       as<std::string>(), "central", "fixed sizes, adam", "a shuffled epoch over checkpoints",
       "correlated, in whole numbers", "correlated, in fractions", "correlated, of differences");
   INFO(wanted);
-  const Begun begun(kind(wanted));
-  const Place original(begun.place, 0);
-  begun.change_test_rows();
-  forge_test_rows(begun.place, begun.other_test_rows, /*sealed=*/false);
-  const auto before = files_below(begun.place.run());
-  CHECK(begun.place.resume().code == 3);
-  CHECK_THAT(begun.place.last_words(), ContainsSubstring("sealed with other inputs"));
-  const bool is_untouched = files_below(begun.place.run()) == before;
-  CHECK(is_untouched);
+  const Begun begun(input_of(Part::test_rows), kind(wanted));
+  begun.change_input();
+  begun.forge_copy(begun.place, /*sealed=*/false);
+  check_refused(begun.place, "sealed with other inputs");
+}
+
+TEST_CASE("a copy of a state does not go on with another input, nor one that is edited to match",
+          "[resume][privacy]") {
+  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan);
+  const Begun begun(input_of(part), {});
+  INFO(begun.input.name);
+  const Place same(begun.place, 0), edited(begun.place, 0);
+  begun.input.write(begun.place.manifest().parent_path(), false);
+  CHECK(same.resume().code == 0);
+  begun.change_input();
+  check_refused(begun.place, begun.input.refusal);
+  begun.forge_copy(edited, /*sealed=*/false);
+  check_refused(edited, "sealed with other inputs");
+}
+
+TEST_CASE("the weights that a run began with are in its list, whatever facts.json says",
+          "[resume][privacy]") {
+  const Begun begun(input_of(Part::weights), {});
+  begun.change_input();
+  const std::string why = ": the file of model.weights is not what the run began with";
+  SECTION("facts.json alone is edited") {
+    const Place copy(begun.place, 0);
+    forge_facts_of_weights(copy, begun.other);
+    write_file(copy.run() / "ledger.jsonl", read_file(begun.place.run() / "ledger.jsonl"));
+    check_refused(copy, why);
+  }
+  SECTION("so are the ledger and what the checkpoint says of it") {
+    forge(begun.place, {forge_facts_of_weights(begun.place, begun.other)}, /*sealed=*/false);
+    check_refused(begun.place, why);
+  }
 }
 
 // The correlation of 500 independent pairs is beyond 6 / sqrt(500) once in 10^9 times, and two
 // independent batches are the same once in 2^64.
 TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]") {
-  const Begun begun({"sampler={kind: poisson, batch_size: 32}", "steps=1", "optimizer=sgd",
-                     "schedules.noise_multiplier={kind: constant, value: 0.02}",
-                     "privacy.target_epsilon=1e7"});
+  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan);
+  const Begun begun(input_of(part), kLoud);
+  INFO(begun.input.name);
   const Place same(begun.place, 0), fork(begun.place, 0);
+  begun.input.write(begun.place.manifest().parent_path(), false);
   for (const Place* one : {static_cast<const Place*>(&begun.place), &same}) {
     const End end = one->resume();
     INFO(one->last_words());
     REQUIRE(end.code == 0);
   }
-  begun.change_test_rows();
-  forge_test_rows(fork, begun.other_test_rows, /*sealed=*/true);
+  begun.change_input();
+  begun.forge_copy(fork, /*sealed=*/true);
   const End end = fork.resume();
   INFO(fork.last_words());
   REQUIRE(end.code == 0);
@@ -202,10 +341,11 @@ TEST_CASE("an account pays for no fork of a run that it has paid for",
                                  .target_epsilon = 5.0,
                                  .target_delta = 1e-5,
                                  .accountant = "zcdp"});
-  const Begun begun({"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+  const Begun begun(input_of(Part::test_rows),
+                    {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
                      "privacy.target_epsilon=2", "privacy.account=" + file.string()});
-  begun.change_test_rows();
-  forge_test_rows(begun.place, begun.other_test_rows, /*sealed=*/true);
+  begun.change_input();
+  begun.forge_copy(begun.place, /*sealed=*/true);
   const auto before = files_below(begun.place.run());
   const std::string account = read_file(file);
   CHECK(begun.place.resume().code == 3);
