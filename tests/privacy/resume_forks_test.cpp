@@ -87,15 +87,15 @@ void forge(const Place& place, const std::vector<Exchange>& exchanges, bool seal
   }
 }
 
-/// Makes the files that a run leaves to everybody say of the weights that it began with what another
-/// run says: facts.json, and the only line of the ledger, which holds its hash.
+/// Makes the files that a run leaves to everybody say of one fact what another run says: facts.json,
+/// and the only line of the ledger, which holds its hash.
 /// \returns how the hash of that line has changed.
-Exchange forge_facts_of_weights(const Place& place, const Place& other) {
+Exchange forge_facts(const Place& place, const Place& other, const std::string& fact) {
   const auto facts_of = [](const Place& one) {
     return nlohmann::json::parse(read_file(one.run() / "facts.json"));
   };
   nlohmann::json facts = facts_of(place);
-  facts.at("weights") = facts_of(other).at("weights");
+  facts.at(fact) = facts_of(other).at(fact);
   const std::string text = facts.dump() + "\n";
   write_file(place.run() / "facts.json", text);
   const auto ledger = core::read_chain(read_file(place.run() / "ledger.jsonl"), "a ledger");
@@ -202,7 +202,14 @@ struct Begun {
       return Bindings(checkpoints_of(one).front()).parts.at(input.part);
     };
     std::vector<Exchange> exchanges{{hash(copy), hash(other)}};
-    if (input.part == Part::weights) exchanges.push_back(forge_facts_of_weights(copy, other));
+    if (input.part == Part::weights) exchanges.push_back(forge_facts(copy, other, "weights"));
+    if (input.part == Part::plan) {
+      // Two budgets that hardly bind have the same scale.
+      if (Exchange facts = forge_facts(copy, other, "scales"); facts.is != facts.was)
+        exchanges.push_back(std::move(facts));
+      write_file(copy.private_folder() / "schedules",
+                 read_file(other.private_folder() / "schedules"));
+    }
     forge(copy, exchanges, sealed);
   }
 };
@@ -295,12 +302,12 @@ TEST_CASE("the weights that a run began with are in its list, whatever facts.jso
   const std::string why = ": the file of model.weights is not what the run began with";
   SECTION("facts.json alone is edited") {
     const Place copy(begun.place, 0);
-    forge_facts_of_weights(copy, begun.other);
+    forge_facts(copy, begun.other, "weights");
     write_file(copy.run() / "ledger.jsonl", read_file(begun.place.run() / "ledger.jsonl"));
     check_refused(copy, why);
   }
   SECTION("so are the ledger and what the checkpoint says of it") {
-    forge(begun.place, {forge_facts_of_weights(begun.place, begun.other)}, /*sealed=*/false);
+    forge(begun.place, {forge_facts(begun.place, begun.other, "weights")}, /*sealed=*/false);
     check_refused(begun.place, why);
   }
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -170,6 +171,8 @@ struct End {
 class Place {
  public:
   Place() = default;
+  /// One that another process of the test has made.
+  explicit Place(fs::path folder) : own_(), folder_(std::move(folder)) {}
   /// What is at another place now, as if the machine had been copied.
   explicit Place(const Place& other, int) {
     fs::copy(other.run(), run(), fs::copy_options::recursive);
@@ -178,9 +181,10 @@ class Place {
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
-  fs::path run() const { return dir_.path() / "run"; }
-  fs::path state() const { return dir_.path() / "state"; }
-  fs::path manifest() const { return dir_.path() / "manifest.yaml"; }
+  const fs::path& folder() const { return folder_; }
+  fs::path run() const { return folder_ / "run"; }
+  fs::path state() const { return folder_ / "state"; }
+  fs::path manifest() const { return folder_ / "manifest.yaml"; }
 
   /// Begins a run, and stops it before its first step.
   End begin(const Overrides& overrides) const {
@@ -201,17 +205,19 @@ class Place {
   };
 
   End resume(const Chance& chance) const {
-    return in_child(chance.operation, chance.microseconds, [&] {
-      core::RunOptions how = options(chance.threads, nullptr);
-      how.resume = true;
-      how.finish = chance.finish;
-      how.lock = chance.lock;
-      core::check_resumable(how);
-      const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, house());
-      core::run(core::make_resumed_plan(same, run(), state()), how);
-    });
+    return in_child(chance.operation, chance.microseconds, [&] { go_on(chance); });
   }
   End resume() const { return resume(Chance{}); }
+  /// The same in this very process.
+  void go_on(const Chance& chance) const {
+    core::RunOptions how = options(chance.threads, nullptr);
+    how.resume = true;
+    how.finish = chance.finish;
+    how.lock = chance.lock;
+    core::check_resumable(how);
+    const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, house());
+    core::run(core::make_resumed_plan(same, run(), state()), how);
+  }
 
   std::string model() const { return read_file(run() / "model.safetensors"); }
   std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
@@ -259,7 +265,28 @@ class Place {
       if (entry.path().filename().string().starts_with("run-")) return entry.path();
     return {};
   }
-  std::string last_words() const { return read_file(dir_.path() / "words"); }
+  std::string last_words() const { return read_file(folder_ / "words"); }
+  /// Does something that may fail, as a process whose end says how it went.
+  template <class Action>
+  [[noreturn]] void end_with(const Action& action) const {
+    int code = 0;
+    std::string words;
+    try {
+      action();
+    } catch (const PrivacyError& problem) {
+      code = 3;
+      words = problem.what();
+    } catch (const IoError& problem) {
+      code = 4;
+      words = problem.what();
+    } catch (const std::exception& problem) {
+      code = 2;
+      words = problem.what();
+    }
+    dies_at = 0;
+    write_file(folder_ / "words", words);
+    ::_exit(code);
+  }
 
  private:
   core::RunOptions options(int threads, const std::atomic<bool>* stop) const {
@@ -277,24 +304,8 @@ class Place {
     const pid_t child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      int code = 0;
-      std::string words;
       dies_at = operation;
-      try {
-        action();
-      } catch (const PrivacyError& problem) {
-        code = 3;
-        words = problem.what();
-      } catch (const IoError& problem) {
-        code = 4;
-        words = problem.what();
-      } catch (const std::exception& problem) {
-        code = 2;
-        words = problem.what();
-      }
-      dies_at = 0;
-      write_file(dir_.path() / "words", words);
-      ::_exit(code);
+      end_with(action);
     }
     if (microseconds > 0) {
       ::usleep(static_cast<useconds_t>(microseconds));
@@ -305,7 +316,8 @@ class Place {
     return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
   }
 
-  TempDir dir_{On::little_memory};
+  std::optional<TempDir> own_{std::in_place, On::little_memory};
+  fs::path folder_ = own_->path();
 };
 
 /// A checkpoint as it lies on the disk: what it begins with, its number, its content, its hash.

@@ -86,6 +86,7 @@ std::string folder_name(const RecordDirectory& directory) {
 }
 
 constexpr const char* kPlanKey = "plan-key";
+constexpr const char* kSchedules = "schedules";
 constexpr const char* kHome = "home";
 
 /// Where a directory is; "" if it is not there.
@@ -145,6 +146,14 @@ RandomKey kept_plan_key(const fs::path& directory, const fs::path& state) {
   return RandomKey::from_secret_bytes(key);
 }
 
+std::string kept_schedules(const fs::path& directory, const fs::path& state) {
+  const std::string name = folder_name(RecordDirectory(directory));
+  std::optional<std::string> text = CheckpointFolder::kept(state, name, kSchedules);
+  if (text) return *std::move(text);
+  throw IoError((state / ("run-" + name) / kSchedules).string() +
+                ": is not there, and the run's schedules are not known to the last digit");
+}
+
 std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
   if (state.empty()) {
     return "no directory is known to keep them in (neither --state, XDG_STATE_HOME nor HOME is "
@@ -197,6 +206,7 @@ Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   try {
     Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
     made.settle_in(options.directory);
+    made.folder_.keep(kSchedules, plan.setting->kept->schedules_text());
     if (!plan.manifest->seed) {
       const auto key = plan.setting->plan_key->secret_bytes();
       made.folder_.keep(kPlanKey, {reinterpret_cast<const char*>(key.data()), key.size()});

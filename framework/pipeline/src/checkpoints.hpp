@@ -35,6 +35,11 @@ std::string hash_of_shards(const FederatedPlan& federated);
 /// \throws IoError if the run's private folder is not there, or does not hold it.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
+/// The schedules that a run which goes on began with, as KeptNumbers has them.
+/// \throws IoError as kept_plan_key().
+std::string kept_schedules(const std::filesystem::path& directory,
+                           const std::filesystem::path& state);
+
 /// The hash of parameters, and of what is shown with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 

@@ -123,9 +123,11 @@ class ClientPlanner {
                      "missing; give it, or federated.estimate_noise");
     }
     const std::uint64_t smallest = *std::min_element(sizes_.begin(), sizes_.end());
-    return calibrated_scale(
-        manifest_, [&](double candidate) { return charges_of_estimates(smallest, candidate); },
-        wish_.estimate_share * *manifest_.target_epsilon);
+    return setting_->kept->scale([&] {
+      return calibrated_scale(
+          manifest_, [&](double candidate) { return charges_of_estimates(smallest, candidate); },
+          wish_.estimate_share * *manifest_.target_epsilon);
+    });
   }
 
   std::vector<Charge> charges_of_estimates(std::uint64_t size, double noise) const {

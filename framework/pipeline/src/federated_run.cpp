@@ -514,7 +514,9 @@ class FederatedRun final : ResumableRun {
     ChargedSteps& paid = result_.paid;
     if (fullest != nullptr) {
       const auto client = client_with_fullest_ledger(clients_);
-      paid.charged = fullest->releases() - (client ? clients_[*client]->estimates_made() : 0);
+      const bool pays_for_estimates = client && wish_.estimates == EstimateMode::private_sums;
+      paid.charged =
+          fullest->releases() - (pays_for_estimates ? clients_[*client]->estimates_made() : 0);
       paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
       if (!is_accounted_in_full()) result_.client = client;
     } else if (remote_) {

@@ -89,6 +89,8 @@ PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& 
 
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside) {
+  constexpr double kOfOtherProcessors = 1e-10;
+  target *= 1.0 - kOfOtherProcessors;
   const ComponentUse& use = manifest.accountant;
   const auto proved_at = [&](double scale) {
     return guard_answer(manifest, beside, charges_at(scale)).value;

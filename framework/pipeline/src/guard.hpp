@@ -40,6 +40,10 @@ using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 /// The smallest scale at which the guard proves that the charges cost at most the target, as
 /// smallest_scale(). Where another accountant proves what the manifest's own one estimates, that one
 /// finds the scale, which is then raised until the proof meets the target.
+///
+/// The target is missed by a relative 1e-10, so that the roundings of another processor, where the
+/// scale is used again, do not prove more than the budget: the accountants' answers differ by 1e-13
+/// between processors that multiply and add in one instruction and those that do not.
 /// \throws PrivacyError as guard_answer(), or if no scale meets it.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {});

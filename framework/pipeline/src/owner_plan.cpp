@@ -81,6 +81,17 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
   return std::vector<double>(steps, count.auto_values.back().value);
 }
 
+/// Replaces what was computed here by what the run began with, if it is one that goes on.
+void keep(KeptNumbers& kept, StepSchedules& schedules, std::vector<double>& learning_rate) {
+  const auto replace = [&](const char* slot, std::vector<double>& values) {
+    values = kept.schedule(slot, std::move(values));
+  };
+  replace(schedules.noise_is_std ? "noise_std" : "noise_multiplier", schedules.noise.at);
+  replace("clip_norm", schedules.clip_norm.at);
+  replace("batch_size", schedules.batch_size.at);
+  replace("learning_rate", learning_rate);
+}
+
 /// What a public order of examples is drawn with.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
@@ -105,6 +116,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const auto noise_adapts = plan_adaptive_noise(manifest, *setting, steps);
   StepSchedules schedules = plan_schedules(manifest, owner, steps, noise_adapts.has_value());
   std::vector<double> learning_rate = plan_learning_rate(manifest, owner, *made.optimizer, count);
+  keep(*setting->kept, schedules, learning_rate);
   check_adaptive_clipping(manifest, schedules, made);
 
   // ---- what they cost, with how much noise
@@ -115,7 +127,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   // Statistics come before all steps, in the plan and in the ledger.
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
   const std::optional<double> target = target_of(manifest, is_mixed);
-  const StepSetting step_setting{manifest, count.facts, learning_rate, made, key};
+  const StepSetting step_setting{manifest, count.facts, learning_rate, made, key, *setting->kept};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
                                           : plan_noise(step_setting, schedules, target, beside);
   if (noise_adapts) check_adaptive_noise(manifest, step_plan);

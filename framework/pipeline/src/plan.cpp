@@ -58,6 +58,13 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
   }
   const auto setting = make_setting(manifest);
   if (!manifest.seed) setting->plan_key = kept_plan_key(directory, state);
+  try {
+    if (!recorded.scales) throw ConfigError("has no scales, which every run records");
+    setting->kept =
+        std::make_shared<KeptNumbers>(*recorded.scales, kept_schedules(directory, state));
+  } catch (const ConfigError& problem) {
+    throw IoError(file.string() + ": " + problem.what());
+  }
   Plan plan = plan_for(manifest, setting);
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
   throw PrivacyError(

@@ -25,6 +25,12 @@ void check_sizes(const PublicFacts& facts) {
 }  // namespace
 
 PublicFacts facts_of(const Plan& plan) {
+  PublicFacts facts = facts_of_data(plan);
+  facts.scales = plan.setting->kept->scales();
+  return facts;
+}
+
+PublicFacts facts_of_data(const Plan& plan) {
   const Setting& setting = *plan.setting;
   PublicFacts facts{.shape = setting.info.shape,
                     .dataset_size = setting.dataset_size,
@@ -36,6 +42,7 @@ PublicFacts facts_of(const Plan& plan) {
                     .feature_names = setting.info.feature_names,
                     .reading = setting.info.reading,
                     .shard_sizes = {},
+                    .scales = std::nullopt,
                     .order_key = plan.order_key,
                     .account = plan.account,
                     .weights = setting.weights};
@@ -69,6 +76,7 @@ Json to_json(const PublicFacts& facts) {
   if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
   if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
   if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
+  if (facts.scales) json["scales"] = *facts.scales;
   if (facts.weights) json["weights"] = to_json(*facts.weights);
   return json;
 }
@@ -99,6 +107,7 @@ PublicFacts facts_from_json(std::string_view text) {
       throw ConfigError("has not as many names of features as features");
     if (json.contains("reading")) facts.reading = value_from_json(json.at("reading"));
     facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
+    if (json.contains("scales")) facts.scales = json.at("scales").get<std::vector<double>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     if (const Json& account = json.at("account"); !account.is_null()) {
       facts.account = {.name = account.at("name"),

@@ -55,6 +55,7 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .feature_names = info.feature_names,
           .reading = {},
           .shard_sizes = wish.sizes,
+          .scales = std::nullopt,
           .order_key = std::nullopt,
           .account = std::nullopt,
           .weights = std::nullopt};
@@ -130,7 +131,7 @@ class RemoteClient::Part {
 
   Json introduction() const {
     Json said = common_ground_of(manifest_, wish_.lock);
-    said["facts"] = to_json(facts_of(part_.plan));
+    said["facts"] = to_json(facts_of_data(part_.plan));
     said["client"] = wish_.number;
     return said;
   }

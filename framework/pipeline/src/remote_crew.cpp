@@ -42,7 +42,7 @@ Json common_ground_of(const Manifest& manifest, const std::string& lock) {
 
 std::string hash_of_ground(const Plan& plan, const std::string& lock) {
   Json ground = common_ground_of(*plan.manifest, lock);
-  ground["facts"] = to_json(facts_of(plan));
+  ground["facts"] = to_json(facts_of_data(plan));
   return sha256_hex(ground.dump());
 }
 

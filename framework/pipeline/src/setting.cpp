@@ -230,6 +230,7 @@ std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const Publ
                    .reading = recorded.reading,
                    .has_test_split = recorded.has_test_rows};
   setting->recorded = recorded;
+  if (recorded.scales) setting->kept = std::make_shared<KeptNumbers>(*recorded.scales);
   setting->plan_key = run_key(manifest);
   complete(manifest, *setting);
   if (setting->dataset_size != recorded.dataset_size) {

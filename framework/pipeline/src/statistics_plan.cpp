@@ -63,18 +63,35 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
                     "checks; use noise that is known beforehand");
 }
 
-/// The noise multiplier of one Gaussian release of all rows that takes the whole budget.
-double multiplier_of_budget(const Manifest& manifest) {
-  const auto charges_at = [](double multiplier) {
-    const Event release = Event::gaussian(multiplier);
-    return std::vector<Charge>{{0, release, release}};
-  };
-  return calibrated_scale(manifest, charges_at, *manifest.target_epsilon);
-}
+/// The noise multiplier of one Gaussian release of all rows that takes the whole budget: found once,
+/// if it is asked for.
+class OfBudget {
+ public:
+  OfBudget(const Manifest& manifest, const Setting& setting)
+      : manifest_(manifest), kept_(*setting.kept) {}
 
-/// \param of_budget  found once, if it is asked for.
-double multiplier_of(const StatisticNoise& noise, const Manifest& manifest,
-                     std::optional<double>& of_budget) {
+  const Manifest& manifest() const noexcept { return manifest_; }
+  /// \pre there is a budget
+  double multiplier() {
+    const auto charges_at = [](double multiplier) {
+      const Event release = Event::gaussian(multiplier);
+      return std::vector<Charge>{{0, release, release}};
+    };
+    if (!found_) {
+      found_ = kept_.scale(
+          [&] { return calibrated_scale(manifest_, charges_at, *manifest_.target_epsilon); });
+    }
+    return *found_;
+  }
+
+ private:
+  const Manifest& manifest_;
+  KeptNumbers& kept_;
+  std::optional<double> found_;
+};
+
+double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
+  const Manifest& manifest = of_budget.manifest();
   if (manifest.noise_off) return 0.0;
   if (noise.multiplier > 0.0) return noise.multiplier;
   if (!manifest.target_epsilon) {
@@ -82,8 +99,7 @@ double multiplier_of(const StatisticNoise& noise, const Manifest& manifest,
         "asks for a share of the budget, and there is none; set privacy.target_epsilon, or give "
         "noise_multiplier");
   }
-  if (!of_budget) of_budget = multiplier_of_budget(manifest);
-  const double multiplier = *of_budget / std::sqrt(noise.share);
+  const double multiplier = of_budget.multiplier() / std::sqrt(noise.share);
   // Said here, since noise is made once it is paid for.
   constexpr double kMost = kLargestRoundedSigma / static_cast<double>(kExactLevels);
   if (multiplier <= kMost) return multiplier;
@@ -159,12 +175,12 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
         "ends the run by what it releases, but output: random_iterate draws one of all steps "
         "beforehand; use output: last");
   }
-  std::optional<double> of_budget;
+  OfBudget of_budget(manifest, setting);
   try {
     PlannedReport report{.share = wish.noise.share, .every = wish.every, .patience = wish.patience};
     StatisticNoise each = wish.noise;
     each.share /= static_cast<double>(report.between(steps) + 1);
-    report.noise_multiplier = multiplier_of(each, manifest, of_budget);
+    report.noise_multiplier = multiplier_of(each, of_budget);
     return report;
   } catch (const ConfigError& problem) {
     throw error_at(manifest, kKey, problem.what());
@@ -206,7 +222,7 @@ namespace {
 
 /// How many rows there are, or how many of each class: a row adds 1 to one number, and 0 to others.
 PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
-                            const StatisticNoise& noise, std::optional<double>& of_budget) {
+                            const StatisticNoise& noise, OfBudget& of_budget) {
   const auto refuse = [&](const std::string& what) {
     throw error_at(manifest, planned.name, what);
   };
@@ -223,7 +239,7 @@ PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
   planned.l2_bound = 1.0;
   planned.share = noise.share;
   try {
-    planned.noise_multiplier = multiplier_of(noise, manifest, of_budget);
+    planned.noise_multiplier = multiplier_of(noise, of_budget);
   } catch (const ConfigError& problem) {
     refuse(problem.what());
   }
@@ -234,7 +250,7 @@ PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
 
 std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Setting& setting) {
   std::vector<PlannedStatistic> statistics;
-  std::optional<double> of_budget;
+  OfBudget of_budget(manifest, setting);
   if (manifest.size_noise) {
     PlannedStatistic rows{.of = StatisticOf::rows,
                           .name = "data.size",
@@ -268,7 +284,7 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
                             .what = shown_line(request.what),
                             .size = request.size,
                             .l2_bound = request.l2_bound,
-                            .noise_multiplier = multiplier_of(request.noise, manifest, of_budget),
+                            .noise_multiplier = multiplier_of(request.noise, of_budget),
                             .share = request.noise.share});
     });
   }

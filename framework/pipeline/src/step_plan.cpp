@@ -51,7 +51,7 @@ class StepCharger {
 };
 
 double scale_of(const StepSetting& setting, const StepSchedules& schedules,
-                std::optional<double> target, const BesideCharges& beside, StepCharger& charger) {
+                std::optional<double> target, const BesideCharges& beside) {
   const ComponentUse* open = schedules.open(setting.manifest);
   if (open == nullptr) return 1.0;
   return open->with_position([&] {
@@ -64,11 +64,14 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
           "gives a shape without a scale: set privacy.target_epsilon, or give it its initial "
           "value");
     }
-    const std::vector<Charge> before = beside(setting.facts.steps);
-    return calibrated_scale(
-        setting.manifest,
-        [&](double candidate) { return charger.charged(schedules.at(candidate)).charges; }, *target,
-        before);
+    return setting.kept.scale([&] {
+      StepCharger charger(setting);
+      const std::vector<Charge> before = beside(setting.facts.steps);
+      return calibrated_scale(
+          setting.manifest,
+          [&](double candidate) { return charger.charged(schedules.at(candidate)).charges; },
+          *target, before);
+    });
   });
 }
 
@@ -76,9 +79,9 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
 
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
-  StepCharger charger(setting);
-  const double scale = scale_of(setting, schedules, target, beside, charger);
-  StepPlan plan = charger.charged(schedules.at(scale));
+  const double scale = scale_of(setting, schedules, target, beside);
+  // By a charger of its own: a plan is the same whether its scale was searched or kept.
+  StepPlan plan = StepCharger(setting).charged(schedules.at(scale));
   plan.scale = scale;
   plan.grid_levels = plan_grid(setting);
   return plan;

@@ -6,6 +6,7 @@
 
 #include "guard.hpp"
 #include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/kept_numbers.hpp"
 #include "step_schedules.hpp"
 
 namespace privgrad::core {
@@ -28,6 +29,7 @@ struct StepSetting {
   const std::vector<double>& learning_rate;
   const Components& made;  ///< Started again for every try; at the end as the plan has it.
   const RandomKey& key;    ///< A public order of examples is drawn with it.
+  KeptNumbers& kept;
 };
 
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding

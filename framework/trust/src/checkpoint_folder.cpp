@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "privgrad checkpoint 1\n";
 constexpr std::size_t kNumberBytes = 8, kHashDigits = 64, kIdBytes = 16;
-constexpr std::size_t kMostBytes = std::size_t{64} << 30, kMostKept = std::size_t{64} << 10;
+constexpr std::size_t kMostBytes = std::size_t{64} << 30, kMostKept = std::size_t{1} << 30;
 constexpr std::array<const char*, 2> kSlots = {"checkpoint-a", "checkpoint-b"};
 constexpr const char* kBindings = "bindings.jsonl";
 constexpr const char* kSummary = "summary.json";

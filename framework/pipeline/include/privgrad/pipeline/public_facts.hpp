@@ -39,6 +39,8 @@ struct PublicFacts {
   std::vector<std::string> feature_names = {};  ///< As in DataInfo.
   Value reading = {};                           ///< As in DataInfo.
   std::vector<std::uint64_t> shard_sizes;       ///< Of federated runs: one per client; else none.
+  /// What the plan calibrated (KeptNumbers); nothing: it is still to be found.
+  std::optional<std::vector<double>> scales;
   /// The key that a public order of examples was drawn with, in hex, where no seed says it: the
   /// cost is that of the order, which nothing keeps secret, and the key draws nothing else.
   std::optional<std::string> order_key;
@@ -47,6 +49,8 @@ struct PublicFacts {
 };
 
 PublicFacts facts_of(const Plan& plan);
+/// The same without what the plan found: what programs that plan for themselves agree on.
+PublicFacts facts_of_data(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
 nlohmann::json to_json(const PublicFacts& facts);

@@ -18,6 +18,7 @@
 #include "privgrad/network.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
+#include "privgrad/pipeline/kept_numbers.hpp"
 #include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "privgrad/pipeline/safetensors.hpp"
@@ -67,6 +68,8 @@ struct Setting {
   /// What the plan draws with: public orders of examples, who has which examples. Of the seed, or of
   /// the operating system; of a run that goes on, the one that it began with. Always there.
   std::optional<RandomKey> plan_key;
+  /// What a plan of it finds, or found when the run began. Always there.
+  std::shared_ptr<KeptNumbers> kept = std::make_shared<KeptNumbers>();
 };
 
 /// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be
