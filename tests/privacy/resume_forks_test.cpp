@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 
 #include "privgrad/trust/data_account.hpp"
@@ -262,6 +263,41 @@ void check_refused(const Place& copy, const std::string& why) {
   CHECK(is_untouched);
 }
 
+/// Makes a place's private state say that the clip norm has come to half of what it has come to.
+void halve_clip_norm(const Place& place) {
+  CheckpointBytes checkpoint = checkpoints_of(place).back();
+  const std::string part = checkpoint.text.substr(checkpoint.text.find("trainer") + 7);
+  core::StateReader in(part, "a checkpoint");
+  for (int i = 0; i < 2; ++i) in.word();  // how many lines and bytes of the ledger
+  std::size_t at = 3 * sizeof(std::uint64_t) + in.bytes().size();
+  in.word();  // receipts in hand
+  at += sizeof(std::uint64_t);
+  for (int i = 0; i < 2; ++i) {  // the optimizer and the aggregator
+    const bool has_state = in.word() == 1;
+    at += sizeof(std::uint64_t);
+    if (has_state) at += sizeof(std::uint64_t) + sizeof(float) * in.array<float>().size();
+  }
+  double clip_norm = in.real();
+  REQUIRE(clip_norm > 0.5);
+  REQUIRE(clip_norm < 1.5);
+  clip_norm /= 2.0;
+  std::string& text = checkpoint.text;
+  std::memcpy(text.data() + (text.size() - part.size()) + at, &clip_norm, sizeof clip_norm);
+  text.resize(text.size() - CheckpointBytes::kHash);
+  write_file(checkpoint.file, text + core::sha256_hex(text));
+}
+
+/// A copy of a run of two steps that was stopped before the first, killed between the two.
+std::unique_ptr<const Place> killed_between_steps(const Place& begun) {
+  const auto number = [](const Place& place) { return checkpoints_of(place).back().number; };
+  const std::uint64_t before = number(begun);
+  for (std::uint64_t operation = 1;; ++operation) {
+    auto place = std::make_unique<const Place>(begun, 0);
+    REQUIRE(place->resume({.operation = operation}).killed);
+    if (number(*place) == before + 1) return place;
+  }
+}
+
 /// Every step has noise of a multiplier that is small enough to show which rows it has.
 const Overrides kLoud{"sampler={kind: poisson, batch_size: 32}", "steps=1", "optimizer=sgd",
                       "schedules.noise_multiplier={kind: constant, value: 0.02}",
@@ -337,6 +373,53 @@ TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]
   CHECK(two.noise == one.noise);
   CHECK(other.batch != one.batch);
   CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
+}
+
+// The first step moves nothing, so that the second is what the model shows. Two independent batches are
+// the same once in 2^64 times; of the noise, see above.
+TEST_CASE("coins of a step ignore the clip norm that its copy has come to; its noise does not",
+          "[resume][privacy]") {
+  Overrides adaptive = kLoud;
+  adaptive.insert(adaptive.end(), {"clipping={kind: adaptive, quantile: 0.5}", "steps=2",
+                                   "checkpoint.every_steps=1",
+                                   "schedules.learning_rate={kind: list, values: [1e-30, 0.5]}"});
+  const Begun begun(input_of(Part::test_rows), adaptive);
+  begun.input.write(begun.place.manifest().parent_path(), false);
+  const auto own = killed_between_steps(begun.place);
+  const Place tighter(*own, 0);
+  halve_clip_norm(tighter);
+  for (const Place* one : {own.get(), &tighter}) {
+    const End end = one->resume();
+    INFO(one->last_words());
+    REQUIRE(end.code == 0);
+  }
+  const Step one(*own), other(tighter);
+  REQUIRE(one.batch.size() > 16);
+  REQUIRE(one.batch.size() < 48);
+  CHECK(other.batch == one.batch);
+  CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
+}
+
+// Studies pair their arms so: the noise is the same, too, but for its scale.
+TEST_CASE("coins of a step ignore clip norm and noise multiplier, where runs have one seed",
+          "[resume][privacy]") {
+  const auto step = [](const std::string& noise_multiplier, const std::string& clip_norm) {
+    Overrides all = kLoud;
+    all.insert(all.end(), {"seed=7", "schedules.clip_norm=" + clip_norm,
+                           "schedules.noise_multiplier=" + noise_multiplier});
+    const Begun begun(input_of(Part::test_rows), all);
+    begun.input.write(begun.place.manifest().parent_path(), false);
+    REQUIRE(begun.place.resume().code == 0);
+    return Step(begun.place);
+  };
+  const Step one = step("0.02", "1.0"), noisier = step("0.03", "1.0"),
+             tighter = step("0.02", "0.5");
+  REQUIRE(one.batch.size() > 16);
+  REQUIRE(one.batch.size() < 48);
+  CHECK(noisier.batch == one.batch);
+  CHECK(tighter.batch == one.batch);
+  CHECK(correlation(one.noise, noisier.noise) > 0.99);
+  CHECK(correlation(one.noise, tighter.noise) > 0.99);
 }
 
 TEST_CASE("an account pays for no fork of a run that it has paid for",
