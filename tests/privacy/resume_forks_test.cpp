@@ -8,12 +8,14 @@
 #include <memory>
 #include <set>
 
+#include "privgrad/transform.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/hash_chain.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "resumed_run.hpp"
 #include "tensor_file.hpp"
+#include "test_components.hpp"
 
 using namespace resumed;
 
@@ -129,6 +131,25 @@ std::string weights_file(float one) {
       {{"layers.0.weight", {2, kRows + kQuiet}, values}, {"layers.0.bias", {2}, {0.0f, 0.0f}}});
 }
 
+/// A transform that promises nothing about its bits: it does what this says, and no manifest does.
+float stretch = 1.0f;
+
+class Stretching : public Transform {
+ public:
+  explicit Stretching(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  void apply(Dataset& data) const override {
+    for (float& feature : data.features()) feature *= stretch;
+  }
+  Statistic statistic() const override { return Statistic::none; }
+};
+
+const Catalog& components() {
+  static const Catalog all = house_with({offer<Transform, Stretching>("stretching")});
+  return all;
+}
+
 /// An input of which neither the manifest nor the files that a run leaves to everybody tell the
 /// content, but for the weights, of which both forks say the same.
 struct Input {
@@ -164,7 +185,12 @@ const std::vector<Input>& inputs() {
          write_file(folder / "noise.csv", is_other ? "0,1\n1,2\n" : "0,1\n1,1\n");
        },
        "what the plan says of steps, noise, clip norms and learning rates is not what the run "
-       "began with"}};
+       "began with"},
+      {"what a transform makes of the rows",
+       Part::rows_made,
+       {"data.transforms=[{kind: stretching}]"},
+       [](const fs::path&, bool is_other) { stretch = is_other ? 1.5f : 1.0f; },
+       "the transforms make other examples of the data"}};
   return all;
 }
 
@@ -176,7 +202,7 @@ const Input& input_of(Part part) {
 /// A run that was stopped before its first step, and one that began with another input.
 struct Begun {
   const Input& input;
-  Place place, other;
+  Place place{components()}, other{components()};
 
   Begun(const Input& what, const Overrides& more) : input(what) {
     for (const Place* one : std::array<const Place*, 2>{&other, &place}) {
@@ -319,7 +345,7 @@ TEST_CASE("an edited copy of a state does not go on, of whatever kind the run is
 
 TEST_CASE("a copy of a state does not go on with another input, nor one that is edited to match",
           "[resume][privacy]") {
-  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan);
+  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan, Part::rows_made);
   const Begun begun(input_of(part), {});
   INFO(begun.input.name);
   const Place same(begun.place, 0), edited(begun.place, 0);
@@ -351,7 +377,7 @@ TEST_CASE("the weights that a run began with are in its list, whatever facts.jso
 // The correlation of 500 independent pairs is beyond 6 / sqrt(500) once in 10^9 times, and two
 // independent batches are the same once in 2^64.
 TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]") {
-  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan);
+  const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan, Part::rows_made);
   const Begun begun(input_of(part), kLoud);
   INFO(begun.input.name);
   const Place same(begun.place, 0), fork(begun.place, 0);

@@ -170,11 +170,13 @@ struct End {
 /// A run directory and a state folder. Everything that runs, runs in a child.
 class Place {
  public:
-  Place() = default;
+  Place() : Place(house()) {}
+  /// \param components  that manifests may name; outlive this.
+  explicit Place(const Catalog& components) : components_(components) {}
   /// One that another process of the test has made.
-  explicit Place(fs::path folder) : own_(), folder_(std::move(folder)) {}
+  explicit Place(fs::path folder) : components_(house()), own_(), folder_(std::move(folder)) {}
   /// What is at another place now, as if the machine had been copied.
-  explicit Place(const Place& other, int) {
+  explicit Place(const Place& other, int) : components_(other.components_) {
     fs::copy(other.run(), run(), fs::copy_options::recursive);
     fs::copy(other.state(), state(), fs::copy_options::recursive);
   }
@@ -190,7 +192,8 @@ class Place {
   End begin(const Overrides& overrides) const {
     write_file(manifest(), kBase);
     return in_child(0, 0, [&] {
-      const core::Manifest manifest_of_run = core::load_manifest(manifest(), overrides, house());
+      const core::Manifest manifest_of_run =
+          core::load_manifest(manifest(), overrides, components_);
       const std::atomic<bool> stop{true};
       core::run(core::make_plan(manifest_of_run), options(1, &stop));
     });
@@ -215,7 +218,7 @@ class Place {
     how.finish = chance.finish;
     how.lock = chance.lock;
     core::check_resumable(how);
-    const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, house());
+    const core::Manifest same = core::load_manifest(run() / "manifest.yaml", {}, components_);
     core::run(core::make_resumed_plan(same, run(), state()), how);
   }
 
@@ -316,6 +319,7 @@ class Place {
     return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
   }
 
+  const Catalog& components_;
   std::optional<TempDir> own_{std::in_place, On::little_memory};
   fs::path folder_ = own_->path();
 };
