@@ -86,7 +86,6 @@ std::string folder_name(const RecordDirectory& directory) {
 }
 
 constexpr const char* kPlanKey = "plan-key";
-constexpr const char* kSchedules = "schedules";
 constexpr const char* kHome = "home";
 
 /// Where a directory is; "" if it is not there.
@@ -148,9 +147,9 @@ RandomKey kept_plan_key(const fs::path& directory, const fs::path& state) {
 
 std::string kept_schedules(const fs::path& directory, const fs::path& state) {
   const std::string name = folder_name(RecordDirectory(directory));
-  std::optional<std::string> text = CheckpointFolder::kept(state, name, kSchedules);
+  std::optional<std::string> text = CheckpointFolder::kept(state, name, kKeptSchedules);
   if (text) return *std::move(text);
-  throw IoError((state / ("run-" + name) / kSchedules).string() +
+  throw IoError((state / ("run-" + name) / kKeptSchedules).string() +
                 ": is not there, and the run's schedules are not known to the last digit");
 }
 
@@ -206,7 +205,7 @@ Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   try {
     Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
     made.settle_in(options.directory);
-    made.folder_.keep(kSchedules, plan.setting->kept->schedules_text());
+    made.folder_.keep(kKeptSchedules, plan.setting->kept->schedules_text());
     if (!plan.manifest->seed) {
       const auto key = plan.setting->plan_key->secret_bytes();
       made.folder_.keep(kPlanKey, {reinterpret_cast<const char*>(key.data()), key.size()});

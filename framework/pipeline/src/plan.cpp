@@ -34,7 +34,11 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
 
 }  // namespace
 
-Plan make_plan(const Manifest& manifest) { return plan_for(manifest, make_setting(manifest)); }
+Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
+  const auto setting = make_setting(manifest);
+  if (kept != nullptr) setting->kept = std::move(kept);
+  return plan_for(manifest, setting);
+}
 
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key) {
   const auto setting = make_setting(manifest);
@@ -42,29 +46,19 @@ Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key) {
   return plan_for(manifest, setting);
 }
 
-Plan make_plan(const Manifest& manifest, const PublicFacts& recorded) {
-  return plan_for(manifest, make_setting(manifest, recorded));
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
+               std::shared_ptr<KeptNumbers> kept) {
+  const auto setting = make_setting(manifest, recorded);
+  if (kept != nullptr) setting->kept = std::move(kept);
+  return plan_for(manifest, setting);
 }
 
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
                        const std::filesystem::path& state) {
-  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-  const std::filesystem::path file = directory / "facts.json";
-  PublicFacts recorded;
-  try {
-    recorded = facts_from_json(read_whole(file, kMostBytes));
-  } catch (const ConfigError& problem) {
-    throw IoError(file.string() + ": " + problem.what());
-  }
+  const PublicFacts recorded = read_facts(directory);
   const auto setting = make_setting(manifest);
   if (!manifest.seed) setting->plan_key = kept_plan_key(directory, state);
-  try {
-    if (!recorded.scales) throw ConfigError("has no scales, which every run records");
-    setting->kept =
-        std::make_shared<KeptNumbers>(*recorded.scales, kept_schedules(directory, state));
-  } catch (const ConfigError& problem) {
-    throw IoError(file.string() + ": " + problem.what());
-  }
+  setting->kept = kept_numbers(directory, recorded, kept_schedules(directory, state));
   Plan plan = plan_for(manifest, setting);
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
   throw PrivacyError(

@@ -6,6 +6,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_depth.hpp"
 
 namespace privgrad::core {
@@ -123,6 +124,27 @@ PublicFacts facts_from_json(std::string_view text) {
     return facts;
   } catch (const Json::exception& problem) {
     throw ConfigError(problem.what());
+  }
+}
+
+PublicFacts read_facts(const std::filesystem::path& directory) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  const std::filesystem::path file = directory / "facts.json";
+  try {
+    return facts_from_json(read_whole(file, kMostBytes));
+  } catch (const ConfigError& problem) {
+    throw IoError(file.string() + ": " + problem.what());
+  }
+}
+
+std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
+                                          const PublicFacts& recorded,
+                                          std::string_view schedules) {
+  try {
+    if (!recorded.scales) throw ConfigError("has no scales, which every run records");
+    return std::make_shared<KeptNumbers>(*recorded.scales, schedules);
+  } catch (const ConfigError& problem) {
+    throw IoError((directory / "facts.json").string() + ": " + problem.what());
   }
 }
 

@@ -62,14 +62,16 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
 }
 
 /// Of data that hold this client's examples and no others.
-OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number) {
+/// \param kept  of a part that goes on; null: it begins.
+OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
+                         std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
   own.with_position([&] {
     const auto source = own.make<DataSource>();
     const DataInfo info = source->info();
     if (!info.has_targets) throw ConfigError("its rows have no targets, and cannot be trained on");
     const PublicFacts facts = declared_facts(manifest, info);
-    part.plan = make_plan(manifest, facts);
+    part.plan = make_plan(manifest, facts, std::move(kept));
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
     const std::uint64_t declared = facts.shard_sizes.at(number);
@@ -91,7 +93,8 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
 }
 
 /// Of data that hold the examples of all clients, as in a run on one machine.
-OwnPart part_of_all_data(const Manifest& manifest) {
+/// \param kept  as above.
+OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
   const ComponentUse& use = manifest.federated->partition;
   const auto made = use.make<Transform>();
   const auto* partition = dynamic_cast<const Partition*>(made.get());
@@ -103,7 +106,7 @@ OwnPart part_of_all_data(const Manifest& manifest) {
             "draw otherwise; give clients data of their own, use by_column, or give a seed");
   }
   OwnPart part;
-  part.plan = make_plan(manifest);
+  part.plan = make_plan(manifest, std::move(kept));
   part.planned = part.plan.federated;
   part.data = read_rows(manifest, *part.plan.setting);
   return part;
@@ -116,8 +119,8 @@ class RemoteClient::Part {
   Part(const Manifest& manifest, const ComponentUse* own, const RemoteClientOptions& options)
       : manifest_(manifest), wish_(options), executor_(make_executor(options.threads)) {
     check_wish();
-    part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number)
-                           : part_of_all_data(manifest);
+    part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number, kept())
+                           : part_of_all_data(manifest, kept());
     if (const std::string why = why_clients_are_not_remote(part_.plan); !why.empty())
       throw PrivacyError("a client cannot be a program of its own: " + why);
     check_trust();
@@ -175,6 +178,14 @@ class RemoteClient::Part {
         "with federated.aggregation dp_fed_avg the server sees what this client's "
         "examples do to the model exactly, and adds the noise: it is to be trusted with "
         "them; if it is, say trust_server");
+  }
+
+  /// What this part began with; null: it has not begun.
+  std::shared_ptr<KeptNumbers> kept() const {
+    if (!CheckpointFolder::is_there(wish_.state, folder_id())) return nullptr;
+    const auto schedules = CheckpointFolder::kept(wish_.state, folder_id(), kKeptSchedules);
+    if (!schedules) return nullptr;  // cut off as it began, which take_up() says
+    return kept_numbers(wish_.directory, read_facts(wish_.directory), *schedules);
   }
 
   /// One for each directory: no secret.
@@ -287,6 +298,7 @@ class RemoteClient::Part {
       client_->open_ledger(ledger_file(), facts_for_ledger());
     }
     folder_.emplace(CheckpointFolder::make(wish_.state, folder_id()));
+    folder_->keep(kKeptSchedules, part_.plan.setting->kept->schedules_text());
     save(Phase::between_rounds);
   }
 

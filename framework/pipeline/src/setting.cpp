@@ -216,7 +216,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   return setting;
 }
 
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
+std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
   auto setting = std::make_shared<Setting>();
   // How many examples there really were, of either split, is nobody's to know.
   setting->info = {.shape = recorded.shape,

@@ -8,6 +8,9 @@
 
 namespace privgrad::core {
 
+/// The file of a private folder that holds KeptNumbers::schedules_text().
+inline constexpr const char* kKeptSchedules = "schedules";
+
 /// The numbers of a plan whose last digits depend on the processor: scales that a calibration found,
 /// and the values of schedules. `exp` and `pow` of the C library round differently where a processor
 /// multiplies and adds in one instruction, and a search may end elsewhere.

@@ -155,10 +155,11 @@ PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 RandomKey run_key(const Manifest& manifest);
 
 /// \param manifest  must outlive the plan.
+/// \param kept      what a plan of it found that is made again; null: this is the first.
 /// \throws ManifestError for what does not fit together; PrivacyError for what is not proved, what
 ///   the budget cannot pay a single step of, and what release mode refuses, each with its place in
 ///   the manifest; IoError if the data's headers cannot be read.
-Plan make_plan(const Manifest& manifest);
+Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nullptr);
 
 /// The plan of a process that takes part in a run: with the order of examples, and the clients, of the
 /// process that leads it.
@@ -168,8 +169,10 @@ Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key);
 
 /// The plan that a run had, made again from what it recorded: equal in all that it costs and
 /// states, and not to be run, since it has no data.
+/// \param kept  what was found then; null: of `recorded` alone.
 /// \throws as the other, but for IoError.
-Plan make_plan(const Manifest& manifest, const PublicFacts& recorded);
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
+               std::shared_ptr<KeptNumbers> kept = nullptr);
 
 /// The plan of a run that goes on: as the first, with the order of examples, and the clients, that
 /// the run began with.

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -9,6 +11,7 @@
 
 #include "privgrad/dataset.hpp"
 #include "privgrad/pipeline/initial_weights.hpp"
+#include "privgrad/pipeline/kept_numbers.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -58,5 +61,16 @@ nlohmann::json to_json(const PublicFacts& facts);
 /// \param text  of a facts.json.
 /// \throws ConfigError naming what is wrong.
 PublicFacts facts_from_json(std::string_view text);
+
+/// What the run of this directory recorded.
+/// \throws IoError if there is nothing, or nothing that a run writes.
+PublicFacts read_facts(const std::filesystem::path& directory);
+
+/// What a plan of that run found, to make it again.
+/// \param schedules  as KeptNumbers had them.
+/// \throws IoError, as read_facts().
+std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
+                                          const PublicFacts& recorded,
+                                          std::string_view schedules);
 
 }  // namespace privgrad::core

@@ -78,7 +78,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
 /// The same from what a run has recorded, without the data: for plans that nobody runs.
 /// \throws ManifestError
-std::shared_ptr<const Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
+std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
 /// The program that executes the setting's network: the model's own (SelfExecuting), or the
 /// backend's.
