@@ -138,8 +138,7 @@ PublicFacts read_facts(const std::filesystem::path& directory) {
 }
 
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
-                                          const PublicFacts& recorded,
-                                          std::string_view schedules) {
+                                          const PublicFacts& recorded, std::string_view schedules) {
   try {
     if (!recorded.scales) throw ConfigError("has no scales, which every run records");
     return std::make_shared<KeptNumbers>(*recorded.scales, schedules);
