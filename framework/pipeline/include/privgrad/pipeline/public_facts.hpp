@@ -70,7 +70,6 @@ PublicFacts read_facts(const std::filesystem::path& directory);
 /// \param schedules  as KeptNumbers had them.
 /// \throws IoError, as read_facts().
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
-                                          const PublicFacts& recorded,
-                                          std::string_view schedules);
+                                          const PublicFacts& recorded, std::string_view schedules);
 
 }  // namespace privgrad::core
