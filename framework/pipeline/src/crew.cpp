@@ -8,6 +8,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -40,16 +41,34 @@ StepOrder order_of(StateReader& in) {
   return order;
 }
 
-}  // namespace
-
-std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
-                                      const RunData& data) {
-  // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
-  // other process has committed to anything.
+std::vector<CommonPart> common_but_examples(const Manifest& manifest, const RunOptions& options) {
   return {common_program(),
           {"other plugins", sha256_hex(options.lock)},
-          {"another manifest", sha256_hex(to_yaml(plan.manifest->resolved))},
-          {"other examples", hash_of_examples(data)}};
+          {"another manifest", sha256_hex(to_yaml(manifest.resolved))}};
+}
+
+}  // namespace
+
+void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
+  compare_common_parts(cluster, common_but_examples(*plan.manifest, options));
+  StateWriter key;
+  key.array(std::span<const std::uint8_t>(plan.setting->plan_key->secret_bytes()));
+  broadcast_text(cluster, key.text());
+}
+
+Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
+  compare_common_parts(*options.cluster, common_but_examples(manifest, options));
+  const std::string text = broadcast_text(*options.cluster, "");
+  StateReader in(text, "what process 0 planned with");
+  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
+  return make_shared_plan(
+      manifest, RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32)));
+}
+
+std::vector<CommonPart> common_ground(const RunData& data) {
+  // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
+  // other process has committed to anything.
+  return {{"other examples", hash_of_examples(data)}};
 }
 
 Crew::Crew(Cluster& cluster, const Plan& plan, const Program& program)

@@ -32,10 +32,17 @@ struct StepOrder {
 /// What process 0 asks for.
 enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
 
-/// What the processes of a run must have in common: program, plugins, manifest, and the examples as
-/// they are trained on.
-std::vector<CommonPart> common_ground(const Plan& plan, const RunOptions& options,
-                                      const RunData& data);
+/// At process 0: the others plan as it has. Public orders of examples are drawn for a plan, and with
+/// correlated releases the noise that is paid for depends on them.
+/// \throws ConfigError naming a process with another program, other plugins or another manifest.
+void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
+/// At the others.
+/// \param manifest  must outlive the plan.
+/// \throws as make_shared_plan(). Not at all where process 0 ends all, as share_plan() says.
+Plan shared_plan(const Manifest& manifest, const RunOptions& options);
+
+/// What the processes of a run must have in common beside its plan: the examples as they are trained on.
+std::vector<CommonPart> common_ground(const RunData& data);
 
 /// The processes of a run that make its steps together: what they tell each other. Every process has
 /// one; process 0 asks, and the others answer what they are asked (work_for_others()).

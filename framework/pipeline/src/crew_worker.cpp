@@ -20,7 +20,7 @@ class Worker {
     apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
     bench_ = make_workbench(plan, *executor_);
     crew_.emplace(*options.cluster, plan, *bench_.program);
-    const std::string state = crew_->joined(common_ground(plan, options, data_));
+    const std::string state = crew_->joined(common_ground(data_));
     // Every key that it draws with, it is told.
     trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_, &*crew_);
     trainer_->expect_receipts();
@@ -67,7 +67,7 @@ class Worker {
 
 void work_for_others(const Manifest& manifest, const RunOptions& options) {
   if (manifest.federated) return make_rounds_for_others(manifest, options);
-  const Plan plan = make_plan(manifest);
+  const Plan plan = shared_plan(manifest, options);
   Worker(plan, options).work();
 }
 

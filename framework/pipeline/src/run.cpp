@@ -78,7 +78,8 @@ class Training final : ResumableRun {
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
     crew_.emplace(*options_.cluster, plan_, *bench_.program);
-    crew_->join(common_ground(plan_, options_, data_), state);
+    share_plan(*options_.cluster, plan_, options_);
+    crew_->join(common_ground(data_), state);
     output_.share_work_with(*crew_);
   }
 
