@@ -126,3 +126,54 @@ metrics: [test_loss]
   const Json list = Json::parse(cli({"cache", "list", "--dir", "kept", "--json"}).out);
   CHECK(list.at("features").size() == 2);
 }
+
+TEST_CASE(
+    "files of a cache that are damaged, exchanged or of other data make the run without a cache",
+    "[features][privacy]") {
+  const Head cli;
+  int runs = 0;
+  const auto model = [&](const Words& more) {
+    const std::string out = "run" + std::to_string(++runs);
+    Words words{"run", "head.yaml", "--out", out, "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = cli(words);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return std::pair(read_file(cli.out(out + "/model.safetensors")), outcome.err);
+  };
+  const std::string expected = model({}).first;
+  model({"--cache=kept"});
+  model({"--cache=others", "--set", "seed=4"});
+  const auto files_in = [&](const std::string& folder) {
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(cli.dir() / folder))
+      all.push_back(entry.path());
+    REQUIRE(all.size() == 2);
+    if (fs::file_size(all[0]) < fs::file_size(all[1])) std::swap(all[0], all[1]);
+    return all;
+  };
+  const std::vector<fs::path> files = files_in("kept"), others = files_in("others");
+  const std::string train = read_file(files[0]), test = read_file(files[1]);
+  const auto check = [&](const std::string& first, const std::string& second) {
+    write_file(files[0], first);
+    write_file(files[1], second);
+    const auto [made, said] = model({"--cache=kept"});
+    CHECK(made == expected);
+    CHECK((said.find("are damaged") != said.npos) == (first != train || second != test));
+  };
+  check(train, test);
+  check(test, train);
+  check(read_file(others[0]), read_file(others[1]));
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{20}, train.size() / 2, train.size() - 64, train.size() - 1}) {
+    INFO("cut off at " << length);
+    check(train.substr(0, length), test);
+  }
+  for (const std::size_t at : {std::size_t{0}, std::size_t{30}, train.size() - 65 - 300 * 4,
+                               train.size() - 700, train.size() - 65, train.size() - 1}) {
+    INFO("bits at " << at);
+    std::string flipped = train;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x41);
+    check(flipped, test);
+  }
+}

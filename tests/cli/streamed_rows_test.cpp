@@ -138,3 +138,53 @@ TEST_CASE("predict and evaluate stream rows, and answer as with rows in memory")
   CHECK(on.evaluated_by("model", ", streaming: true") == on.evaluated_by("model", ""));
   CHECK(on.files_of_rows() == 0);
 }
+
+TEST_CASE("kept rows that are damaged, or of another table, are read anew or refused",
+          "[features][privacy]") {
+  const OnTable on;
+  on.succeed({"run", "table.yaml", "--set", "steps=20", "--out", "memory", "--quiet"});
+  const std::string expected = read_file(on.cli.out("memory/metrics.jsonl"));
+  const auto run = [&](const std::string& folder) {
+    fs::remove_all(on.cli.out("streamed"));
+    return on({"run", "table.yaml", "--set", "steps=20", "--set", "data.streaming=true",
+               "--cache=" + folder, "--out", "streamed", "--quiet"});
+  };
+  const auto file_in = [&](const std::string& folder) {
+    std::vector<fs::path> all;
+    for (const auto& entry : fs::directory_iterator(on.cli.dir() / folder))
+      all.push_back(entry.path());
+    REQUIRE(all.size() == 1);
+    return all.front();
+  };
+  REQUIRE(run("kept").exit_code == 0);
+  // Another table of the same size.
+  std::string other = rows_of_table();
+  other[other.size() - 2] = other[other.size() - 2] == '0' ? '1' : '0';
+  write_file(on.cli.dir() / "table.csv", other);
+  REQUIRE(run("others").exit_code == 0);
+  REQUIRE(read_file(on.cli.out("streamed/metrics.jsonl")) != expected);
+  write_file(on.cli.dir() / "table.csv", rows_of_table());
+
+  const fs::path file = file_in("kept");
+  const std::string whole = read_file(file);
+  const auto check = [&](const std::string& text) {
+    write_file(file, text);
+    const Outcome outcome = run("kept");
+    INFO(outcome.err);
+    if (outcome.exit_code != 0) return check_one_error_line(outcome, outcome.exit_code);
+    CHECK(read_file(on.cli.out("streamed/metrics.jsonl")) == expected);
+  };
+  check(whole);
+  check(read_file(file_in("others")));
+  for (const std::size_t length :
+       {std::size_t{0}, std::size_t{100}, std::size_t{4096}, whole.size() / 2, whole.size() - 1}) {
+    INFO("cut off at " << length);
+    check(whole.substr(0, length));
+  }
+  for (std::size_t at = 3; at < whole.size(); at += whole.size() / 24) {
+    INFO("bits at " << at);
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x41);
+    check(flipped);
+  }
+}
