@@ -41,7 +41,7 @@ StepOrder order_of(StateReader& in) {
   return order;
 }
 
-std::vector<CommonPart> common_but_examples(const Manifest& manifest, const RunOptions& options) {
+std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOptions& options) {
   return {common_program(),
           {"other plugins", sha256_hex(options.lock)},
           {"another manifest", sha256_hex(to_yaml(manifest.resolved))}};
@@ -50,19 +50,23 @@ std::vector<CommonPart> common_but_examples(const Manifest& manifest, const RunO
 }  // namespace
 
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
-  compare_common_parts(cluster, common_but_examples(*plan.manifest, options));
-  StateWriter key;
-  key.array(std::span<const std::uint8_t>(plan.setting->plan_key->secret_bytes()));
-  broadcast_text(cluster, key.text());
+  compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
+  StateWriter planned;
+  planned.array(std::span<const std::uint8_t>(plan.setting->plan_key->secret_bytes()));
+  planned.array(plan.setting->kept->scales());
+  planned.bytes(plan.setting->kept->schedules_text());
+  broadcast_text(cluster, planned.text());
 }
 
 Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
-  compare_common_parts(*options.cluster, common_but_examples(manifest, options));
+  compare_common_parts(*options.cluster, common_before_plan(manifest, options));
   const std::string text = broadcast_text(*options.cluster, "");
   StateReader in(text, "what process 0 planned with");
   const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
+  const std::vector<double> scales = in.array<double>();
   return make_shared_plan(
-      manifest, RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32)));
+      manifest, RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32)),
+      std::make_shared<KeptNumbers>(scales, in.bytes()));
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {

@@ -33,7 +33,8 @@ struct StepOrder {
 enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
 
 /// At process 0: the others plan as it has. Public orders of examples are drawn for a plan, and with
-/// correlated releases the noise that is paid for depends on them.
+/// correlated releases the noise that is paid for depends on them; what a plan finds (KeptNumbers)
+/// depends on the processor.
 /// \throws ConfigError naming a process with another program, other plugins or another manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
 /// At the others.

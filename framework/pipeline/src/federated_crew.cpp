@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "checkpoints.hpp"
+#include "crew.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/cluster_talk.hpp"
 #include "privgrad/pipeline/executor.hpp"
@@ -137,12 +138,6 @@ ClientRound restored_sent(StateReader& in, Client& client) {
 
 // ---- what they have in common
 
-std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOptions& options) {
-  return {common_program(),
-          {"other plugins", sha256_hex(options.lock)},
-          {"another manifest", sha256_hex(to_yaml(manifest.resolved))}};
-}
-
 std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
   return {{"other examples", hash_of_examples(data)},
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
@@ -189,10 +184,7 @@ FederatedCrew::FederatedCrew(Cluster& cluster, const Plan& plan, const RunOption
       executor_(executor),
       owners_(owners_of(*plan.federated, cluster.size())),
       told_(owners_.size(), true) {
-  compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
-  StateWriter key;
-  save_key(key, *plan.setting->plan_key);
-  broadcast_text(cluster, key.text());
+  share_plan(cluster, plan, options);
   compare_common_parts(cluster, common_data(plan, data));
 }
 
@@ -380,11 +372,7 @@ class FederatedWorker {
 }  // namespace
 
 void make_rounds_for_others(const Manifest& manifest, const RunOptions& options) {
-  Cluster& cluster = *options.cluster;
-  compare_common_parts(cluster, common_before_plan(manifest, options));
-  const std::string text = broadcast_text(cluster, "");
-  StateReader key(text, "what process 0 planned with");
-  const Plan plan = make_shared_plan(manifest, restored_key(key));
+  const Plan plan = shared_plan(manifest, options);
   FederatedWorker(plan, options).work();
 }
 

@@ -40,9 +40,11 @@ Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
   return plan_for(manifest, setting);
 }
 
-Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key) {
+Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
+                      std::shared_ptr<KeptNumbers> kept) {
   const auto setting = make_setting(manifest);
   setting->plan_key = plan_key;
+  setting->kept = std::move(kept);
   return plan_for(manifest, setting);
 }
 

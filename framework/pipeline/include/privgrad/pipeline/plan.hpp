@@ -164,8 +164,10 @@ Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nul
 /// The plan of a process that takes part in a run: with the order of examples, and the clients, of the
 /// process that leads it.
 /// \param plan_key  that process's Setting::plan_key.
+/// \param kept      what its plan found.
 /// \throws as the first.
-Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key);
+Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
+                      std::shared_ptr<KeptNumbers> kept);
 
 /// The plan that a run had, made again from what it recorded: equal in all that it costs and
 /// states, and not to be run, since it has no data.
