@@ -440,6 +440,7 @@ TEST_CASE("verify: what an accountant says of its own errors may differ in its n
   CHECK_FALSE(core::nearly_equal(said, answer("error 1.25e-11 of 4096 cells", 1.0)));
   CHECK_FALSE(core::nearly_equal(said, answer("error 1.25e-11 in 4096 cells", 1.1)));
   CHECK_FALSE(core::nearly_equal(said, answer("error -1.25e-11 in 4096 cells", 1.0)));
+  CHECK_FALSE(core::nearly_equal(said, answer("error  in 4096 cells", 1.0)));
   // Any other text says what it says.
   CHECK_FALSE(core::nearly_equal(Json{{"prose", "epsilon = 1"}}, Json{{"prose", "epsilon = 2"}}));
 }
