@@ -82,14 +82,16 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
 }
 
 /// Replaces what was computed here by what the run began with, if it is one that goes on.
-void keep(KeptNumbers& kept, StepSchedules& schedules, std::vector<double>& learning_rate) {
+/// \returns the learning rate
+std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
+                         std::vector<double> learning_rate) {
   const auto replace = [&](const char* slot, std::vector<double>& values) {
     values = kept.schedule(slot, std::move(values));
   };
   replace(schedules.noise_is_std ? "noise_std" : "noise_multiplier", schedules.noise.at);
   replace("clip_norm", schedules.clip_norm.at);
   replace("batch_size", schedules.batch_size.at);
-  replace("learning_rate", learning_rate);
+  return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
 /// What a public order of examples is drawn with.
@@ -107,7 +109,6 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                 const OwnerSetting& owner) {
   const RandomKey key = order_key(manifest, *setting, owner);
   const Components made = make_components(manifest, setting->groups);
-
   check_augmentation(manifest, made);
 
   // ---- how many steps, and by which schedules
@@ -115,8 +116,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const std::uint64_t steps = count.facts.steps;
   const auto noise_adapts = plan_adaptive_noise(manifest, *setting, steps);
   StepSchedules schedules = plan_schedules(manifest, owner, steps, noise_adapts.has_value());
-  std::vector<double> learning_rate = plan_learning_rate(manifest, owner, *made.optimizer, count);
-  keep(*setting->kept, schedules, learning_rate);
+  std::vector<double> learning_rate =
+      keep(*setting->kept, schedules, plan_learning_rate(manifest, owner, *made.optimizer, count));
   check_adaptive_clipping(manifest, schedules, made);
 
   // ---- what they cost, with how much noise
