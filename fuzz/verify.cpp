@@ -9,7 +9,7 @@
 //   steps: 4
 //
 // It is read twice: as it is, and with sealed ledgers, so that a fuzzer gets past their hashes.
-#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/verify/verify.hpp"
 
 #include <cmath>
 #include <fstream>

@@ -6,7 +6,7 @@
 
 #include "fault.hpp"
 #include "findings.hpp"
-#include "privgrad/pipeline/falsify.hpp"
+#include "privgrad/neighbours/falsify.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

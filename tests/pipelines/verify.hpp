@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/verify.hpp"
 #include "privgrad/trust/sha256.hpp"
+#include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 
 /// What the tests of verification have in common.

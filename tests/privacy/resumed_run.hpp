@@ -20,9 +20,9 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
-#include "privgrad/pipeline/verify.hpp"
 #include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
+#include "privgrad/verify/verify.hpp"
 #include "support.hpp"
 
 /// Runs that are cut off and go on, each in a process of its own.

@@ -1,11 +1,11 @@
-#include "accuracy_report.hpp"
+#include "privgrad/pipeline/accuracy_report.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
-#include "breach.hpp"
+#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/row_sum.hpp"
 

@@ -1,4 +1,4 @@
-#include "breach.hpp"
+#include "privgrad/pipeline/breach.hpp"
 
 #include <cxxabi.h>
 

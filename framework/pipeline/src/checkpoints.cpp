@@ -1,4 +1,4 @@
-#include "checkpoints.hpp"
+#include "privgrad/pipeline/checkpoints.hpp"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "client_program.hpp"
+#include "privgrad/pipeline/client_program.hpp"
 
 namespace privgrad::core {
 

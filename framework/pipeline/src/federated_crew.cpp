@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "checkpoints.hpp"
 #include "crew.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/cluster_talk.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"

@@ -9,11 +9,11 @@
 #include <optional>
 #include <utility>
 
-#include "client_program.hpp"
 #include "federated_crew.hpp"
 #include "federated_record.hpp"
 #include "moving_average.hpp"
 #include "privgrad/pipeline/client.hpp"
+#include "privgrad/pipeline/client_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/trainer.hpp"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "account_plan.hpp"
-#include "checkpoints.hpp"
 #include "owner_plan.hpp"
+#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/checked_answer.hpp"

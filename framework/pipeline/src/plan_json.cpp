@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "accuracy_report.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/pipeline/accuracy_report.hpp"
 #include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/network_json.hpp"

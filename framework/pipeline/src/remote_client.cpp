@@ -13,13 +13,13 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/remote_clients.hpp"
+#include "privgrad/pipeline/run_output.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "remote_crew.hpp"
-#include "run_output.hpp"
 
 namespace privgrad::core {
 

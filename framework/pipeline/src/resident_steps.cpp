@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/step_rule.hpp"
 

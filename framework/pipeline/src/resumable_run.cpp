@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "statistic_releases.hpp"
 
 namespace privgrad::core {
 

@@ -10,12 +10,12 @@
 #include <string_view>
 
 #include "account_plan.hpp"
-#include "checkpoints.hpp"
+#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"
+#include "privgrad/pipeline/run_output.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"
-#include "run_output.hpp"
 
 namespace privgrad::core {
 

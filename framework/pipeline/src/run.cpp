@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "accuracy_report.hpp"
 #include "crew.hpp"
 #include "federated_run.hpp"
 #include "moving_average.hpp"
+#include "privgrad/pipeline/accuracy_report.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/trainer.hpp"

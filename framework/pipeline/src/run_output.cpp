@@ -1,4 +1,4 @@
-#include "run_output.hpp"
+#include "privgrad/pipeline/run_output.hpp"
 
 #include <nlohmann/json.hpp>
 #include <system_error>

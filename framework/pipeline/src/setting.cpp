@@ -4,11 +4,11 @@
 #include <string>
 
 #include "apply_transform.hpp"
-#include "breach.hpp"
 #include "frozen_features.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
+#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/lora.hpp"
 #include "privgrad/pipeline/open_source.hpp"

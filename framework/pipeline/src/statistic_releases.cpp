@@ -1,12 +1,12 @@
-#include "statistic_releases.hpp"
+#include "privgrad/pipeline/statistic_releases.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "breach.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "breach.hpp"
 #include "crew.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
+#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/exact_sum.hpp"

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/pipeline/verify.hpp"
 #include "privgrad/trust/record_directory.hpp"
+#include "privgrad/verify/verify.hpp"
 
 namespace privgrad::calls {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/pipeline/verify.hpp"
 #include "privgrad/studies/audit.hpp"
 #include "privgrad/trust/record_directory.hpp"
+#include "privgrad/verify/verify.hpp"
 
 /// Audits of a run that was made: audit.json, beside what the run left.
 ///

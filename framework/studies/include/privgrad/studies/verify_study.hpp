@@ -1,6 +1,6 @@
 #pragma once
 
-#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/verify/verify.hpp"
 
 namespace privgrad::core {
 

@@ -8,6 +8,7 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/pipeline/statistic_releases.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/grid.hpp"
@@ -15,7 +16,6 @@
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/value.hpp"
 #include "same_bits.hpp"
-#include "statistic_releases.hpp"
 
 namespace privgrad::core {
 namespace {

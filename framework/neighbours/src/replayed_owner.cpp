@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "accuracy_report.hpp"
+#include "privgrad/pipeline/accuracy_report.hpp"
 #include "privgrad/value.hpp"
 #include "same_bits.hpp"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "client_program.hpp"
+#include "privgrad/pipeline/client_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/run_keys.hpp"
 

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/falsify.hpp"
+#include "privgrad/neighbours/falsify.hpp"
 
 #include <algorithm>
 #include <exception>

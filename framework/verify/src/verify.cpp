@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/verify.hpp"
+#include "privgrad/verify/verify.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,21 +6,21 @@
 #include <functional>
 #include <map>
 
-#include "checkpoints.hpp"
 #include "ledger_check.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/date.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/pipeline/run_output.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/json_depth.hpp"
-#include "run_output.hpp"
 #include "second_accountant.hpp"
 
 namespace privgrad::core {

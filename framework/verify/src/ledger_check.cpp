@@ -7,10 +7,10 @@
 #include <variant>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/verify.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/sha256.hpp"
+#include "privgrad/verify/verify.hpp"
 
 namespace privgrad::core {
 namespace {
