@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "places.hpp"
+#include "privgrad/federated/client.hpp"
 #include "privgrad/host/search_path.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan.hpp"

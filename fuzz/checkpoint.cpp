@@ -8,7 +8,7 @@
 //   f   the rest is the checkpoint's file, as it is
 //   b   the rest is bindings.jsonl
 //   r   the rest is resume.json
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/federated/any_run.hpp"
 
 #include <atomic>
 #include <cmath>

@@ -18,7 +18,7 @@
 
 #include "harness/fuzz.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/federated/any_run.hpp"
 
 namespace {
 namespace fs = std::filesystem;

@@ -11,9 +11,9 @@
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/federated/remote_client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/remote_client.hpp"
 
 namespace privgrad::python {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/remote_clients.hpp"
 #include "privgrad/pipeline/run.hpp"
 
 namespace privgrad::python {

@@ -10,6 +10,7 @@
 #include "fake_program.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/adaptive_schedule.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/utility_bound.hpp"
 #include "privgrad/pipeline/adaptive_noise.hpp"
 #include "privgrad/pipeline/components.hpp"

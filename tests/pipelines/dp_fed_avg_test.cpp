@@ -5,7 +5,8 @@
 #include <set>
 
 #include "federated.hpp"
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/any_run.hpp"
+#include "privgrad/federated/client.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/public_facts.hpp"
 #include "test_components.hpp"

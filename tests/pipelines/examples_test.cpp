@@ -1,6 +1,7 @@
 #include <cmath>
 #include <set>
 
+#include "privgrad/federated/any_run.hpp"
 #include "shared_files.hpp"
 #include "train.hpp"
 

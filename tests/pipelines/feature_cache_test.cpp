@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "left_files.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "tensor_file.hpp"

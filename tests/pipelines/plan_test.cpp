@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <span>
 
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/outcome.hpp"

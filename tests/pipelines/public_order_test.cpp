@@ -2,6 +2,7 @@
 #include <memory>
 #include <numeric>
 
+#include "privgrad/federated/any_run.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 

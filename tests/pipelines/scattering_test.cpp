@@ -10,6 +10,7 @@
 #include <random>
 
 #include "left_files.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/trust/sha256.hpp"

@@ -17,6 +17,7 @@
 
 #include "left_files.hpp"
 #include "npy_file.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/feature_cache.hpp"

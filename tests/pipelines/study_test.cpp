@@ -1,5 +1,6 @@
 // Studies with the built-in plugins: arms at the same guarantee, and the same randomness for
 // whatever was not exchanged.
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/studies/study_plan.hpp"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "resumed_run.hpp"

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "privgrad/federated/any_run.hpp"
 #include "resumed_run.hpp"
 #include "trials.hpp"
 

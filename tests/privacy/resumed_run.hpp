@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "house_plugins.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/verify/verify.hpp"

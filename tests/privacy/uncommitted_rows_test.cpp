@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <string_view>
 
+#include "privgrad/federated/any_run.hpp"
 #include "resumed_run.hpp"
 
 using namespace resumed;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "house_plugins.hpp"
+#include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
 using Overrides = std::vector<std::string>;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "privgrad/pipeline/client_program.hpp"
+#include "privgrad/federated/client_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/run_keys.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/federated/any_run.hpp"
 
 namespace privgrad::core {
 namespace {

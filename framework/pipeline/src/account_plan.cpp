@@ -1,4 +1,4 @@
-#include "account_plan.hpp"
+#include "privgrad/pipeline/account_plan.hpp"
 
 #include <algorithm>
 #include <ctime>

@@ -1,4 +1,4 @@
-#include "crew.hpp"
+#include "privgrad/pipeline/crew.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -3,8 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "crew.hpp"
-#include "federated_crew.hpp"
+#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 
@@ -65,8 +64,7 @@ class Worker {
 
 }  // namespace
 
-void work_for_others(const Manifest& manifest, const RunOptions& options) {
-  if (manifest.federated) return make_rounds_for_others(manifest, options);
+void work_for_central_run(const Manifest& manifest, const RunOptions& options) {
   const Plan plan = shared_plan(manifest, options);
   Worker(plan, options).work();
 }

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "local_steps.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "shards.hpp"
+#include "privgrad/pipeline/local_steps.hpp"
+#include "privgrad/pipeline/shards.hpp"
 
 namespace privgrad::core {
 

@@ -1,4 +1,4 @@
-#include "fed_avg_plan.hpp"
+#include "privgrad/pipeline/fed_avg_plan.hpp"
 
 #include <algorithm>
 #include <map>

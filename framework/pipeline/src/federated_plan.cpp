@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "dp_fed_avg_plan.hpp"
-#include "fed_avg_plan.hpp"
-#include "local_steps.hpp"
+#include "privgrad/pipeline/fed_avg_plan.hpp"
+#include "privgrad/pipeline/local_steps.hpp"
+#include "privgrad/pipeline/shards.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "shards.hpp"
 #include "unaccounted.hpp"
 
 namespace privgrad::core {

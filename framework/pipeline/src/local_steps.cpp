@@ -1,4 +1,4 @@
-#include "local_steps.hpp"
+#include "privgrad/pipeline/local_steps.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "moving_average.hpp"
+#include "privgrad/pipeline/moving_average.hpp"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "account_plan.hpp"
 #include "owner_plan.hpp"
+#include "privgrad/pipeline/account_plan.hpp"
 #include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"

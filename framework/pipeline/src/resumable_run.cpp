@@ -1,4 +1,4 @@
-#include "resumable_run.hpp"
+#include "privgrad/pipeline/resumable_run.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -4,15 +4,14 @@
 #include <cmath>
 #include <utility>
 
-#include "crew.hpp"
-#include "federated_run.hpp"
-#include "moving_average.hpp"
 #include "privgrad/pipeline/accuracy_report.hpp"
+#include "privgrad/pipeline/crew.hpp"
+#include "privgrad/pipeline/moving_average.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/resumable_run.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "resumable_run.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -397,8 +396,7 @@ bool has_finite_losses(const Metrics& metrics) {
          std::isfinite(metrics.test_loss.value_or(0.0));
 }
 
-RunResult run(const Plan& plan, const RunOptions& options) {
-  if (plan.federated) return federated_run(plan, options);
+RunResult central_run(const Plan& plan, const RunOptions& options) {
   return Training(plan, options).run();
 }
 

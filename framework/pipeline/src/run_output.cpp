@@ -4,8 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#include "crew.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
+#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/plan_json.hpp"

@@ -1,4 +1,4 @@
-#include "shards.hpp"
+#include "privgrad/pipeline/shards.hpp"
 
 #include <numeric>
 #include <string>

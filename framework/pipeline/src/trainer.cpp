@@ -6,7 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "crew.hpp"
 #include "exact_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
@@ -14,6 +13,7 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/breach.hpp"
+#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "crew.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
@@ -14,6 +13,7 @@
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/breach.hpp"
 #include "privgrad/pipeline/components.hpp"
+#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/loss_estimates.hpp"
+#include "privgrad/federated/loss_estimates.hpp"
 
 #include <cmath>
 #include <vector>

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "account_plan.hpp"
+#include "privgrad/pipeline/account_plan.hpp"
 #include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/run.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/client.hpp"
 
 namespace privgrad::core {
 

@@ -11,15 +11,15 @@
 
 #include "federated_crew.hpp"
 #include "federated_record.hpp"
-#include "moving_average.hpp"
-#include "privgrad/pipeline/client.hpp"
-#include "privgrad/pipeline/client_program.hpp"
+#include "privgrad/federated/client.hpp"
+#include "privgrad/federated/client_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/pipeline/moving_average.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/pipeline/resumable_run.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "remote_crew.hpp"
-#include "resumable_run.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/client.hpp"
 #include "privgrad/pipeline/statement.hpp"
 
 namespace privgrad::core {

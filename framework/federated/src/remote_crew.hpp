@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "federated_crew.hpp"
-#include "privgrad/pipeline/remote_clients.hpp"
+#include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "round_messages.hpp"
 

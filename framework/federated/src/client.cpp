@@ -1,12 +1,12 @@
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/client.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "fed_avg_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/pipeline/fed_avg_plan.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 #include "privgrad/trust/paid_elsewhere.hpp"

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/remote_client.hpp"
+#include "privgrad/federated/remote_client.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/federated/client.hpp"
+#include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/partition.hpp"
-#include "privgrad/pipeline/client.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/remote_clients.hpp"
 #include "privgrad/pipeline/run_output.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/evidence.hpp"

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/federated/loss_estimates.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/loss_estimates.hpp"
 #include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"

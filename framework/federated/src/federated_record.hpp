@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "privgrad/federated.hpp"
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/client.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {

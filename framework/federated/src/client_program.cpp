@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/client_program.hpp"
+#include "privgrad/federated/client_program.hpp"
 
 namespace privgrad::core {
 

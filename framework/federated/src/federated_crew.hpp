@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
-#include "privgrad/pipeline/client.hpp"
+#include "privgrad/federated/client.hpp"
 #include "privgrad/pipeline/plan.hpp"
 #include "privgrad/pipeline/run.hpp"
 #include "privgrad/trust/run_keys.hpp"

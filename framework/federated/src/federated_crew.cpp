@@ -4,10 +4,10 @@
 #include <array>
 #include <utility>
 
-#include "crew.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/cluster_talk.hpp"
+#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/sha256.hpp"

@@ -1,0 +1,17 @@
+#include "privgrad/federated/any_run.hpp"
+
+#include "federated_crew.hpp"
+#include "federated_run.hpp"
+
+namespace privgrad::core {
+
+RunResult run(const Plan& plan, const RunOptions& options) {
+  return plan.federated ? federated_run(plan, options) : central_run(plan, options);
+}
+
+void work_for_others(const Manifest& manifest, const RunOptions& options) {
+  if (manifest.federated) return make_rounds_for_others(manifest, options);
+  work_for_central_run(manifest, options);
+}
+
+}  // namespace privgrad::core
