@@ -9,6 +9,7 @@
 //   b   the rest is bindings.jsonl
 //   r   the rest is resume.json
 #include "privgrad/federated/any_run.hpp"
+#include "privgrad/train/resumed_plan.hpp"
 
 #include <atomic>
 #include <cmath>

@@ -26,6 +26,7 @@
 #include "privgrad/pipeline/remarks.hpp"
 #include "privgrad/report/report.hpp"
 #include "privgrad/studies/study_schema.hpp"
+#include "privgrad/train/resumed_plan.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "prototypes.hpp"
 

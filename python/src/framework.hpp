@@ -12,7 +12,7 @@
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 
 namespace privgrad::python {
 

@@ -17,11 +17,12 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/report/report.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
+#include "privgrad/train/resumed_plan.hpp"
+#include "privgrad/train/run_estimate.hpp"
 
 namespace privgrad::python {
 namespace {

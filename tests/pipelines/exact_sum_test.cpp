@@ -10,7 +10,7 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/testing.hpp"
 #include "train.hpp"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "privgrad/pipeline/safetensors.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "tensor_file.hpp"
 #include "train.hpp"

@@ -9,10 +9,10 @@
 #include <map>
 
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/run_estimate.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/studies/study.hpp"
+#include "privgrad/train/run_estimate.hpp"
 #include "shared_files.hpp"
 #include "test_components.hpp"
 #include "train.hpp"

@@ -20,6 +20,7 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/pipeline/plan.hpp"
+#include "privgrad/train/resumed_plan.hpp"
 #include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/verify/verify.hpp"

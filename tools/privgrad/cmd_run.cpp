@@ -15,6 +15,7 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/pipeline/executor.hpp"
+#include "privgrad/train/resumed_plan.hpp"
 #include "progress.hpp"
 #include "result_page.hpp"
 #include "run_report.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 #include "status_line.hpp"
 
 namespace privgrad::tool {

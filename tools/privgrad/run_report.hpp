@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 
 namespace privgrad::tool {
 

@@ -8,9 +8,9 @@
 #include "arguments.hpp"
 #include "child_runs.hpp"
 #include "privgrad/calls/study_state.hpp"
-#include "privgrad/pipeline/run.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
+#include "privgrad/train/run.hpp"
 
 namespace privgrad::tool {
 

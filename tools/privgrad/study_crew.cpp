@@ -17,7 +17,7 @@
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/cluster_talk.hpp"
+#include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/checkpoints.hpp"
-#include "privgrad/pipeline/cluster_talk.hpp"
-#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/train/checkpoints.hpp"
+#include "privgrad/train/cluster_talk.hpp"
+#include "privgrad/train/crew.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

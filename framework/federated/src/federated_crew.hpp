@@ -10,7 +10,7 @@
 #include "privgrad/cluster.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 #include "privgrad/trust/run_keys.hpp"
 
 namespace privgrad::core {

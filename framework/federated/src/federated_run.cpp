@@ -14,10 +14,10 @@
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/client_program.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/moving_average.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/resumable_run.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/moving_average.hpp"
+#include "privgrad/train/resumable_run.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "remote_crew.hpp"
 

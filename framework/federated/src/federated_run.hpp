@@ -1,6 +1,6 @@
 #pragma once
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 
 namespace privgrad::core {
 

@@ -13,7 +13,7 @@
 #include "privgrad/partition.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/run_output.hpp"
+#include "privgrad/train/run_output.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/files.hpp"

@@ -9,7 +9,7 @@
 
 #include "federated_crew.hpp"
 #include "privgrad/federated/remote_clients.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 #include "round_messages.hpp"
 
 namespace privgrad::core {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/release_witness.hpp"
+#include "privgrad/train/release_witness.hpp"
 
 namespace privgrad::core {
 

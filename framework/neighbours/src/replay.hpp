@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "replayed_sums.hpp"
 
 namespace privgrad::core {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "privgrad/pipeline/accuracy_report.hpp"
+#include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/value.hpp"
 #include "same_bits.hpp"
 

@@ -8,7 +8,7 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/pipeline/statistic_releases.hpp"
+#include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/grid.hpp"

@@ -1,4 +1,4 @@
-#include "exact_plan.hpp"
+#include "privgrad/pipeline/exact_plan.hpp"
 
 #include <algorithm>
 #include <cmath>

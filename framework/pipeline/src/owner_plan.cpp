@@ -4,7 +4,7 @@
 
 #include "adaptive_clipping_plan.hpp"
 #include "budget_plan.hpp"
-#include "exact_plan.hpp"
+#include "privgrad/pipeline/exact_plan.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "step_count.hpp"
 #include "step_plan.hpp"

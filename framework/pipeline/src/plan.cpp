@@ -5,7 +5,6 @@
 
 #include "owner_plan.hpp"
 #include "privgrad/pipeline/account_plan.hpp"
-#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/components.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/trust/checked_answer.hpp"
@@ -53,20 +52,6 @@ Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
   const auto setting = make_setting(manifest, recorded);
   if (kept != nullptr) setting->kept = std::move(kept);
   return plan_for(manifest, setting);
-}
-
-Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
-                       const std::filesystem::path& state) {
-  const PublicFacts recorded = read_facts(directory);
-  const auto setting = make_setting(manifest);
-  if (!manifest.seed) setting->plan_key = kept_plan_key(directory, state);
-  setting->kept = kept_numbers(directory, recorded, kept_schedules(directory, state));
-  Plan plan = plan_for(manifest, setting);
-  if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
-  throw PrivacyError(
-      directory.string() +
-      ": the data is not what the run began with: its shape, its size or what it counts is not as "
-      "facts.json says");
 }
 
 RandomKey run_key(const Manifest& manifest) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "privgrad/influence.hpp"
-#include "privgrad/pipeline/accuracy_report.hpp"
 #include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/network_json.hpp"

@@ -7,7 +7,6 @@
 #include <span>
 #include <variant>
 
-#include "privgrad/pipeline/accuracy_report.hpp"
 #include "privgrad/pipeline/declared.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "guard.hpp"
@@ -289,6 +290,15 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
     });
   }
   return statistics;
+}
+
+nlohmann::json to_json(const PlannedReport& planned) {
+  nlohmann::json json{
+      {"noise_multiplier", planned.noise_multiplier},
+      {"share", planned.share > 0.0 ? nlohmann::json(planned.share) : nlohmann::json(nullptr)}};
+  if (planned.every > 0) json["every"] = planned.every;
+  if (planned.patience > 0) json["patience"] = planned.patience;
+  return json;
 }
 
 }  // namespace privgrad::core

@@ -21,7 +21,7 @@
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/scratch_folder.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -14,7 +14,7 @@
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
 #include "privgrad/pipeline/scratch_folder.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
 namespace {

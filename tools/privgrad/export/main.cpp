@@ -14,7 +14,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/model_file.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::tool {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 
 // A run of any plan: of one owner of data, or of many clients.
 

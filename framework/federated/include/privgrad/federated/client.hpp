@@ -12,7 +12,7 @@
 
 #include "privgrad/federated/loss_estimates.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -175,14 +174,5 @@ Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
 /// \throws as the other, but for IoError.
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
                std::shared_ptr<KeptNumbers> kept = nullptr);
-
-/// The plan of a run that goes on: as the first, with the order of examples, and the clients, that
-/// the run began with.
-/// \param directory  of the run, with its facts.json.
-/// \param state  holds the run's private folder, with the key that these were drawn with.
-/// \throws as the first; PrivacyError if what the data's headers say is not what was recorded;
-///   IoError if the run's record, or its private folder, cannot be read.
-Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
-                       const std::filesystem::path& state);
 
 }  // namespace privgrad::core

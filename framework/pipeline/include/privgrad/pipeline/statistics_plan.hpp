@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,5 +98,8 @@ std::vector<PlannedStatistic> plan_statistics(const Manifest& manifest, const Se
 
 /// Their charges, in their order: the first lines of the ledger.
 std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics);
+
+/// What is planned.
+nlohmann::json to_json(const PlannedReport& planned);
 
 }  // namespace privgrad::core

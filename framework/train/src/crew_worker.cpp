@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/crew.hpp"
+#include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/moving_average.hpp"
+#include "privgrad/train/moving_average.hpp"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "privgrad/pipeline/resumable_run.hpp"
+#include "privgrad/train/resumable_run.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/statistic_releases.hpp"
+#include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {

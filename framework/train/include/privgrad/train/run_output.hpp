@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "privgrad/pipeline/date.hpp"
-#include "privgrad/pipeline/run.hpp"
 #include "privgrad/pipeline/statement.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/run.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

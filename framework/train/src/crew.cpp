@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/crew.hpp"
+#include "privgrad/train/crew.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -10,7 +10,7 @@
 
 #include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 #include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/state_bytes.hpp"

@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "privgrad/pipeline/account_plan.hpp"
-#include "privgrad/pipeline/checkpoints.hpp"
 #include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/run.hpp"
-#include "privgrad/pipeline/run_output.hpp"
+#include "privgrad/train/checkpoints.hpp"
+#include "privgrad/train/run.hpp"
+#include "privgrad/train/run_output.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

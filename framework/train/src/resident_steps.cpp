@@ -6,8 +6,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/breach.hpp"
-#include "privgrad/pipeline/trainer.hpp"
 #include "privgrad/step_rule.hpp"
+#include "privgrad/train/trainer.hpp"
 
 // The steps whose sums, noise and optimizer stay where the program lives. What they release, and what
 // they leave, has the bits of the steps that are made here.

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/pipeline/adaptive_noise.hpp"
 #include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/gradient_differences.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/release_witness.hpp"
+#include "privgrad/train/adaptive_noise.hpp"
+#include "privgrad/train/gradient_differences.hpp"
+#include "privgrad/train/release_witness.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/exact_sum.hpp"

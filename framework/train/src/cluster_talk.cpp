@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/cluster_talk.hpp"
+#include "privgrad/train/cluster_talk.hpp"
 
 #include <algorithm>
 #include <array>

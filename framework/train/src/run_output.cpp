@@ -1,11 +1,10 @@
-#include "privgrad/pipeline/run_output.hpp"
+#include "privgrad/train/run_output.hpp"
 
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/crew.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
 #include "privgrad/pipeline/model_file.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
@@ -14,6 +13,7 @@
 #include "privgrad/pipeline/safetensors.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
 #include "privgrad/pipeline/statement.hpp"
+#include "privgrad/train/crew.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/evidence.hpp"

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/statistic_releases.hpp"
+#include "privgrad/train/statistic_releases.hpp"
 
 #include <algorithm>
 #include <optional>

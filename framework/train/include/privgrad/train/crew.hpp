@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
-#include "privgrad/pipeline/cluster_talk.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/cluster_talk.hpp"
+#include "privgrad/train/run.hpp"
 #include "privgrad/trust/shared_sum.hpp"
 #include "privgrad/trust/slice.hpp"
 #include "privgrad/trust/state_bytes.hpp"

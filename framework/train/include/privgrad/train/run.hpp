@@ -11,7 +11,7 @@
 #include "privgrad/cluster.hpp"
 #include "privgrad/pipeline/outcome.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/release_witness.hpp"
+#include "privgrad/train/release_witness.hpp"
 
 namespace privgrad::core {
 

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/run_estimate.hpp"
+#include "privgrad/train/run_estimate.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/executor.hpp"
 #include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/random_key.hpp"

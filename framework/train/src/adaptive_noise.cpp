@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/adaptive_noise.hpp"
+#include "privgrad/train/adaptive_noise.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,8 +9,8 @@
 
 #include "privgrad/executor.hpp"
 #include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/release_witness.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -51,9 +51,7 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge&
                                                  Ledger* ledger, ReleaseWitness* witness,
                                                  Executor& executor);
 
-/// What is planned.
-nlohmann::json to_json(const PlannedReport& planned);
-/// With what was made of it.
+/// What was planned, with what was made of it.
 nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);
 
 }  // namespace privgrad::core

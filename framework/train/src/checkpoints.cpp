@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/checkpoints.hpp"
+#include "privgrad/train/checkpoints.hpp"
 
 #include <unistd.h>
 

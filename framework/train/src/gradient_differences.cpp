@@ -1,8 +1,8 @@
-#include "privgrad/pipeline/gradient_differences.hpp"
+#include "privgrad/train/gradient_differences.hpp"
 
 #include <utility>
 
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
 

@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,14 +6,14 @@
 #include <utility>
 #include <variant>
 
-#include "exact_plan.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/pipeline/augmented_program.hpp"
 #include "privgrad/pipeline/breach.hpp"
-#include "privgrad/pipeline/crew.hpp"
+#include "privgrad/pipeline/exact_plan.hpp"
+#include "privgrad/train/crew.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"

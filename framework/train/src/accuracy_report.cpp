@@ -1,4 +1,4 @@
-#include "privgrad/pipeline/accuracy_report.hpp"
+#include "privgrad/train/accuracy_report.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -56,15 +56,6 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge&
   const auto mean = static_cast<double>(released.front().values().front());
   return ReportedAccuracy{.value = std::clamp(mean + 0.5, 0.0, 1.0),
                           .noise_stddev = released.front().noise_stddev()};
-}
-
-nlohmann::json to_json(const PlannedReport& planned) {
-  nlohmann::json json{
-      {"noise_multiplier", planned.noise_multiplier},
-      {"share", planned.share > 0.0 ? nlohmann::json(planned.share) : nlohmann::json(nullptr)}};
-  if (planned.every > 0) json["every"] = planned.every;
-  if (planned.patience > 0) json["patience"] = planned.patience;
-  return json;
 }
 
 nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made) {

@@ -1,16 +1,16 @@
-#include "privgrad/pipeline/run.hpp"
+#include "privgrad/train/run.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "privgrad/pipeline/accuracy_report.hpp"
-#include "privgrad/pipeline/crew.hpp"
-#include "privgrad/pipeline/moving_average.hpp"
 #include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/resumable_run.hpp"
 #include "privgrad/pipeline/schedule_record.hpp"
-#include "privgrad/pipeline/trainer.hpp"
+#include "privgrad/train/accuracy_report.hpp"
+#include "privgrad/train/crew.hpp"
+#include "privgrad/train/moving_average.hpp"
+#include "privgrad/train/resumable_run.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
