@@ -90,7 +90,7 @@ check-form: ## Fail if a source or a page is not laid out as CONTRIBUTING.md say
 
 lint: ## Run clang-tidy on every source that is not listed as clean [FILES="framework/trust/src/ledger.cpp ..."]
 	@scripts/install-dependencies.sh --lint
-	@$(MAKE) --no-print-directory PRESET=lint build-lint/.configured
+	@cmake --preset lint >/dev/null
 	@scripts/lint.py build-lint $(JOBS) $(FILES)
 
 clean: ## Delete every build folder

@@ -78,3 +78,17 @@ function(privgrad_cold target)
     privgrad_together(${target} ${sources})
   endif()
 endfunction()
+
+# privgrad_add_room(<name> [HOT <source>...] LINKS <word>...): a room of the framework. A static library of the sources in
+# src/, compiled as privgrad_cold() says but for the hot ones, whose headers in include/ are for whoever links it.
+# LINKS: as target_link_libraries() takes them.
+function(privgrad_add_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HOT;LINKS")
+  file(GLOB sources CONFIGURE_DEPENDS src/*.cpp)
+  add_library(privgrad_${name} STATIC ${sources})
+  add_library(privgrad::${name} ALIAS privgrad_${name})
+  privgrad_warnings(privgrad_${name})
+  privgrad_cold(privgrad_${name} EXCEPT ${arg_HOT})
+  target_include_directories(privgrad_${name} PUBLIC include PRIVATE src)
+  target_link_libraries(privgrad_${name} ${arg_LINKS})
+endfunction()

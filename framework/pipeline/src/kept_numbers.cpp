@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -14,8 +15,9 @@ namespace {
 /// Fits by least squares are the least exact: half of a number's digits.
 constexpr double kRoundings = 1e-6;
 
-bool is_close(double a, double b) {
-  return a == b || std::abs(a - b) <= kRoundings * std::max(std::abs(a), std::abs(b));
+/// Relative; 0 of equal numbers.
+double distance(double a, double b) {
+  return a == b ? 0.0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 
 }  // namespace
@@ -27,11 +29,12 @@ KeptNumbers::Schedule KeptNumbers::Schedule::of(const std::string& slot,
   return {slot, values.size(), is_constant ? std::vector{values.front()} : values};
 }
 
-bool KeptNumbers::Schedule::is_of(const std::vector<double>& others) const {
-  if (others.size() != steps) return false;
+double KeptNumbers::Schedule::distance_to(const std::vector<double>& others) const {
+  if (others.size() != steps) return std::numeric_limits<double>::infinity();
+  double most = 0.0;
   for (std::size_t i = 0; i < others.size(); ++i)
-    if (!is_close(others[i], distinct[std::min(i, distinct.size() - 1)])) return false;
-  return true;
+    most = std::max(most, distance(others[i], distinct[std::min(i, distinct.size() - 1)]));
+  return most;
 }
 
 std::vector<double> KeptNumbers::Schedule::values() const {
@@ -69,9 +72,16 @@ double KeptNumbers::scale(const std::function<double()>& search) {
 }
 
 std::vector<double> KeptNumbers::schedule(const std::string& slot, std::vector<double> values) {
+  const Schedule* nearest = nullptr;
+  double least = is_made_again_ ? kRoundings : 0.0;
   for (const Schedule& one : schedules_) {
-    if (one.slot == slot && one.is_of(values)) return one.values();
+    if (one.slot != slot) continue;
+    const double distance = one.distance_to(values);
+    if (distance > least) continue;
+    nearest = &one;
+    least = distance;
   }
+  if (nearest != nullptr) return nearest->values();
   if (!is_made_again_ && !values.empty()) schedules_.push_back(Schedule::of(slot, values));
   return values;
 }

@@ -33,8 +33,9 @@ class KeptNumbers {
   double scale(const std::function<double()>& search);
   /// The values of a schedule, as the run began with them.
   /// \param slot    "learning_rate", ...
-  /// \param values  as the schedule computes them here; given back where the run began with no such
-  ///   values, roundings aside, and it is for the caller to refuse them.
+  /// \param values  as the schedule computes them here: of a first plan they are what it begins with.
+  ///   Given back, too, where the run began with none of these, roundings aside; it is for the caller
+  ///   to refuse them.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
   /// Those that the plan has asked for, in its order.
@@ -49,8 +50,8 @@ class KeptNumbers {
     std::vector<double> distinct;  ///< One per step; of a constant schedule, its one value.
 
     static Schedule of(const std::string& slot, const std::vector<double>& values);
-    /// Whether these are its values but for roundings.
-    bool is_of(const std::vector<double>& others) const;
+    /// The largest relative difference of a value; infinite for another number of steps.
+    double distance_to(const std::vector<double>& others) const;
     std::vector<double> values() const;
   };
 
