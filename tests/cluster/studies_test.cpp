@@ -47,18 +47,12 @@ struct Workplace : Cli {
   }
 };
 
-/// What a process that is killed while it writes NAME leaves beside it: NAME.XXXXXX.
-bool is_half_written(const fs::path& file) {
-  return file.extension().string().size() == 7 && file.stem().has_extension();
-}
-
 /// All that a study leaves, by file, but for how long its runs took: that is in summary.json, whose
 /// hash is in the last line of the ledger, whose hash is in the page.
 std::map<std::string, std::string> content(const fs::path& study) {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(study)) {
     if (!entry.is_regular_file() || entry.path().filename() == "report.html") continue;
-    if (is_half_written(entry.path())) continue;
     std::string text = read_file(entry.path());
     if (entry.path().filename() == "summary.json") {
       Json json = Json::parse(text);

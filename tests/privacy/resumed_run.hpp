@@ -11,6 +11,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -249,6 +250,14 @@ class Place {
     if (!fs::exists(run() / "rounds.jsonl")) return "";
     return read_file(run() / "rounds.jsonl") + read_file(run() / "clients.json");
   }
+  /// Of all files of the run directory, but for resume.json, of which has_private_state() tells: a
+  /// process that is killed behind its last file leaves that to the next resume.
+  std::set<std::string> names() const {
+    std::set<std::string> all;
+    for (const auto& [name, content] : files_below(run()))
+      if (name != "resume.json") all.insert(name);
+    return all;
+  }
   /// But for the time that it took, and with how many threads.
   nlohmann::json summary() const {
     auto json = nlohmann::json::parse(read_file(run() / "summary.json"));
@@ -385,6 +394,8 @@ inline void check_equal(const Place& made, const Place& expected) {
   CHECK(made.charges() == expected.charges());
   CHECK(made.rounds() == expected.rounds());
   CHECK(made.summary() == expected.summary());
+  // Nothing is left of a file that the process was killed over.
+  CHECK(made.names() == expected.names());
 }
 
 inline std::vector<std::string> problems_of(const Place& place) {

@@ -7,6 +7,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/files.hpp"
 
 namespace privgrad::core {
 
@@ -185,6 +186,7 @@ void ResumableRun::take_up() {
   restore_parts(in);
   in.end();
   reopen(was_orderly);
+  remove_unfinished(options_.directory);
   checkpoints_->settle_in(options_.directory);
   result_.resumed_at = result_.steps;
 }

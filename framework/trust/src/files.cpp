@@ -132,8 +132,32 @@ std::string read_standard_input(std::size_t most_bytes) {
   return text;
 }
 
+namespace {
+
+/// What is written under a name of its own first; six characters that nobody else has follow.
+constexpr std::string_view kUnfinished = ".unfinished-";
+constexpr std::size_t kDrawn = 6;
+
+}  // namespace
+
+void remove_unfinished(const fs::path& directory) {
+  std::vector<fs::path> found;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(directory, failure)) {
+    const std::string name = entry.path().filename().string();
+    const std::size_t end = kUnfinished.size() + kDrawn;
+    if (name.size() > end && name.compare(name.size() - end, kUnfinished.size(), kUnfinished) == 0)
+      found.push_back(entry.path());
+  }
+  if (failure) throw IoError(directory.string() + ": cannot be read: " + failure.message());
+  for (const fs::path& file : found) {
+    if (::unlink(file.c_str()) != 0)
+      throw IoError(file.string() + ": cannot be removed: " + last_error());
+  }
+}
+
 void write_atomically(const fs::path& file, std::string_view content) {
-  std::string temporary = file.string() + ".XXXXXX";
+  std::string temporary = file.string() + std::string(kUnfinished) + std::string(kDrawn, 'X');
   const Descriptor out(::mkostemp(temporary.data(), O_CLOEXEC));
   if (out.get() < 0) throw IoError(file.string() + ": cannot be written: " + last_error());
   // mkostemp makes files that only the owner may read; a run's record is as readable as the umask

@@ -27,6 +27,11 @@ std::string read_standard_input(std::size_t most_bytes);
 /// \throws IoError naming the file; nothing is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
+/// Removes what write_atomically() was writing in this directory when its process was killed. To be
+/// called by the only process that writes there.
+/// \throws IoError
+void remove_unfinished(const std::filesystem::path& directory);
+
 /// Makes a directory and those above it that are missing, and returns once their names are on the
 /// disk.
 /// \throws IoError
