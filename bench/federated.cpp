@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "places.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/host/search_path.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/trainer.hpp"
 
 namespace {

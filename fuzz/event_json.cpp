@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "harness/fuzz.hpp"
+#include "privgrad/record/event_dp_accounting.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 void read_input(std::string_view input) {

@@ -1,7 +1,7 @@
 // Model files. An input is a header and, after its first line break, the data: the eight bytes of the
 // header's length are put before it, which would keep a fuzzer out of all that is behind them. Each
 // input is also read as it is.
-#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/model/model_file.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -16,8 +16,8 @@
 
 #include "harness/fuzz.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/evidence.hpp"
-#include "privgrad/trust/signature.hpp"
+#include "privgrad/record/evidence.hpp"
+#include "privgrad/record/signature.hpp"
 
 namespace {
 namespace fs = std::filesystem;

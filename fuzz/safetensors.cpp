@@ -1,5 +1,5 @@
 // Weights that a run begins from, which anybody may have written.
-#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/model/safetensors.hpp"
 
 #include "harness/fuzz.hpp"
 #include "privgrad/dataset.hpp"

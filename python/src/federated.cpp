@@ -10,10 +10,10 @@
 #include "long_call.hpp"
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/remote_client.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::python {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "privgrad/data/feature_cache.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/feature_cache.hpp"
 
 namespace privgrad::python {
 

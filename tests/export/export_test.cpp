@@ -7,8 +7,8 @@
 #include <random>
 
 #include "../cli/cli.hpp"
-#include "privgrad/pipeline/model_file.hpp"
-#include "privgrad/pipeline/network_json.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/model/network_json.hpp"
 #include "shared_files.hpp"
 #include "test_python.hpp"
 

@@ -12,7 +12,7 @@
 #include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/utility_bound.hpp"
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/train/adaptive_noise.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/random_key.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "train.hpp"

@@ -3,7 +3,7 @@
 
 #include "federated.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "test_components.hpp"
 

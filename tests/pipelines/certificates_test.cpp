@@ -3,7 +3,7 @@
 
 #include "house_plugins.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 using namespace privgrad;
 

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "privgrad/bounded_statistic.hpp"
-#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "test_components.hpp"
 #include "verify.hpp"

@@ -7,8 +7,8 @@
 #include "federated.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/federated/client.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/public_facts.hpp"
 #include "test_components.hpp"
 
 namespace federated {

@@ -13,8 +13,9 @@
 #include <thread>
 
 #include "left_files.hpp"
+#include "privgrad/data/feature_cache.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/pipeline/feature_cache.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "tensor_file.hpp"
 #include "train.hpp"

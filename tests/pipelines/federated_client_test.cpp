@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/federated/client.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "federated.hpp"
 #include "privgrad/partition.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
 

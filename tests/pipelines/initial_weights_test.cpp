@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/model/safetensors.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "tensor_file.hpp"

@@ -1,5 +1,5 @@
 // Adapters of low rank (model.lora): their gradients, what a run trains, and what it leaves.
-#include "privgrad/pipeline/lora.hpp"
+#include "privgrad/model/lora.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/safetensors.hpp"
+#include "privgrad/model/safetensors.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/train/trainer.hpp"

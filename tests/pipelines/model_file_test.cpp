@@ -1,5 +1,5 @@
 // A saved model says how it is applied, and a file that lies is refused.
-#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/model/model_file.hpp"
 
 #include <cstring>
 #include <nlohmann/json.hpp>

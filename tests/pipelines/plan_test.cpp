@@ -4,9 +4,9 @@
 #include <span>
 
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/outcome.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/statement/outcome.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "test_components.hpp"
 #include "train.hpp"

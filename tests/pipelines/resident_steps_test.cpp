@@ -8,7 +8,7 @@
 #include "host_resident.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/trust/checkpoint_folder.hpp"
+#include "privgrad/record/checkpoint_folder.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "small_images.hpp"
 #include "test_components.hpp"

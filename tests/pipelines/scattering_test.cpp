@@ -10,9 +10,9 @@
 #include <random>
 
 #include "left_files.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/feature_cache.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/feature_cache.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "train.hpp"
 

@@ -5,9 +5,10 @@
 #include <cstring>
 
 #include "privgrad/bounded_statistic.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/model_file.hpp"
-#include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/model/model_use.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "test_components.hpp"

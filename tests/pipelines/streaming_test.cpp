@@ -17,11 +17,12 @@
 
 #include "left_files.hpp"
 #include "npy_file.hpp"
+#include "privgrad/data/data_commitment.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/feature_cache.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/pipeline/data_commitment.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/feature_cache.hpp"
-#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/plan/read_data.hpp"
+#include "privgrad/plan/setting.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
 #include "train.hpp"

@@ -1,9 +1,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/statement/statement.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/short_numbers.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

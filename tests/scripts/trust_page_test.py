@@ -12,6 +12,7 @@ from pathlib import Path
 
 PAGE = Path("docs/trust.md")
 TRUST = Path("framework/trust")
+RECORD = Path("framework/record")
 MAKES = {"bounded": "Bounded", "bounded_on_grid": "BoundedOnGrid", "released": "Released", "noise_order": "NoiseOrder"}
 TAKES = {"take", "take_parts", "copy"}
 
@@ -80,12 +81,17 @@ def lines_of_charge(page: str) -> list[str]:
 
 
 def headers(page: str) -> list[str]:
-    text = part(page, "## In which order to read", "Outside this library, three kinds")
+    private = {file.name for file in (TRUST / "src").glob("*.hpp")}
+    return headers_in(part(page, "## In which order to read", "Outside this library, three kinds"), TRUST, private) + \
+        headers_in(part(page, "## The record, which", "## Which test guards which claim"), RECORD, set())
+
+
+def headers_in(text: str, room: Path, optional: set[str]) -> list[str]:
+    """Headers of a room that a section of the page leaves out, or invents. It may name the optional ones."""
     listed = {name.removeprefix("src/") for name in in_code(text) if name.endswith(".hpp")}
-    public = {file.name for file in (TRUST / "include").rglob("*.hpp")}
-    there = public | {file.name for file in (TRUST / "src").glob("*.hpp")}
+    public = {file.name for file in (room / "include").rglob("*.hpp")}
     return [f"headers: {name} is not on the page" for name in sorted(public - listed)] + \
-           [f"headers: the page names {name}, which is not there" for name in sorted(listed - there)]
+        [f"headers: the page names {name}, which is not in {room}" for name in sorted(listed - public - optional)]
 
 
 def guards(page: str) -> list[str]:

@@ -9,8 +9,8 @@
 #include "house_plugins.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
 using Overrides = std::vector<std::string>;

@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 
 namespace privgrad::tool {

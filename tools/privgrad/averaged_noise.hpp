@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::tool {
 

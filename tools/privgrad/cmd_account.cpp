@@ -7,6 +7,7 @@
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/record/event_dp_accounting.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 

@@ -6,8 +6,8 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/neighbours/falsify.hpp"
-#include "privgrad/pipeline/executor.hpp"
 
 namespace privgrad::tool {
 namespace {

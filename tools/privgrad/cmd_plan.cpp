@@ -6,8 +6,8 @@
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
-#include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "run_report.hpp"
 #include "streaming_display.hpp"
 

@@ -7,7 +7,7 @@
 #include "plugins.hpp"
 #include "privgrad/calls/verification.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
-#include "privgrad/trust/record_directory.hpp"
+#include "privgrad/record/record_directory.hpp"
 
 namespace privgrad::tool {
 namespace {

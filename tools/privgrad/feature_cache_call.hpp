@@ -7,7 +7,7 @@
 #include <string>
 
 #include "arguments.hpp"
-#include "privgrad/pipeline/feature_cache.hpp"
+#include "privgrad/data/feature_cache.hpp"
 
 namespace privgrad::tool {
 

@@ -2,7 +2,7 @@
 
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 
 namespace privgrad::tool {
 namespace {

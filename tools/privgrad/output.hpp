@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::tool {
 

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::tool {
 

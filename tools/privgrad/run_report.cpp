@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "output.hpp"
-#include "privgrad/pipeline/remarks.hpp"
+#include "privgrad/plan/remarks.hpp"
 #include "table.hpp"
 
 namespace privgrad::tool {

@@ -17,6 +17,7 @@
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"

@@ -6,7 +6,7 @@
 #include "feature_cache_call.hpp"
 #include "output.hpp"
 #include "privgrad/calls/study_state.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/train/run_estimate.hpp"
 #include "stop_signals.hpp"

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "privgrad/manifest/yaml.hpp"
+#include "privgrad/record/short_numbers.hpp"
 #include "privgrad/trust/calibrate.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::calls {
 namespace {

@@ -7,14 +7,14 @@
 #include <utility>
 
 #include "privgrad/calls/model_place.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/open_source.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/data_section.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/open_source.hpp"
 
 namespace privgrad::calls {
 namespace {

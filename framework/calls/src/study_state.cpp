@@ -6,7 +6,7 @@
 
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/host/lock_file.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::calls {

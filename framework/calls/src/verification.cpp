@@ -3,13 +3,13 @@
 #include <string>
 #include <utility>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/record/signature.hpp"
 #include "privgrad/report/report.hpp"
 #include "privgrad/studies/run_audit.hpp"
 #include "privgrad/studies/verify_study.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/signature.hpp"
 
 namespace privgrad::calls {
 namespace {

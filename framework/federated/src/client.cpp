@@ -6,7 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/pipeline/fed_avg_plan.hpp"
+#include "privgrad/plan/fed_avg_plan.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
 #include "privgrad/trust/paid_elsewhere.hpp"

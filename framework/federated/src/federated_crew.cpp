@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/train/crew.hpp"

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
+#include "privgrad/data/run_data.hpp"
 #include "privgrad/federated/client.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/trust/run_keys.hpp"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {

@@ -7,15 +7,16 @@
 #include <optional>
 #include <utility>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/partition.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/checkpoint_folder.hpp"
+#include "privgrad/record/evidence.hpp"
 #include "privgrad/train/run_output.hpp"
-#include "privgrad/trust/checkpoint_folder.hpp"
-#include "privgrad/trust/evidence.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "privgrad/federated/client.hpp"
-#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/statement/statement.hpp"
 
 namespace privgrad::core {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "privgrad/federated/client_program.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/run_keys.hpp"
 
 namespace privgrad::core {

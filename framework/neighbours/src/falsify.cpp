@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "neighbours.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/scratch_folder.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/scratch_folder.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 #include "recorded_run.hpp"
 #include "records.hpp"

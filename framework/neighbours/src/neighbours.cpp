@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/read_data.hpp"
 
 namespace privgrad::core {
 namespace {

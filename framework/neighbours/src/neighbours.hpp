@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/plan/read_data.hpp"
 
 namespace privgrad::core {
 

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/release_witness.hpp"
 
 namespace privgrad::core {

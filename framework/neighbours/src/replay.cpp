@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
+#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/breach.hpp"
+#include "privgrad/model/augmented_program.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "replayed_sums.hpp"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clients_again.hpp"
+#include "privgrad/data/run_data.hpp"
 #include "recorded_run.hpp"
 #include "replay.hpp"
 

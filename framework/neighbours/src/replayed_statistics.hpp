@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/plan/setting.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "recorded_run.hpp"
 

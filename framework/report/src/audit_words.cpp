@@ -5,8 +5,8 @@
 
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/record_directory.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/record_directory.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

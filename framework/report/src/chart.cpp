@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "html.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

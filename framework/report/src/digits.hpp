@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 

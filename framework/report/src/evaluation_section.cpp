@@ -7,7 +7,7 @@
 
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 #include "record.hpp"
 
 namespace privgrad::report {

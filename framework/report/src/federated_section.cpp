@@ -5,7 +5,7 @@
 #include "digits.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

@@ -7,7 +7,7 @@
 #include "chart.hpp"
 #include "document.hpp"
 #include "html.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 namespace {

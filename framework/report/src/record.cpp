@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "privgrad/error.hpp"
-#include "privgrad/trust/evidence.hpp"
+#include "privgrad/record/evidence.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/ledger_reader.hpp"

@@ -10,7 +10,7 @@
 #include "federated_section.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 #include "slots.hpp"
 
 namespace privgrad::report {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 
 namespace privgrad::report {
 

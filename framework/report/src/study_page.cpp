@@ -11,7 +11,7 @@
 #include "heat_map.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/short_numbers.hpp"
+#include "privgrad/record/short_numbers.hpp"
 #include "record.hpp"
 #include "slots.hpp"
 #include "step_range.hpp"

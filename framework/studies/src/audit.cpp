@@ -16,11 +16,12 @@
 #include "canary_choice.hpp"
 #include "crafted_neighbours.hpp"
 #include "drawn_rows.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/scratch_folder.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/scratch_folder.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/studies/audit.hpp"
 
 namespace privgrad::core {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 
 namespace privgrad::core {
 namespace {

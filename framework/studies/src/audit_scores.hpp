@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "audit_program.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/random.hpp"
 

@@ -10,10 +10,10 @@
 #include <variant>
 
 #include "audit_bounds.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/scratch_folder.hpp"
+#include "privgrad/record/scratch_folder.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {

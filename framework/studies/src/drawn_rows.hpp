@@ -2,7 +2,8 @@
 
 #include <cstddef>
 
-#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/plan/setting.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {

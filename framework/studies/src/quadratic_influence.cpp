@@ -1,4 +1,5 @@
 #include "privgrad/studies/quadratic_influence.hpp"
+#include "privgrad/plan/read_data.hpp"
 
 #include <algorithm>
 #include <cmath>

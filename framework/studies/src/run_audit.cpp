@@ -7,9 +7,9 @@
 #include "canary_choice.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
-#include "privgrad/pipeline/outcome.hpp"
-#include "privgrad/pipeline/public_facts.hpp"
-#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/plan/public_facts.hpp"
+#include "privgrad/statement/outcome.hpp"
+#include "privgrad/statement/statement.hpp"
 #include "privgrad/trust/json_depth.hpp"
 
 namespace privgrad::core {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "privgrad/manifest/json_schema.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/remarks.hpp"
+#include "privgrad/plan/remarks.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {

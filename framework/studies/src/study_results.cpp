@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/short_numbers.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
-#include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/plan/public_facts.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_results.hpp"

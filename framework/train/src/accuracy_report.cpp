@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "privgrad/pipeline/breach.hpp"
+#include "privgrad/data/breach.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/row_sum.hpp"
 

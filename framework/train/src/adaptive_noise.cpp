@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/value.hpp"

@@ -12,11 +12,11 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {

@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "privgrad/abi.hpp"
+#include "privgrad/data/data_commitment.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/data_commitment.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

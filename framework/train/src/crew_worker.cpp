@@ -3,7 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/crew.hpp"
 #include "privgrad/train/trainer.hpp"
 

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/step_rule.hpp"
 #include "privgrad/train/trainer.hpp"
 

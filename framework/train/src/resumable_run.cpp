@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"

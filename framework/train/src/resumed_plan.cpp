@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/public_facts.hpp"
+#include "privgrad/plan/public_facts.hpp"
 #include "privgrad/train/checkpoints.hpp"
 
 namespace privgrad::core {

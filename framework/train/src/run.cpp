@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/schedule_record.hpp"
+#include "privgrad/statement/plan_json.hpp"
+#include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/train/crew.hpp"
 #include "privgrad/train/moving_average.hpp"

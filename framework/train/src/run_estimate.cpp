@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/model/augmented_program.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/exact_sum.hpp"

@@ -4,20 +4,22 @@
 #include <system_error>
 #include <utility>
 
-#include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/model_file.hpp"
-#include "privgrad/pipeline/plan_json.hpp"
-#include "privgrad/pipeline/predictions.hpp"
-#include "privgrad/pipeline/public_facts.hpp"
-#include "privgrad/pipeline/safetensors.hpp"
-#include "privgrad/pipeline/schedule_record.hpp"
-#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/model/augmented_program.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/model/predictions.hpp"
+#include "privgrad/model/safetensors.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/public_facts.hpp"
+#include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/evidence.hpp"
+#include "privgrad/record/record_directory.hpp"
+#include "privgrad/statement/model_description.hpp"
+#include "privgrad/statement/plan_json.hpp"
+#include "privgrad/statement/schedule_record.hpp"
+#include "privgrad/statement/statement.hpp"
 #include "privgrad/train/crew.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/evidence.hpp"
-#include "privgrad/trust/record_directory.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/breach.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {

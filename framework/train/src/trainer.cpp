@@ -6,13 +6,13 @@
 #include <utility>
 #include <variant>
 
+#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/model/augmented_program.hpp"
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/breach.hpp"
-#include "privgrad/pipeline/exact_plan.hpp"
+#include "privgrad/plan/exact_plan.hpp"
 #include "privgrad/train/crew.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"

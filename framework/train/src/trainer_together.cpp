@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/data/breach.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/model/augmented_program.hpp"
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/augmented_program.hpp"
-#include "privgrad/pipeline/breach.hpp"
-#include "privgrad/pipeline/components.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/train/crew.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/exact_sum.hpp"

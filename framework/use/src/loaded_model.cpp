@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/search_path.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/model/model_use.hpp"
 
 namespace privgrad {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/federated_plan.hpp"
-#include "privgrad/pipeline/outcome.hpp"
-#include "privgrad/pipeline/plan.hpp"
-#include "privgrad/trust/evidence.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/record/evidence.hpp"
+#include "privgrad/statement/outcome.hpp"
 
 namespace privgrad::core {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

@@ -16,7 +16,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "piecewise_echo.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"

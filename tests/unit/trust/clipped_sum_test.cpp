@@ -11,7 +11,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 #include "trust_support.hpp"

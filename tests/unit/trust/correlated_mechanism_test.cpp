@@ -12,7 +12,7 @@
 #include "fake_program.hpp"
 #include "house_plugins.hpp"
 #include "payments.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "release_matrices.hpp"

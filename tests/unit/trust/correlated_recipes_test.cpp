@@ -7,7 +7,7 @@
 
 #include "fake_aggregator.hpp"
 #include "house_plugins.hpp"
-#include "privgrad/pipeline/correlated_plan.hpp"
+#include "privgrad/plan/correlated_plan.hpp"
 #include "release_matrices.hpp"
 #include "test_random.hpp"
 #include "trust_support.hpp"

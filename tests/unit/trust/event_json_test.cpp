@@ -120,16 +120,3 @@ TEST_CASE("hostile documents are refused, not followed down the stack", "[event_
     }
   }
 }
-
-TEST_CASE("events are written as dp_accounting writes them", "[event_json]") {
-  CHECK(core::to_dp_accounting(
-            Event::self_composed(1000, Event::poisson_sampled(0.01, Event::gaussian(1.5)))) ==
-        "dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.5)), 1000)");
-  CHECK(core::to_dp_accounting(Event::composed({Event::zcdp(0.25), Event::non_private()})) ==
-        "dp.ComposedDpEvent([dp.ZCDpEvent(0.25), dp.NonPrivateDpEvent()])");
-  // Release 0.6.0 of the package has an event for everything else.
-  CHECK_THROWS_WITH(
-      core::to_dp_accounting(Event::self_composed(3, Event::discrete_gaussian(2.0, 2))),
-      ContainsSubstring("no event for it as of release 0.6.0") &&
-          ContainsSubstring("dp.ZCDpEvent(0.5)"));
-}

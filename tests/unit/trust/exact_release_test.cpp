@@ -14,7 +14,7 @@
 #include "fake_program.hpp"
 #include "house_plugins.hpp"
 #include "payments.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"

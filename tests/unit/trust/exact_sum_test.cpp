@@ -8,7 +8,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/testing.hpp"

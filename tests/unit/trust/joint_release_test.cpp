@@ -9,7 +9,7 @@
 #include "fake_aggregator.hpp"
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "support.hpp"
 #include "trials.hpp"

@@ -10,7 +10,7 @@
 #include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "payments.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "support.hpp"

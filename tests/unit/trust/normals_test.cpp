@@ -8,8 +8,8 @@
 #include <numbers>
 #include <vector>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/instruction_set.hpp"
-#include "privgrad/pipeline/executor.hpp"
 #include "support.hpp"
 #include "trials.hpp"
 #include "trust_support.hpp"

@@ -10,9 +10,9 @@
 #include <numbers>
 #include <vector>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
-#include "privgrad/pipeline/executor.hpp"
 #include "privgrad/trust/normal_kernels.hpp"
 #include "privgrad/trust/rounded_gaussian_tiers.hpp"
 #include "support.hpp"

@@ -16,7 +16,7 @@
 #include "house_plugins.hpp"
 #include "payments.hpp"
 #include "piecewise_echo.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/mechanism.hpp"

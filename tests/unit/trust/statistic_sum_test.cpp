@@ -5,7 +5,7 @@
 
 #include "exact_echo.hpp"
 #include "fake_program.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/row_sum.hpp"
 #include "privgrad/trust/testing.hpp"

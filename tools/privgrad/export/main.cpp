@@ -11,9 +11,9 @@
 #include "../standard_streams.hpp"
 #include "onnx_model.hpp"
 #include "privgrad/calls/model_place.hpp"
+#include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/pipeline/executor.hpp"
-#include "privgrad/pipeline/model_file.hpp"
+#include "privgrad/model/model_file.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/trust/files.hpp"
 

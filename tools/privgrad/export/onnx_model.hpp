@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/model/model_use.hpp"
 
 namespace privgrad::tool {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "onnx_graph.hpp"
-#include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/model/model_use.hpp"
 
 namespace privgrad::tool {
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "privgrad/catalog.hpp"
+#include "privgrad/record/record_directory.hpp"
 #include "privgrad/studies/audit.hpp"
 #include "privgrad/studies/run_audit.hpp"
-#include "privgrad/trust/record_directory.hpp"
 
 namespace privgrad::calls {
 

@@ -11,7 +11,7 @@
 #include "privgrad/catalog.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
-#include "privgrad/pipeline/model_use.hpp"
+#include "privgrad/model/model_use.hpp"
 
 namespace privgrad::calls {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "privgrad/catalog.hpp"
-#include "privgrad/trust/record_directory.hpp"
+#include "privgrad/record/record_directory.hpp"
 #include "privgrad/verify/verify.hpp"
 
 namespace privgrad::calls {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "privgrad/federated/loss_estimates.hpp"
-#include "privgrad/pipeline/federated_plan.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"

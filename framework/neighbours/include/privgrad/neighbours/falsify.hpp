@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

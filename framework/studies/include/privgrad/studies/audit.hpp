@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/statistics/audit_statistics.hpp"
 #include "privgrad/statistics/sampled_trade_off.hpp"
 #include "privgrad/trust/random_key.hpp"

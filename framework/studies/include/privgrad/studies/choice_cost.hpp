@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "privgrad/accountant.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "privgrad/optimizer.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "privgrad/catalog.hpp"
+#include "privgrad/record/record_directory.hpp"
 #include "privgrad/studies/audit.hpp"
-#include "privgrad/trust/record_directory.hpp"
 #include "privgrad/verify/verify.hpp"
 
 /// Audits of a run that was made: audit.json, beside what the run left.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "privgrad/executor.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/release_witness.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/ledger.hpp"

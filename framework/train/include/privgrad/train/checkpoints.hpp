@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "privgrad/pipeline/data_commitment.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/data/data_commitment.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/record/checkpoint_folder.hpp"
 #include "privgrad/train/run.hpp"
-#include "privgrad/trust/checkpoint_folder.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
-#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/plan/setting.hpp"
 
 namespace privgrad::core {
 

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "privgrad/cluster.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/trust/shared_sum.hpp"

@@ -7,7 +7,7 @@
 
 #include "privgrad/backend.hpp"
 #include "privgrad/executor.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/trust/anchored_sums.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/state_bytes.hpp"

@@ -9,8 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "privgrad/pipeline/account_plan.hpp"
-#include "privgrad/pipeline/executor.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/plan/account_plan.hpp"
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/train/run_output.hpp"

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "privgrad/cluster.hpp"
-#include "privgrad/pipeline/outcome.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/data/feature_cache.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/statement/outcome.hpp"
 #include "privgrad/train/release_witness.hpp"
 
 namespace privgrad::core {

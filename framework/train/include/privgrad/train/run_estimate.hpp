@@ -1,6 +1,6 @@
 #pragma once
 
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
 

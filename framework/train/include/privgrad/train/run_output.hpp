@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/pipeline/date.hpp"
-#include "privgrad/pipeline/statement.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/record/date.hpp"
+#include "privgrad/statement/statement.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/files.hpp"

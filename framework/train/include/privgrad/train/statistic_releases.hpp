@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "privgrad/bounded_statistic.hpp"
+#include "privgrad/data/run_data.hpp"
 #include "privgrad/executor.hpp"
-#include "privgrad/pipeline/plan.hpp"
-#include "privgrad/pipeline/released_counts.hpp"
-#include "privgrad/pipeline/setting.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/plan/setting.hpp"
+#include "privgrad/statement/released_counts.hpp"
 #include "privgrad/train/release_witness.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/pipeline/components.hpp"
-#include "privgrad/pipeline/plan.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/plan.hpp"
 #include "privgrad/train/adaptive_noise.hpp"
 #include "privgrad/train/gradient_differences.hpp"
 #include "privgrad/train/release_witness.hpp"

@@ -23,16 +23,6 @@ nlohmann::json to_json(const Event& event);
 ///   number out of its range.
 Event event_from_json(std::string_view text, std::string_view source);
 
-/// The event as an expression of the Python package dp_accounting, for a cross-check by another
-/// hand:
-///
-///     import dp_accounting as dp
-///     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
-///     1000)
-///
-/// \throws ConfigError for a discrete Gaussian: release 0.6.0 has no event for it.
-std::string to_dp_accounting(const Event& event);
-
 /// A double as JSON: the number, or null for infinity (JSON has none).
 nlohmann::json json_number(double value);
 

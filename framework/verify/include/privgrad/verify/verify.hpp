@@ -11,7 +11,7 @@
 #include "privgrad/catalog.hpp"
 #include "privgrad/event.hpp"
 #include "privgrad/privacy.hpp"
-#include "privgrad/trust/record_directory.hpp"
+#include "privgrad/record/record_directory.hpp"
 
 namespace privgrad::core {
 

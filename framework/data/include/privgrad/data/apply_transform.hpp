@@ -1,0 +1,43 @@
+#pragma once
+
+#include "privgrad/data/feature_cache.hpp"
+#include "privgrad/data/run_data.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/manifest/component_use.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+
+/// \returns whether what it makes of examples follows from them, its parameters and its code alone, and
+///   is costly: what a FeatureCache is for.
+bool is_worth_keeping(const Transform& transform);
+
+/// Fits a transform to the training examples, and applies it to both splits: row by row where it
+/// has that ability (RowTransform).
+///
+/// The proofs are about the examples that the plan knows: a transform that made eight of one would
+/// let it move a sum by eight clip norms. So their number, their targets and their order are
+/// compared after every transform. Targets are compared bit by bit. The order is by construction
+/// that of before where rows are transformed one by one; otherwise some examples, the first and the
+/// last among them, are transformed alone and compared with what stands in their places.
+/// \param executor  whose threads transform rows one by one; the same bits for any number.
+/// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are there,
+///   and kept if not; null: neither. They are the same bits: what they follow from is compared by its
+///   hash.
+/// \param number  of the transform in the manifest.
+/// \param teacher  of a transform that learns from a released statistic, which is not fitted; null:
+///   it is refused.
+/// \returns what the transform has learnt.
+/// \throws PluginError if any of them changed, or the shape is not the one that the plan was told;
+///   ManifestError where there is no teacher.
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
+                                Executor& executor, const FeatureCache* cache, Teacher* teacher);
+
+/// \returns what a transform has learnt. It goes into a file whose readers check the same.
+/// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
+FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
+
+/// \throws ConfigError: a transform that learns from a released statistic has no teacher.
+[[noreturn]] void refuse_untaught(const ComponentUse& use);
+
+}  // namespace privgrad::core

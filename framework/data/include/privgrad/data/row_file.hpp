@@ -1,0 +1,139 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "privgrad/data/private_folder.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/streamed_rows.hpp"
+
+namespace privgrad::core {
+
+inline constexpr std::string_view kRowFileHead = "privgrad rows 1\n";
+inline constexpr std::string_view kRowFileSuffix = ".rows";
+
+/// How rows are stored: bytes mean byte * scale, without them they are float32.
+struct RowEncoding {
+  bool is_bytes = false;
+  float scale = 1.0f;
+};
+
+/// Where rows are kept: a folder, or one in it that is gone with the process.
+struct RowPlace {
+  /// Of the file, which is NAME.rows: 64 hex digits. "": the file has no name, and is gone once
+  /// nobody maps it.
+  std::string name;
+  std::string key;  ///< All that the rows follow from, on one line; compared when they are found.
+};
+
+/// A file of rows, mapped into memory: the system reads what is looked at from the disk, and takes the
+/// memory back when it needs it.
+///
+/// NAME.rows, of mode 0600, little-endian:
+///
+///   "privgrad rows 1\n", a line of JSON that says where the description lies and what its BLAKE2b hash
+///   is, zeros up to byte 4096;
+///   four parts, each from a multiple of 64 on: training features, training targets, test features and
+///   test targets (float32, or bytes; row after row);
+///   the description, JSON: the key, how rows are stored, DataInfo, and of each part where it lies, how
+///   long it is, and its BLAKE2b-256 hash.
+///
+/// Checked when it is found: the head, the file's size, the description by its hash, the key. So a file
+/// that was cut off is found out before a byte of it is mapped, and only its owner could cut it off
+/// later: PrivGrad itself never writes to a file that has its name, and replaces it by another one.
+/// Checked when rows are asked for: the hash of each part, which reads it once.
+///
+/// Privacy: as private as the rows. Threads: const functions may run concurrently.
+class RowFile : public std::enable_shared_from_this<RowFile> {
+ public:
+  /// Told how much of what takes long is done, 0 to 1; may be empty.
+  using Progress = std::function<void(double)>;
+
+  /// \param why  receives why a file of that name cannot be used; "": there is none.
+  /// \returns null if there is no such file, or it is not whole, or about something else.
+  static std::shared_ptr<const RowFile> find(const PrivateFolder& folder, const RowPlace& place,
+                                             std::string& why);
+
+  RowFile(const RowFile&) = delete;
+  RowFile& operator=(const RowFile&) = delete;
+  ~RowFile();
+
+  const DataInfo& info() const noexcept { return info_; }
+  std::uint64_t bytes() const noexcept { return bytes_; }
+  /// A hash of all rows and of how they are stored.
+  const std::string& content() const noexcept { return content_; }
+
+  /// Compares the hashes of a split's parts.
+  /// \returns whether they are what was written.
+  bool is_whole(Split split, const Progress& progress) const;
+
+  /// \param shape  of the rows.
+  /// \throws IoError as Dataset
+  Dataset rows(Split split, const ExampleShape& shape) const;
+
+ private:
+  friend class RowFileWriter;
+  struct Part {
+    std::uint64_t at = 0, bytes = 0;
+    std::string hash;
+  };
+  RowFile() = default;
+  std::string open(Descriptor file, const std::string& key);
+  std::string read_description(std::string_view text, const std::string& key,
+                               std::uint64_t parts_end);
+  const Part& part(Split split, bool targets) const;
+
+  Descriptor file_;
+  const char* mapped_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  RowEncoding encoding_;
+  std::array<Part, 4> parts_;
+  DataInfo info_;
+  std::string content_;
+};
+
+/// Writes a file of rows. It has no name until it is whole and on the disk, so a process that is killed
+/// leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which nothing
+/// reads).
+class RowFileWriter {
+ public:
+  /// \param folder  outlives this.
+  /// \throws IoError if nothing can be written there.
+  RowFileWriter(const PrivateFolder& folder, RowPlace place);
+  RowFileWriter(const RowFileWriter&) = delete;
+  RowFileWriter& operator=(const RowFileWriter&) = delete;
+  ~RowFileWriter();
+
+  /// \param block  of any size, with the row size and encoding of those before.
+  /// \throws IoError if the disk is full; PluginError if blocks are not alike.
+  void add(const RowBlock& block);
+
+  std::uint64_t rows(Split split) const noexcept;
+  std::size_t row_size() const noexcept { return row_size_; }
+
+  /// \param info  with the shape and the numbers of rows of what was added.
+  /// \returns the file, mapped.
+  std::shared_ptr<const RowFile> finish(const DataInfo& info);
+
+ private:
+  class Part;
+  [[noreturn]] void fail(int error) const;
+  Descriptor scratch() const;
+  void put_in_place();
+
+  const PrivateFolder& folder_;
+  RowPlace place_;
+  std::string aside_;  ///< The file's name until it is whole; "": it has none.
+  std::array<std::unique_ptr<Part>, 4> parts_;
+  std::size_t row_size_ = 0;
+  std::optional<RowEncoding> encoding_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,231 @@
+#include "privgrad/data/apply_transform.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "privgrad/data/kept_features.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr std::size_t kMostSamples = 64;
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+/// All of few rows; of many the first, the last and some between them.
+std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
+  std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
+  if (rows <= kMostSamples) {
+    std::iota(chosen.begin(), chosen.end(), 0u);
+    return chosen;
+  }
+  for (std::size_t i = 0; i < kMostSamples; ++i)
+    chosen[i] = static_cast<std::uint32_t>(i * (rows - 1) / (kMostSamples - 1));
+  return chosen;
+}
+
+std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_t> rows) {
+  std::vector<float> features(rows.size() * data.row_size()), targets(rows.size());
+  data.gather(rows, features, targets);
+  return features;
+}
+
+/// A split as it was before a transform, and what must be left of it.
+class Before {
+ public:
+  Before(const ComponentUse& use, std::string_view split, const Dataset& data)
+      : use_(use),
+        split_(split),
+        shape_(data.shape()),
+        targets_(data.targets().begin(), data.targets().end()),
+        rows_(sampled_rows(data.rows())),
+        features_(features_of(data, rows_)) {}
+
+  void check_examples(const Dataset& after) const {
+    if (after.rows() != targets_.size()) {
+      refuse("returned " + std::to_string(after.rows()) + " " + std::string(split_) +
+             " examples for " + std::to_string(targets_.size()));
+    }
+    if (!same_bits(targets_, after.targets()))
+      refuse("changed targets of the " + std::string(split_) + " examples, or their order");
+  }
+
+  void check_unchanged(const Dataset& after) const {
+    check_examples(after);
+    const bool same = after.row_size() * rows_.size() == features_.size() &&
+                      same_bits(features_, features_of(after, rows_));
+    if (!same) refuse("changed the " + std::string(split_) + " examples while it was fitted");
+  }
+
+  void check_shape(const ExampleShape& told, const Dataset& after) const {
+    if (after.shape().features == told.features && after.shape().classes == told.classes) return;
+    refuse("returned examples of " + privgrad::to_text(after.shape().features) + " and said " +
+           privgrad::to_text(told.features));
+  }
+
+  /// Each of the sampled examples alone becomes what stands in its place.
+  void check_order(const Transform& transform, const Dataset& after) const {
+    const std::vector<float> together = features_of(after, rows_);
+    const std::size_t width = after.row_size();
+    float scale = 0.0f;
+    for (const float x : together) scale = std::max(scale, std::abs(x));
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const std::vector<float> alone = transformed_alone(transform, i);
+      const auto there = std::span(together).subspan(i * width, width);
+      if (std::equal(alone.begin(), alone.end(), there.begin(), there.end(),
+                     [&](float a, float b) { return is_near(a, b, scale); })) {
+        continue;
+      }
+      refuse("makes other features of " + std::string(split_) + " example " +
+             std::to_string(rows_[i]) + " alone than it returned in its place");
+    }
+  }
+
+ private:
+  /// Sums over features may be added up in another order in a smaller matrix.
+  static bool is_near(float a, float b, float scale) {
+    return std::abs(a - b) <= 1e-4f * std::abs(b) + 1e-5f * scale;
+  }
+
+  std::vector<float> transformed_alone(const Transform& transform, std::size_t sample) const {
+    const std::size_t width = element_count(shape_.features);
+    const auto begin = features_.begin() + static_cast<std::ptrdiff_t>(sample * width);
+    Dataset one(shape_, std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(width)),
+                {targets_[rows_[sample]]});
+    transform.apply(one);
+    const auto features = one.features();
+    return {features.begin(), features.end()};
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw PluginError(use_.position + ": error: " + use_.where + ": transform " + use_.name() +
+                      " " + what +
+                      "; a transform makes new features of each example, and leaves their number, "
+                      "targets and order as they are");
+  }
+
+  const ComponentUse& use_;
+  std::string_view split_;
+  ExampleShape shape_;
+  std::vector<float> targets_;
+  std::vector<std::uint32_t> rows_;  ///< That are looked at.
+  std::vector<float> features_;      ///< Of these.
+};
+
+/// A transform as it is applied to rows one by one.
+struct ByRow {
+  const ComponentUse& use;
+  Executor& executor;
+  const FeatureCache* cache;
+
+  void operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
+    if (cache == nullptr) return apply_to_each_row(transform, shape, data, executor);
+    const std::string what = "outputs of transform " + use.name();
+    const FeatureKey key = key_of_features(key_of_code("transform", *use.component, use.params),
+                                           what, element_count(shape), data);
+    if (auto kept = cache->find(key)) return replace_features(shape, std::move(*kept), data);
+    apply_to_each_row(transform, shape, data, executor);
+    cache->keep(key, data.features());
+  }
+};
+
+/// What of a cache is used for a transform: all, or nothing.
+const FeatureCache* cache_for(const ComponentUse& use, const Transform& transform,
+                              const FeatureCache* cache) {
+  if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
+  if (!use.component->plugin->sha256.empty()) return cache;
+  cache->note("outputs of transform " + use.name() + " are not kept: its code has no hash");
+  return nullptr;
+}
+
+void apply_to_split(const Transform& transform, const Before& before, const ByRow& by_row,
+                    Dataset& data) {
+  const ExampleShape told = transform.output_shape(data.shape());
+  if (const auto* one_by_one = dynamic_cast<const RowTransform*>(&transform)) {
+    by_row(*one_by_one, told.features, data);
+    return;
+  }
+  transform.apply(data);
+  before.check_examples(data);
+  before.check_shape(told, data);
+  before.check_order(transform, data);
+}
+
+/// From the examples, or from what somebody releases of them.
+void learn(const ComponentUse& use, std::size_t number, Transform& transform, Dataset& train,
+           Teacher* teacher) {
+  if (transform.statistic() != Statistic::released) return transform.fit(train);
+  if (teacher != nullptr) return teacher->teach(number, transform, train);
+  refuse_untaught(use);
+}
+
+}  // namespace
+
+void refuse_untaught(const ComponentUse& use) {
+  throw ConfigError(use.name() +
+                    " learns from a noised sum over the private rows, which a run releases and "
+                    "pays for, and this is no run; give it numbers, or statistic: public");
+}
+
+FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
+  const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
+  if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
+  FittedTransform fitted{true, learnt->fitted_values()};
+  // They go into the model, which release mode then would call private: nobody was charged for them.
+  if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
+    throw PluginError(use.component->full_name() + ": says that it uses no numbers, and gives " +
+                      std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");
+  }
+  constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  for (const FittedTensor& tensor : fitted.values) {
+    const bool is_named = !tensor.name.empty() && tensor.name.size() <= 64 &&
+                          tensor.name.find_first_not_of(kLetters) == std::string::npos;
+    if (is_named && !tensor.values.empty() && element_count(tensor.shape) == tensor.values.size() &&
+        std::all_of(tensor.values.begin(), tensor.values.end(),
+                    [](double x) { return std::isfinite(x); }))
+      continue;
+    throw PluginError(use.component->full_name() +
+                      ": has learnt a tensor without a proper name, with another number of values "
+                      "than its shape says, or with one that is not finite");
+  }
+  return fitted;
+}
+
+bool is_worth_keeping(const Transform& transform) {
+  return transform.statistic() == Statistic::none &&
+         dynamic_cast<const RowTransform*>(&transform) != nullptr &&
+         dynamic_cast<const CostlyRows*>(&transform) != nullptr;
+}
+
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
+                                Executor& executor, const FeatureCache* cache, Teacher* teacher) {
+  const auto transform = use.make<Transform>();
+  return use.with_position([&] {
+    const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
+    const Before train(use, "training", data.train);
+    learn(use, number, *transform, data.train, teacher);
+    train.check_unchanged(data.train);
+    apply_to_split(*transform, train, by_row, data.train);
+    FittedTransform fitted = fitted_of(use, *transform);
+    if (data.test.rows() == 0) return fitted;
+    const Before test(use, "test", data.test);
+    apply_to_split(*transform, test, by_row, data.test);
+    return fitted;
+  });
+}
+
+}  // namespace privgrad::core

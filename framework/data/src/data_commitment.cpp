@@ -1,0 +1,173 @@
+#include "privgrad/data/data_commitment.hpp"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <system_error>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/record/record_directory.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPurpose = "privgrad data commitment 1\n";
+constexpr std::size_t kRowsAtOnce = 256;
+
+void append_word(std::string& bytes, std::uint64_t word, int size) {
+  for (int i = 0; i < size; ++i)
+    bytes += static_cast<char>(static_cast<std::uint8_t>(word >> (8 * i)));
+}
+
+void append_single(std::string& bytes, float value) {
+  append_word(bytes, std::bit_cast<std::uint32_t>(value), 4);
+}
+
+std::string hex(const Opening& opening) {
+  std::array<char, 2 * sizeof(Opening) + 1> text{};
+  return sodium_bin2hex(text.data(), text.size(), opening.data(), opening.size());
+}
+
+/// A directory that only the user can look into.
+void make_private_directory(const fs::path& directory) {
+  std::error_code failure;
+  fs::create_directories(directory.parent_path(), failure);
+  if (failure) throw IoError(directory.string() + ": cannot be made: " + failure.message());
+  if (::mkdir(directory.c_str(), 0700) == 0) return;
+  throw IoError(directory.string() + ": cannot be made: " + std::generic_category().message(errno));
+}
+
+void write_private_file(const fs::path& file, std::string_view text) {
+  // The umask cannot make it more readable than the mode says.
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const auto why = [&](int error) {
+    return file.string() + ": cannot be written: " + std::generic_category().message(error);
+  };
+  if (descriptor < 0) throw IoError(why(errno));
+  bool written = true;
+  while (written && !text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    written = count >= 0;
+    if (written) text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  written = written && ::fsync(descriptor) == 0;
+  const int error = errno;
+  ::close(descriptor);
+  if (written) return;
+  ::unlink(file.c_str());
+  throw IoError(why(error));
+}
+
+void keep(const Opening& opening, const std::string& commitment, const fs::path& state) {
+  const fs::path directory = state / commitment.substr(0, 32);
+  make_private_directory(directory);
+  try {
+    write_private_file(
+        directory / "opening.json",
+        nlohmann::json{{"opening", hex(opening)}, {"commitment", commitment}}.dump() + "\n");
+  } catch (const IoError&) {
+    ::rmdir(directory.c_str());
+    throw;
+  }
+}
+
+}  // namespace
+
+std::string commitment_to(const Opening& opening, const Dataset& rows) {
+  Sha256 hash;
+  hash.add(kPurpose);
+  hash.add(opening);
+  std::string bytes;
+  const Shape& shape = rows.shape().features;
+  append_word(bytes, rows.rows(), 8);
+  append_word(bytes, shape.size(), 8);
+  for (const std::size_t extent : shape) append_word(bytes, extent, 8);
+  append_word(bytes, rows.shape().classes, 8);
+  hash.add(bytes);
+  std::vector<std::uint32_t> some;
+  std::vector<float> features, targets;
+  for (std::size_t begin = 0; begin < rows.rows(); begin += kRowsAtOnce) {
+    some.resize(std::min(kRowsAtOnce, rows.rows() - begin));
+    std::iota(some.begin(), some.end(), static_cast<std::uint32_t>(begin));
+    features.resize(some.size() * rows.row_size());
+    targets.resize(some.size());
+    rows.gather(some, features, targets);
+    bytes.clear();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      for (std::size_t j = 0; j < rows.row_size(); ++j)
+        append_single(bytes, features[i * rows.row_size() + j]);
+      append_single(bytes, targets[i]);
+    }
+    hash.add(bytes);
+  }
+  return hash.hex();
+}
+
+Opening opening_of_seed(std::uint64_t seed) {
+  Opening opening{};
+  RandomKey::from_seed(seed).derive("data commitment").fill_bytes(0, 0, opening);
+  return opening;
+}
+
+DataCommitment commit(const Manifest& manifest, const Dataset& train, const fs::path& state) {
+  if (manifest.seed) return {commitment_to(opening_of_seed(*manifest.seed), train), ""};
+  if (state.empty()) {
+    return {std::nullopt,
+            "no directory is known to keep its opening in (neither --state, XDG_STATE_HOME nor "
+            "HOME is given)"};
+  }
+  Opening opening{};
+  RandomKey::from_operating_system().fill_bytes(0, 0, opening);
+  std::string value = commitment_to(opening, train);
+  try {
+    keep(opening, value, state);
+  } catch (const IoError& problem) {
+    return {std::nullopt, std::string("its opening cannot be kept: ") + problem.what()};
+  }
+  return {std::move(value), ""};
+}
+
+DataCommitment commit_again(const Manifest& manifest, const Dataset& train, const fs::path& state,
+                            const std::optional<std::string>& value) {
+  if (!value) return {std::nullopt, "none was made when the run began"};
+  const Opening opening = manifest.seed
+                              ? opening_of_seed(*manifest.seed)
+                              : read_opening(state / value->substr(0, 32) / "opening.json");
+  if (commitment_to(opening, train) == *value) return {value, ""};
+  throw PrivacyError(
+      "the training data is not the data that the run began with: its commitment has another hash");
+}
+
+Opening read_opening(const fs::path& file) {
+  constexpr std::size_t kMost = 4096;
+  const fs::path folder = file.parent_path().empty() ? fs::path(".") : file.parent_path();
+  const std::string text = RecordDirectory(folder).read(file.filename().string(), kMost);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const bool holds_one = json.is_object() && json.contains("opening") &&
+                         json.at("opening").is_string() &&
+                         is_sha256_hex(json.at("opening").get_ref<const std::string&>());
+  if (!holds_one) {
+    throw ConfigError(file.string() + ": holds no 'opening' of 64 hex digits, as a run writes it");
+  }
+  Opening opening{};
+  const auto& digits = json.at("opening").get_ref<const std::string&>();
+  sodium_hex2bin(opening.data(), opening.size(), digits.data(), digits.size(), nullptr, nullptr,
+                 nullptr);
+  return opening;
+}
+
+}  // namespace privgrad::core

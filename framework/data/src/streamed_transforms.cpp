@@ -1,0 +1,237 @@
+#include "privgrad/data/streamed_transforms.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "privgrad/data/apply_transform.hpp"
+#include "privgrad/data/kept_features.hpp"
+#include "privgrad/data/streamed_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kRowsOfTask = 64, kTasksOfBlock = 64;
+
+/// One transform of several that share a file.
+struct Link {
+  const ComponentUse& use;
+  ComponentPtr<Transform> transform;
+  const RowTransform& by_row;
+  Shape before, after;
+
+  Link(const ComponentUse& the_use, ComponentPtr<Transform> made, const ExampleShape& input)
+      : use(the_use),
+        transform(std::move(made)),
+        by_row(dynamic_cast<const RowTransform&>(*transform)),
+        before(input.features),
+        after(use.with_position([&] { return transform->output_shape(input).features; })) {}
+};
+
+/// What an example becomes, one transform after the other; as apply_to_each_row(), NaN throughout
+/// where one of them overflows.
+void apply_links(const std::vector<Link>& links, std::vector<float>& row, std::vector<float>& out) {
+  for (const Link& link : links) {
+    out.resize(element_count(link.after));
+    link.by_row.apply_row(link.before, row, out);
+    if (!all_finite(out))
+      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    std::swap(row, out);
+  }
+}
+
+/// Writes what the transforms make of a split.
+class Writing {
+ public:
+  Writing(const std::vector<Link>& links, RowFileWriter& writer, Executor& executor)
+      : links_(links), writer_(writer), executor_(executor) {}
+
+  /// \param progress  told how many rows are done.
+  void write(Split split, const Dataset& data, const std::function<void(std::size_t)>& progress) {
+    const std::size_t width = element_count(links_.back().after);
+    const std::size_t most = kRowsOfTask * kTasksOfBlock;
+    for (std::size_t first = 0; first < data.rows(); first += most) {
+      const std::size_t count = std::min(most, data.rows() - first);
+      features_.resize(count * width);
+      targets_.resize(count);
+      executor_.for_each_chunk((count + kRowsOfTask - 1) / kRowsOfTask, [&](std::size_t task) {
+        make_rows(data, first, task * kRowsOfTask, std::min(count, (task + 1) * kRowsOfTask));
+      });
+      writer_.add({.split = split,
+                   .features = std::span<const float>(features_),
+                   .scale = 1.0f,
+                   .targets = targets_,
+                   .done = 0.0});
+      progress(count);
+    }
+  }
+
+ private:
+  /// \param first  row of the block. \param begin, end  in the block.
+  void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end) {
+    std::vector<float> row, out;
+    for (std::size_t i = begin; i < end; ++i) {
+      const auto number = static_cast<std::uint32_t>(first + i);
+      row.resize(data.row_size());
+      data.gather(std::span(&number, 1), row, std::span(targets_).subspan(i, 1));
+      links_.front().use.with_position([&] { apply_links(links_, row, out); });
+      std::copy(row.begin(), row.end(),
+                features_.begin() + static_cast<std::ptrdiff_t>(i * row.size()));
+    }
+  }
+
+  const std::vector<Link>& links_;
+  RowFileWriter& writer_;
+  Executor& executor_;
+  std::vector<float> features_, targets_;
+};
+
+/// Some training examples, for a transform that looks at none.
+Dataset first_rows(const Dataset& data) {
+  std::vector<std::uint32_t> rows(std::min(data.rows(), kRowsOfTask));
+  std::iota(rows.begin(), rows.end(), 0u);
+  std::vector<float> features(rows.size() * data.row_size()), targets(rows.size());
+  data.gather(rows, features, targets);
+  for (float& x : features) x = std::isfinite(x) ? x : 0.0f;
+  return Dataset(data.shape(), std::move(features), std::move(targets));
+}
+
+class StreamedTransforms {
+ public:
+  StreamedTransforms(const Manifest& manifest, RunData& data, Executor& executor, Teacher* teacher)
+      : manifest_(manifest),
+        streaming_(*manifest.streaming),
+        folder_(folder_of_rows(streaming_)),
+        data_(data),
+        executor_(executor),
+        teacher_(teacher) {}
+
+  void apply() {
+    ExampleShape shape = data_.train.shape();
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      auto transform = use.make<Transform>();
+      use.with_position([&] { check_streamable(use, *transform); });
+      if (transform->statistic() == Statistic::released) {
+        write();
+        use.with_position([&] { teach(use, i, *transform); });
+        data_.kept_as.clear();
+      } else {
+        Dataset few = first_rows(data_.train);
+        use.with_position([&] { transform->fit(few); });
+      }
+      data_.preprocessing.push_back(use.with_position([&] { return fitted_of(use, *transform); }));
+      links_.emplace_back(use, std::move(transform), shape);
+      shape.features = links_.back().after;
+    }
+    write();
+  }
+
+ private:
+  void teach(const ComponentUse& use, std::size_t number, Transform& transform) {
+    if (teacher_ == nullptr) refuse_untaught(use);
+    teacher_->teach(number, transform, data_.train);
+  }
+
+  /// Puts what the transforms make of the rows into the place of the rows.
+  void write() {
+    if (links_.empty()) return;
+    const std::string what = "the outputs of " + names();
+    const RowPlace place = place_of_outputs();
+    std::shared_ptr<const RowFile> file =
+        find_or_make(folder_, place, streaming_, what, [&] { return make(place, what); });
+    if (!is_made_ && !all_whole(*file, streaming_, what))
+      file = make_anew(folder_, streaming_, what, [&] { return make(place, what); });
+    const ExampleShape shape{links_.back().after, data_.train.shape().classes};
+    data_.train = file->rows(Split::train, shape);
+    if (data_.test.rows() > 0) data_.test = file->rows(Split::test, shape);
+    data_.kept_as = place.name.empty() ? "" : file->content();
+    links_.clear();
+    is_made_ = false;
+  }
+
+  std::string names() const {
+    std::string all;
+    for (const Link& link : links_) all += (all.empty() ? "" : ", ") + link.use.name();
+    return all;
+  }
+
+  RowPlace place_of_outputs() const {
+    Json code = Json::array();
+    bool is_known = !data_.kept_as.empty();
+    for (const Link& link : links_) {
+      code.push_back(key_of_code("transform", *link.use.component, link.use.params));
+      is_known = is_known && !link.use.component->plugin->sha256.empty();
+    }
+    std::string key = Json{
+        {"rows", data_.kept_as},
+        {"shape", data_.train.shape().features},
+        {"transforms",
+         std::move(code)}}.dump();
+    std::string name = is_known ? sha256_hex(key) : "";
+    return {.name = std::move(name), .key = std::move(key)};
+  }
+
+  std::shared_ptr<const RowFile> make(const RowPlace& place, const std::string& what) {
+    RowFileWriter writer(folder_, place);
+    Writing writing(links_, writer, executor_);
+    const auto all = static_cast<double>(data_.train.rows() + data_.test.rows());
+    std::size_t done = 0;
+    const auto progress = [&](std::size_t rows) {
+      done += rows;
+      if (streaming_.progress)
+        streaming_.progress("computing " + what, static_cast<double>(done) / all);
+    };
+    writing.write(Split::train, data_.train, progress);
+    if (data_.test.rows() > 0) writing.write(Split::test, data_.test, progress);
+    is_made_ = true;
+    DataInfo info;
+    info.shape = {links_.back().after, data_.train.shape().classes};
+    info.train_rows = data_.train.rows();
+    info.test_rows = data_.test.rows();
+    return writer.finish(info);
+  }
+
+  const Manifest& manifest_;
+  const Streaming& streaming_;
+  PrivateFolder folder_;
+  RunData& data_;
+  Executor& executor_;
+  Teacher* teacher_;
+  std::vector<Link> links_;  ///< Whose outputs are still to be written.
+  bool is_made_ = false;     ///< The file was not found, so its hashes need not be compared.
+};
+
+}  // namespace
+
+void check_streamable(const ComponentUse& use, const Transform& transform) {
+  const Statistic statistic = transform.statistic();
+  if (statistic == Statistic::unaccounted || statistic == Statistic::declared_public) {
+    throw ConfigError(use.name() +
+                      " learns from all training rows in memory, which data.streaming is there to "
+                      "avoid; give it its numbers (statistic: public), or have them released where "
+                      "it can (statistic: private)");
+  }
+  if (dynamic_cast<const RowTransform*>(&transform) != nullptr) return;
+  throw ConfigError(use.name() +
+                    " transforms all rows at once, in memory (it is no RowTransform), which "
+                    "data.streaming is there to avoid; leave one of the two out");
+}
+
+void apply_streamed_transforms(const Manifest& manifest, RunData& data, Executor& executor,
+                               Teacher* teacher) {
+  StreamedTransforms(manifest, data, executor, teacher).apply();
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/model/model_file.hpp"
+#include "privgrad/model/predictions.hpp"
+#include "privgrad/transform.hpp"
+
+namespace privgrad::core {
+
+/// A saved model that can be applied: its transforms with what they have learnt, and its network in
+/// the backend that it was trained with.
+///
+/// Privacy: holds what was released; what it makes of rows is as private as these.
+/// Threads: calls on one model never overlap.
+class TrainedModel {
+ public:
+  /// \param name  of the file, for errors.
+  /// \param executor  outlives the model.
+  /// \throws ConfigError if a component is not there, or lacks what it takes to apply the model (a
+  ///   transform that keeps what it has learnt to itself, a program without outputs); IoError if the
+  ///   file's parts do not fit each other.
+  TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
+
+  /// A transform that has been given what it learnt, and the examples before and after it.
+  struct Stage {
+    ComponentPtr<Transform> transform;
+    ExampleShape before, after;
+  };
+
+  const ModelFile& file() const noexcept { return file_; }
+  /// In the order in which they are applied.
+  const std::vector<Stage>& stages() const noexcept { return stages_; }
+
+  /// \throws ConfigError if such examples are not those of the model: other features, or more
+  ///   classes.
+  void check_examples(const ExampleShape& shape) const;
+
+  /// \param raw  examples as the model's data source gave them.
+  /// \param on_progress  is told how many rows are done, on the calling thread; may be empty.
+  /// \returns the same, bit for bit, on any number of threads; a row that overflows on its way has
+  ///   outputs that are not finite.
+  /// \throws ConfigError as check_examples().
+  Predictions predict(const Dataset& raw,
+                      const std::function<void(std::size_t)>& on_progress = {}) const;
+
+ private:
+  void add_transform(const SavedTransform& saved, const Catalog& catalog, ExampleShape& shape);
+  /// \param features  of some rows, [rows, ...]; becomes what the network sees.
+  void apply_transforms(std::vector<float>& features, std::size_t rows) const;
+  void make_program(const Catalog& catalog);
+
+  ModelFile file_;
+  std::string name_;
+  Executor& executor_;
+  std::vector<Stage> stages_;
+  ComponentPtr<Model> model_;
+  ComponentPtr<Backend> backend_;
+  std::unique_ptr<Program> program_;
+  const Outputs* outputs_ = nullptr;
+};
+
+}  // namespace privgrad::core

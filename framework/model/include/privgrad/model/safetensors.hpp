@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "privgrad/data/fitted_transform.hpp"
+#include "privgrad/network.hpp"
+
+namespace privgrad::core {
+
+/// The parameters in the safetensors format: 8 bytes of header length, a JSON header, the data. The
+/// parameters are float32 under the names of their blocks; before them, so that all are aligned,
+/// stands what the transforms have learnt, float64, as "preprocessing.N.NAME".
+/// \param metadata  goes into the header's "__metadata__".
+std::string to_safetensors(const Network& network, std::span<const float> parameters,
+                           std::span<const FittedTransform> preprocessing,
+                           const std::map<std::string, std::string>& metadata);
+
+/// What the names of fitted tensors begin with.
+inline constexpr std::string_view kFittedPrefix = "preprocessing.";
+
+/// "preprocessing.N.NAME".
+std::string fitted_name(std::size_t transform, std::string_view name);
+
+/// Of the numbers of a tensor.
+enum class TensorType { f32 = 1, f64, f16, bf16 };
+
+/// \returns how many bytes one number has.
+std::size_t bytes_of(TensorType type);
+
+/// One tensor of a file.
+struct TensorEntry {
+  TensorType type = TensorType::f32;
+  Shape shape;                     ///< Empty: one number. An extent may be 0.
+  std::size_t begin = 0, end = 0;  ///< Bytes of the data that follows the header.
+};
+
+/// The header of a file, checked: the tensors are as long as their shapes say, and cover the data
+/// without a gap or an overlap; no key is there twice.
+struct TensorHeader {
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, TensorEntry> tensors;
+  std::size_t data_begin = 0;  ///< Bytes before the data.
+};
+
+/// The most bytes that a header has, with the 8 of its length.
+inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
+
+/// Reads a header that anybody may have made.
+/// \param beginning  of the file: all of it, or kMostTensorHeader bytes.
+/// \param file_bytes  how long the file is.
+/// \throws IoError  what is wrong, without the file's name.
+TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
+
+/// A tensor of a file.
+struct StoredTensor {
+  std::string name;           ///< UTF-8; anybody may have written it.
+  Shape shape;                ///< Empty: one number.
+  std::vector<float> values;  ///< Row-major, all finite.
+};
+
+/// What a safetensors file holds.
+struct StoredTensors {
+  std::vector<StoredTensor> tensors;            ///< In the order of their data.
+  std::map<std::string, std::string> metadata;  ///< Of "__metadata__"; anybody may have written it.
+};
+
+/// Reads the parameters of a safetensors file from bytes that anybody may have written. Numbers are
+/// F32, or F16 or BF16, each of which is a float32 exactly; others would have to be rounded, and are
+/// refused. What transforms have learnt ("preprocessing.N.NAME", F64) is no parameter and left out.
+/// Memory is bounded by a small multiple of the bytes, whatever the header says.
+/// \throws IoError as parse_tensor_header(), and for a number that is not finite.
+StoredTensors read_safetensors(std::string_view bytes);
+
+/// The same of a file, and its hash, from one reading of it.
+struct TensorFile : StoredTensors {
+  std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
+};
+
+/// \throws IoError as above, with the file's name in front.
+TensorFile read_safetensors_file(const std::filesystem::path& file);
+
+}  // namespace privgrad::core

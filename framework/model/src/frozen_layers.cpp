@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "privgrad/clipping.hpp"
+#include "privgrad/model/initial_weights.hpp"
+#include "privgrad/model/trainable_layers.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr const char* kTrainKey = "model.train";
+constexpr const char* kTargetsKey = "model.lora.targets";
+
+/// Whether a pattern, in which * stands for any characters, is the text.
+bool matches_pattern(std::string_view pattern, std::string_view text) {
+  // What was left to compare behind the last star, and where in the text it was tried.
+  std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      tried = t;
+    } else if (p < pattern.size() && pattern[p] == text[t]) {
+      ++p, ++t;
+    } else if (star != pattern.npos) {
+      p = star + 1;
+      t = ++tried;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+std::vector<TrainableLayer> trainable_layers(const Network& network) {
+  std::vector<TrainableLayer> layers;
+  for (const ParameterGroup& group : parameter_groups(network)) {
+    const std::string number = group.name.substr(std::string_view("layers.").size());
+    layers.push_back({.name = group.name, .index = std::stoul(number), .tensors = {}});
+  }
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    for (TrainableLayer& layer : layers) {
+      if (layer_of(block.name) == layer.name) layer.tensors.push_back(block.name);
+    }
+  }
+  return layers;
+}
+
+std::string listed(const std::vector<TrainableLayer>& layers) {
+  std::string all;
+  for (const TrainableLayer& layer : layers) all += (all.empty() ? "" : ", ") + layer.name;
+  return all;
+}
+
+/// Marks the layers that a pattern names.
+void mark(const Manifest& manifest, const std::string& pattern,
+          std::vector<TrainableLayer>& layers) {
+  if (pattern == "last") {
+    layers.back().is_trained = true;
+    return;
+  }
+  bool names_any = false;
+  for (TrainableLayer& layer : layers) {
+    const auto is_named = [&](const std::string& name) { return matches_pattern(pattern, name); };
+    const auto named = std::count_if(layer.tensors.begin(), layer.tensors.end(), is_named);
+    const bool is_whole =
+        is_named(layer.name) || named == static_cast<std::ptrdiff_t>(layer.tensors.size());
+    if (named > 0 && !is_whole) {
+      throw error_at(manifest, kTrainKey,
+                     "names '" + pattern + "', a part of " + layer.name +
+                         "; a layer is trained or frozen as a whole: write " + layer.name + ".*");
+    }
+    layer.is_trained = layer.is_trained || is_whole;
+    names_any = names_any || is_whole;
+  }
+  if (names_any) return;
+  throw error_at(manifest, kTrainKey,
+                 "names '" + pattern + "', which no layer is called; there are " + listed(layers) +
+                     ", and last");
+}
+
+/// Those whose weights are a matrix that enters what they compute linearly.
+bool can_be_adapted(const Layer& layer) {
+  return std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
+         std::holds_alternative<Embedding>(layer);
+}
+
+/// Marks the layers that a pattern of model.lora.targets names, by themselves or by their weights.
+void mark_targets(const Manifest& manifest, const Network& network, const std::string& pattern,
+                  std::vector<TrainableLayer>& layers) {
+  std::string others;
+  bool names_any = false;
+  for (TrainableLayer& layer : layers) {
+    if (!matches_pattern(pattern, layer.name) && !matches_pattern(pattern, layer.name + ".weight"))
+      continue;
+    if (!can_be_adapted(network.layers[layer.index])) {
+      others = layer.name + ", " + privgrad::to_text(network.layers[layer.index]);
+      continue;
+    }
+    if (layer.is_trained) {
+      throw error_at(manifest, kTargetsKey,
+                     "names '" + pattern + "', and model.train trains " + layer.name +
+                         " as a whole; a layer has an adapter, or is trained itself");
+    }
+    layer.is_adapted = names_any = true;
+  }
+  if (names_any) return;
+  if (!others.empty()) {
+    throw error_at(manifest, kTargetsKey,
+                   "names '" + pattern + "', which is " + others +
+                       "; dense layers, convolutions and embeddings can be adapted");
+  }
+  throw error_at(manifest, kTargetsKey,
+                 "names '" + pattern + "', which no layer is called; there are " + listed(layers));
+}
+
+void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
+                  const std::vector<std::string>& loaded) {
+  for (const std::string& tensor : layer.tensors) {
+    if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
+    throw error_at(manifest, manifest.train.empty() ? kTargetsKey : kTrainKey,
+                   (layer.is_adapted ? "adapts " : "freezes ") + tensor +
+                       ", which nobody has trained: " +
+                       (manifest.weights ? "model.weights does not have it"
+                                         : "give trained parameters as model.weights"));
+  }
+}
+
+}  // namespace
+
+std::string layer_of(const std::string& tensor) {
+  return tensor.substr(0, tensor.find('.', std::string_view("layers.").size()));
+}
+
+std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network) {
+  std::vector<TrainableLayer> layers = trainable_layers(network);
+  if (manifest.train.empty() && !manifest.lora) {
+    for (TrainableLayer& layer : layers) layer.is_trained = true;
+  }
+  for (const std::string& pattern : manifest.train) mark(manifest, pattern, layers);
+  if (manifest.lora) {
+    for (const std::string& pattern : manifest.lora->targets)
+      mark_targets(manifest, network, pattern, layers);
+  }
+  return layers;
+}
+
+std::size_t frozen_layers(const Manifest& manifest, const Network& network,
+                          const std::vector<std::string>& loaded) {
+  if (manifest.train.empty() && !manifest.lora) return 0;
+  const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
+  const auto first = std::find_if(layers.begin(), layers.end(), [](const TrainableLayer& layer) {
+    return layer.is_trained || layer.is_adapted;
+  });
+  for (const TrainableLayer& layer : layers) {
+    if (!layer.is_trained) check_frozen(manifest, layer, loaded);
+  }
+  return first == layers.begin() ? 0 : first->index;
+}
+
+bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers) {
+  const std::vector<TrainableLayer> layers = trained_layers(manifest, network);
+  return std::any_of(layers.begin(), layers.end(), [&](const TrainableLayer& layer) {
+    return layer.index >= frozen_layers && !layer.is_trained;
+  });
+}
+
+Network first_part(const Network& network, std::size_t layers) {
+  Network part{.input = network.input,
+               .layers = {network.layers.begin(),
+                          network.layers.begin() + static_cast<std::ptrdiff_t>(layers)},
+               .loss = Loss::squared};
+  // A legal network has a loss that fits its outputs; this one's is never asked for.
+  const std::size_t outputs = output_count(part);
+  part.input.classes = outputs > 1 ? outputs : 0;
+  if (outputs > 1) part.loss = Loss::cross_entropy;
+  return part;
+}
+
+Network last_part(const Network& network, std::size_t layers) {
+  return {.input = {layer_shapes(network)[layers], network.input.classes},
+          .layers = {network.layers.begin() + static_cast<std::ptrdiff_t>(layers),
+                     network.layers.end()},
+          .loss = network.loss};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,257 @@
+#include "privgrad/model/initial_weights.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/manifest/utf8.hpp"
+#include "privgrad/model/safetensors.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kWeightsKey = "model.weights";
+constexpr std::size_t kLongestText = 200;
+
+/// What stands beside one of the model's tensors.
+struct Match {
+  const ParameterBlock* block = nullptr;
+  std::string name;                     ///< In the file.
+  const StoredTensor* found = nullptr;  ///< Null: it begins as the model says.
+
+  bool fits() const { return found == nullptr || found->shape == block->shape; }
+};
+
+std::string words_of(const Match& match) {
+  std::string line = "  " + match.block->name + ", " + privgrad::to_text(match.block->shape) + ": ";
+  if (match.found == nullptr) return line + "begins anew";
+  return line + "'" + one_line(match.name, 80) + "', " +
+         one_line(privgrad::to_text(match.found->shape), 80) +
+         (match.fits() ? "" : ", which does not fit");
+}
+
+/// All that the model needs and all that the file has: what is wrong is seldom one tensor alone.
+std::string table_of(const std::vector<Match>& matches, const StoredTensors& file) {
+  constexpr std::size_t kMostUnused = 20;
+  std::string table;
+  std::set<std::string> used;
+  for (const Match& match : matches) {
+    table += "\n" + words_of(match);
+    if (match.found != nullptr) used.insert(match.found->name);
+  }
+  std::size_t unused = 0;
+  for (const StoredTensor& tensor : file.tensors) {
+    if (used.count(tensor.name) != 0 || ++unused > kMostUnused) continue;
+    table += "\n  not used: '" + one_line(tensor.name, 80) + "', " +
+             one_line(privgrad::to_text(tensor.shape), 80);
+  }
+  if (unused > kMostUnused)
+    table += "\n  and " + std::to_string(unused - kMostUnused) + " more that are not used";
+  return table;
+}
+
+std::string with_nearest(const std::string& name, const std::vector<std::string>& there) {
+  const std::string nearest = nearest_name(name, there);
+  return nearest.empty() ? "" : "; did you mean '" + one_line(nearest, 80) + "'?";
+}
+
+std::vector<std::string> names_of(const std::vector<ParameterBlock>& blocks) {
+  std::vector<std::string> names;
+  names.reserve(blocks.size());
+  for (const ParameterBlock& block : blocks) names.push_back(block.name);
+  return names;
+}
+
+void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& blocks,
+                 const std::map<std::string, const StoredTensor*>& there) {
+  const std::vector<std::string> own = names_of(blocks);
+  std::vector<std::string> in_file;
+  in_file.reserve(there.size());
+  for (const auto& [name, tensor] : there) in_file.push_back(name);
+  for (const auto& [name, named] : manifest.weights->names) {
+    const std::string key = std::string(kWeightsKey) + ".map." + name;
+    if (std::find(own.begin(), own.end(), name) == own.end())
+      throw error_at(manifest, key, "is no tensor of the model" + with_nearest(name, own));
+    if (named && there.count(*named) == 0) {
+      throw error_at(manifest, key,
+                     "is '" + one_line(*named, 80) + "', which the file does not hold" +
+                         with_nearest(*named, in_file));
+    }
+  }
+}
+
+std::vector<Match> matches_of(const Manifest& manifest, const std::vector<ParameterBlock>& blocks,
+                              const StoredTensors& file) {
+  std::map<std::string, const StoredTensor*> there;
+  for (const StoredTensor& tensor : file.tensors) there[tensor.name] = &tensor;
+  check_names(manifest, blocks, there);
+  std::vector<Match> matches;
+  for (const ParameterBlock& block : blocks) {
+    Match match{.block = &block, .name = block.name, .found = nullptr};
+    const auto given = manifest.weights->names.find(block.name);
+    const bool is_anew = given != manifest.weights->names.end() && !given->second;
+    if (given != manifest.weights->names.end() && given->second) match.name = *given->second;
+    if (const auto found = there.find(match.name); found != there.end() && !is_anew)
+      match.found = found->second;
+    matches.push_back(std::move(match));
+  }
+  return matches;
+}
+
+/// The metadata is what anybody wrote: short, on one line, and taken for no more than it says.
+std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>& metadata) {
+  const auto said = [&](const char* key) {
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string()
+                                   : one_line(shown_line(found->second), kLongestText);
+  };
+  if (said("format") != "privgrad") return std::nullopt;
+  WeightsOrigin origin{.name = said("name"),
+                       .mode = said("mode"),
+                       .epsilon = said("epsilon"),
+                       .delta = said("delta"),
+                       .unit = said("unit"),
+                       .adjacency = said("adjacency"),
+                       .unaccounted = {},
+                       .account = std::nullopt};
+  if (metadata.count("account") != 0) origin.account = said("account");
+  const auto list = metadata.find("unaccounted");
+  const Json items =
+      list == metadata.end() ? Json() : Json::parse(list->second, nullptr, /*exceptions*/ false);
+  const bool is_list =
+      items.is_array() &&
+      std::all_of(items.begin(), items.end(), [](const Json& item) { return item.is_string(); });
+  if (!is_list) {
+    origin.unaccounted = {"what is not accounted for is not said"};
+  } else {
+    for (const Json& item : items)
+      origin.unaccounted.push_back(one_line(shown_line(item.get<std::string>()), kLongestText));
+  }
+  return origin;
+}
+
+}  // namespace
+
+void InitialWeights::put_into(std::span<float> parameters) const {
+  for (const LoadedBlock& block : blocks) {
+    std::copy(block.values.begin(), block.values.end(),
+              parameters.begin() + static_cast<std::ptrdiff_t>(block.offset));
+  }
+}
+
+InitialWeights load_weights(const Manifest& manifest, const Network& network) {
+  const std::vector<ParameterBlock> blocks = parameter_blocks(network);
+  const TensorFile file = read_safetensors_file(manifest.weights->file);
+  const std::vector<Match> matches = matches_of(manifest, blocks, file);
+  InitialWeights weights;
+  weights.facts.sha256 = file.sha256;
+  std::size_t misfits = 0;
+  std::set<std::string> used;
+  for (const Match& match : matches) {
+    if (!match.fits()) ++misfits;
+    if (match.found == nullptr) {
+      weights.facts.begun_anew.push_back(match.block->name);
+      continue;
+    }
+    used.insert(match.found->name);
+    weights.facts.loaded.push_back(match.block->name);
+    weights.blocks.push_back({match.block->offset, match.found->values});
+  }
+  const auto refuse = [&](const std::string& what) {
+    return error_at(manifest, kWeightsKey, what + table_of(matches, file));
+  };
+  if (misfits > 0) {
+    throw refuse(
+        std::to_string(misfits) +
+        " tensor(s) of the file do not fit the model; map one to null to let it begin anew");
+  }
+  if (used.empty()) {
+    throw refuse(
+        "no tensor of the file has the name of one of the model's; say in map which are which");
+  }
+  weights.facts.unused = file.tensors.size() - used.size();
+  weights.facts.origin = origin_of(file.metadata);
+  return weights;
+}
+
+bool saw_protected_rows(const WeightsOrigin& origin) {
+  const auto& listed = origin.unaccounted;
+  return origin.epsilon != "inf" || origin.account ||
+         std::find(listed.begin(), listed.end(), "initial_weights") != listed.end();
+}
+
+WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
+  const auto is_shown_only = [](const std::string& what) {
+    return what == "training metrics" || what == "test metrics";
+  };
+  const bool is_charged = weights.origin && weights.origin->account && manifest.account &&
+                          *weights.origin->account == manifest.account->opened &&
+                          std::all_of(weights.origin->unaccounted.begin(),
+                                      weights.origin->unaccounted.end(), is_shown_only);
+  if (is_charged) return WeightsClaim::charged_in_account;
+  // What a file says against its own publication weighs more than what is said for it: whoever forgets
+  // which model this was declares it in good faith.
+  const bool is_public =
+      manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
+  return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;
+}
+
+std::string_view to_text(WeightsClaim claim) {
+  switch (claim) {
+    case WeightsClaim::declared_public:
+      return "declared_public";
+    case WeightsClaim::charged_in_account:
+      return "charged_in_account";
+    case WeightsClaim::unaccounted:
+      return "unaccounted";
+  }
+  return "?";
+}
+
+Json to_json(const WeightsFacts& weights) {
+  Json json{{"sha256", weights.sha256},
+            {"loaded", weights.loaded},
+            {"begun_anew", weights.begun_anew},
+            {"unused", weights.unused},
+            {"origin", nullptr}};
+  if (!weights.origin) return json;
+  const WeightsOrigin& origin = *weights.origin;
+  json["origin"] = {{"name", origin.name},
+                    {"mode", origin.mode},
+                    {"epsilon", origin.epsilon},
+                    {"delta", origin.delta},
+                    {"unit", origin.unit},
+                    {"adjacency", origin.adjacency},
+                    {"unaccounted", origin.unaccounted},
+                    {"account", origin.account ? Json(*origin.account) : Json(nullptr)}};
+  return json;
+}
+
+WeightsFacts weights_from_json(const Json& json) {
+  WeightsFacts weights{.sha256 = json.at("sha256").get<std::string>(),
+                       .loaded = json.at("loaded").get<std::vector<std::string>>(),
+                       .begun_anew = json.at("begun_anew").get<std::vector<std::string>>(),
+                       .unused = json.at("unused").get<std::uint64_t>(),
+                       .origin = std::nullopt};
+  const Json& said = json.at("origin");
+  if (said.is_null()) return weights;
+  weights.origin = {.name = said.at("name").get<std::string>(),
+                    .mode = said.at("mode").get<std::string>(),
+                    .epsilon = said.at("epsilon").get<std::string>(),
+                    .delta = said.at("delta").get<std::string>(),
+                    .unit = said.at("unit").get<std::string>(),
+                    .adjacency = said.at("adjacency").get<std::string>(),
+                    .unaccounted = said.at("unaccounted").get<std::vector<std::string>>(),
+                    .account = std::nullopt};
+  if (!said.at("account").is_null())
+    weights.origin->account = said.at("account").get<std::string>();
+  return weights;
+}
+
+}  // namespace privgrad::core

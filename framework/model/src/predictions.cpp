@@ -1,0 +1,317 @@
+#include "privgrad/model/predictions.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kChunkRows = 256;
+constexpr std::size_t kMostConfusedClasses = 100;
+constexpr std::size_t kCurvePoints = 201;
+constexpr std::size_t kBins = 15;
+
+bool all_are_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+double ratio(double a, double b) { return b == 0.0 ? 0.0 : a / b; }
+
+/// Rows by falling score, and whether each is of the class that is asked about.
+struct Ranked {
+  std::vector<std::pair<double, bool>> rows;
+  double of_class = 0.0, others = 0.0;
+};
+
+Ranked ranked(const std::vector<double>& scores, const std::vector<std::size_t>& truth,
+              std::size_t of) {
+  Ranked result;
+  for (std::size_t row = 0; row < scores.size(); ++row) {
+    const bool is_it = truth[row] == of;
+    result.rows.emplace_back(scores[row], is_it);
+    (is_it ? result.of_class : result.others) += 1.0;
+  }
+  std::sort(result.rows.begin(), result.rows.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  return result;
+}
+
+/// Calls visit(true positives, false positives) after each group of equal scores.
+template <class Visit>
+void for_each_threshold(const Ranked& ranked, const Visit& visit) {
+  double hits = 0.0, misses = 0.0;
+  for (std::size_t i = 0; i < ranked.rows.size(); ++i) {
+    (ranked.rows[i].second ? hits : misses) += 1.0;
+    if (i + 1 == ranked.rows.size() || ranked.rows[i + 1].first != ranked.rows[i].first)
+      visit(hits, misses);
+  }
+}
+
+/// The area under the curve by trapezoids, which is that of mid-ranks.
+Json auc(const Ranked& ranked) {
+  if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
+  double area = 0.0, last_hits = 0.0, last_misses = 0.0;
+  for_each_threshold(ranked, [&](double hits, double misses) {
+    area += (misses - last_misses) * (hits + last_hits) / 2.0;
+    last_hits = hits;
+    last_misses = misses;
+  });
+  return area / (ranked.of_class * ranked.others);
+}
+
+Json roc(const Ranked& ranked) {
+  if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
+  std::vector<double> fpr{0.0}, tpr{0.0};
+  for_each_threshold(ranked, [&](double hits, double misses) {
+    fpr.push_back(misses / ranked.others);
+    tpr.push_back(hits / ranked.of_class);
+  });
+  Json shown{{"fpr", Json::array()}, {"tpr", Json::array()}};
+  const std::size_t points = std::min(fpr.size(), kCurvePoints);
+  for (std::size_t i = 0; i < points; ++i) {
+    const std::size_t at = i * (fpr.size() - 1) / (points - 1);
+    shown["fpr"].push_back(fpr[at]);
+    shown["tpr"].push_back(tpr[at]);
+  }
+  return shown;
+}
+
+/// Metrics of classes; rows without a prediction have a class beyond all.
+class OfClasses {
+ public:
+  OfClasses(const Predictions& predictions, std::span<const float> targets,
+            const std::vector<std::string>& names)
+      : predictions_(predictions), names_(names) {
+    for (std::size_t row = 0; row < predictions.rows(); ++row) {
+      truth_.push_back(static_cast<std::size_t>(targets[row]));
+      predicted_.push_back(predictions.predicted(row).value_or(predictions.classes));
+    }
+  }
+
+  void put_into(Json& json) const {
+    count(json);
+    put_areas(json);
+    json["calibration_error"] =
+        predictions_.has_probabilities() ? json_number(calibration_error()) : Json(nullptr);
+  }
+
+ private:
+  void count(Json& json) const {
+    const std::size_t classes = predictions_.classes;
+    std::vector<std::uint64_t> right(classes), told(classes + 1), there(classes);
+    for (std::size_t row = 0; row < truth_.size(); ++row) {
+      ++told[predicted_[row]];
+      ++there[truth_[row]];
+      if (truth_[row] == predicted_[row]) ++right[truth_[row]];
+    }
+    const auto all = static_cast<double>(truth_.size());
+    json["accuracy"] =
+        static_cast<double>(std::accumulate(right.begin(), right.end(), std::uint64_t{0})) / all;
+    Json per_class = Json::array();
+    for (std::size_t k = 0; k < classes; ++k) {
+      const auto hits = static_cast<double>(right[k]);
+      const auto said = static_cast<double>(told[k]), are = static_cast<double>(there[k]);
+      per_class.push_back({{"class", names_.at(k)},
+                           {"rows", there[k]},
+                           {"precision", ratio(hits, said)},
+                           {"recall", ratio(hits, are)},
+                           {"f1", ratio(2.0 * hits, said + are)}});
+    }
+    json["per_class"] = std::move(per_class);
+    if (classes > kMostConfusedClasses) return;
+    std::vector<std::vector<std::uint64_t>> confusion(classes, std::vector<std::uint64_t>(classes));
+    for (std::size_t row = 0; row < truth_.size(); ++row) {
+      if (predicted_[row] < classes) ++confusion[truth_[row]][predicted_[row]];
+    }
+    json["confusion"] = confusion;
+  }
+
+  /// How much an example looks like a class; what is no number like nothing.
+  std::vector<double> scores(std::size_t of) const {
+    std::vector<double> all;
+    for (std::size_t row = 0; row < truth_.size(); ++row) {
+      // Of the logistic loss the output itself: its probability may round to 1.
+      const auto out = predictions_.of(row);
+      const double score = predictions_.loss == Loss::logistic ? static_cast<double>(out[0])
+                           : predictions_.has_probabilities()  ? predictions_.probabilities(row)[of]
+                                                               : static_cast<double>(out[of]);
+      all.push_back(predicted_[row] < predictions_.classes
+                        ? score
+                        : -std::numeric_limits<double>::infinity());
+    }
+    return all;
+  }
+
+  void put_areas(Json& json) const {
+    if (predictions_.classes == 2) {
+      const Ranked second = ranked(scores(1), truth_, 1);
+      json["auc"] = auc(second);
+      json["roc"] = roc(second);
+      return;
+    }
+    Json per_class = Json::array();
+    double sum = 0.0;
+    bool is_known = true;
+    for (std::size_t k = 0; k < predictions_.classes; ++k) {
+      per_class.push_back(auc(ranked(scores(k), truth_, k)));
+      is_known = is_known && per_class.back().is_number();
+      if (is_known) sum += per_class.back().get<double>();
+    }
+    json["auc"] = is_known ? Json(sum / static_cast<double>(predictions_.classes)) : Json(nullptr);
+    json["auc_per_class"] = std::move(per_class);
+  }
+
+  double calibration_error() const {
+    std::vector<double> confident(kBins), right(kBins);
+    for (std::size_t row = 0; row < truth_.size(); ++row) {
+      if (predicted_[row] >= predictions_.classes) continue;
+      const double most = predictions_.probabilities(row)[predicted_[row]];
+      // (0, 1/15], (1/15, 2/15], ...
+      const auto bin = static_cast<std::size_t>(
+          std::clamp(std::ceil(most * kBins) - 1.0, 0.0, static_cast<double>(kBins - 1)));
+      confident[bin] += most;
+      if (predicted_[row] == truth_[row]) right[bin] += 1.0;
+    }
+    double sum = 0.0;
+    for (std::size_t bin = 0; bin < kBins; ++bin) sum += std::abs(right[bin] - confident[bin]);
+    return sum / static_cast<double>(truth_.size());
+  }
+
+  const Predictions& predictions_;
+  const std::vector<std::string>& names_;
+  std::vector<std::size_t> truth_, predicted_;
+};
+
+void put_regression(const Predictions& predictions, std::span<const float> targets, Json& json) {
+  const auto rows = static_cast<double>(targets.size());
+  double mean = 0.0, squares = 0.0, magnitudes = 0.0, spread = 0.0;
+  for (const float target : targets) mean += static_cast<double>(target) / rows;
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    const auto target = static_cast<double>(targets[row]);
+    const double difference = static_cast<double>(predictions.of(row)[0]) - target;
+    squares += difference * difference;
+    magnitudes += std::abs(difference);
+    spread += (target - mean) * (target - mean);
+  }
+  const bool varies =
+      std::adjacent_find(targets.begin(), targets.end(), std::not_equal_to<>()) != targets.end();
+  json["mse"] = json_number(squares / rows);
+  json["mae"] = json_number(magnitudes / rows);
+  json["r2"] = varies ? json_number(1.0 - squares / spread) : Json(nullptr);
+}
+
+}  // namespace
+
+std::vector<double> Predictions::probabilities(std::size_t row) const {
+  const auto out = of(row);
+  if (!all_are_finite(out))
+    return std::vector<double>(classes, std::numeric_limits<double>::quiet_NaN());
+  if (loss == Loss::logistic) {
+    const auto x = static_cast<double>(out[0]);
+    return {1.0 / (1.0 + std::exp(x)), 1.0 / (1.0 + std::exp(-x))};
+  }
+  const auto top = static_cast<double>(*std::max_element(out.begin(), out.end()));
+  std::vector<double> result;
+  for (const float x : out) result.push_back(std::exp(static_cast<double>(x) - top));
+  const double sum = std::accumulate(result.begin(), result.end(), 0.0);
+  for (double& x : result) x /= sum;
+  return result;
+}
+
+std::optional<std::size_t> Predictions::predicted(std::size_t row) const {
+  const auto out = of(row);
+  if (classes == 0 || !all_are_finite(out)) return std::nullopt;
+  if (loss == Loss::logistic) return out[0] > 0.0f ? 1 : 0;
+  return static_cast<std::size_t>(std::max_element(out.begin(), out.end()) - out.begin());
+}
+
+double Predictions::loss_of(std::size_t row, float target) const {
+  const auto out = of(row);
+  if (!all_are_finite(out)) return std::numeric_limits<double>::quiet_NaN();
+  const auto label = static_cast<std::size_t>(std::max(0.0f, target));
+  if (loss == Loss::logistic) {
+    const double margin = static_cast<double>(out[0]) * (label == 1 ? 1.0 : -1.0);
+    return margin > 0.0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
+  }
+  if (loss == Loss::cross_entropy) {
+    const auto top = std::max_element(out.begin(), out.end());
+    double others = 0.0;
+    for (auto x = out.begin(); x != out.end(); ++x) {
+      if (x != top) others += std::exp(static_cast<double>(*x) - static_cast<double>(*top));
+    }
+    return std::log1p(others) + (static_cast<double>(*top) - static_cast<double>(out[label]));
+  }
+  double sum = 0.0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double wanted = classes == 0 ? static_cast<double>(target) : (i == label ? 1.0 : 0.0);
+    sum += (static_cast<double>(out[i]) - wanted) * (static_cast<double>(out[i]) - wanted);
+  }
+  return sum / 2.0;
+}
+
+void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
+                std::span<float> out, Executor& executor) {
+  if (rows == 0) return;
+  const std::size_t inputs = features.size() / rows, outputs = out.size() / rows;
+  executor.for_each_chunk((rows + kChunkRows - 1) / kChunkRows, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * kChunkRows;
+    const std::size_t count = std::min(kChunkRows, rows - begin);
+    program.outputs(features.subspan(begin * inputs, count * inputs), count,
+                    out.subspan(begin * outputs, count * outputs));
+  });
+}
+
+std::optional<Predictions> predict(const Program& program, const Network& network,
+                                   const Dataset& data, Executor& executor) {
+  const auto* outputs = dynamic_cast<const Outputs*>(&program);
+  if (outputs == nullptr) return std::nullopt;
+  Predictions result{.loss = network.loss,
+                     .classes = network.input.classes,
+                     .outputs = output_count(network),
+                     .values = {}};
+  result.values.resize(data.rows() * result.outputs);
+  const std::size_t width = data.row_size();
+  executor.for_each_chunk((data.rows() + kChunkRows - 1) / kChunkRows, [&](std::size_t chunk) {
+    const std::size_t begin = chunk * kChunkRows;
+    std::vector<std::uint32_t> rows(std::min(kChunkRows, data.rows() - begin));
+    std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(begin));
+    std::vector<float> features(rows.size() * width), targets(rows.size());
+    data.gather(rows, features, targets);
+    outputs->outputs(
+        features, rows.size(),
+        std::span(result.values).subspan(begin * result.outputs, rows.size() * result.outputs));
+  });
+  return result;
+}
+
+Json evaluation_json(const Predictions& predictions, std::span<const float> targets,
+                     const std::vector<std::string>& names) {
+  const std::size_t rows = predictions.rows();
+  Json json{{"rows", rows}};
+  if (rows == 0) return json;
+  double loss = 0.0;
+  std::size_t lost = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    loss += predictions.loss_of(row, targets[row]);
+    if (!all_are_finite(predictions.of(row))) ++lost;
+  }
+  json["loss"] = json_number(loss / static_cast<double>(rows));
+  if (lost > 0) json["not_finite"] = lost;
+  if (predictions.classes > 0) {
+    OfClasses(predictions, targets, names).put_into(json);
+  } else {
+    put_regression(predictions, targets, json);
+  }
+  return json;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,226 @@
+#include "privgrad/model/safetensors.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/utf8.hpp"
+#include "privgrad/trust/json_depth.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little,
+              "safetensors holds little-endian numbers");
+
+constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three
+constexpr std::size_t kMostExtents = 16;
+
+/// A name in a message.
+std::string shown_name(std::string_view name) { return "'" + shown_line(name.substr(0, 80)) + "'"; }
+
+template <class Number>
+void append(std::string& file, std::span<const Number> numbers) {
+  file.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+
+/// Whether an object of a JSON text has a key twice: readers differ about which of them counts.
+class KeyWatch final : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (keys_.back().insert(name).second) return true;
+    twice_ = name;
+    return false;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+  const std::string& twice() const { return twice_; }
+
+ private:
+  std::vector<std::set<std::string>> keys_;
+  std::string twice_;
+};
+
+Json header_json(std::string_view text) {
+  if (nested_deeper_than(kDeepestHeader, text)) throw IoError("its header is nested too deep");
+  KeyWatch keys;
+  if (!Json::sax_parse(text, &keys)) {
+    if (!keys.twice().empty())
+      throw IoError("its header has " + shown_name(keys.twice()) + " twice");
+    throw IoError("its header is no JSON");
+  }
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw IoError("its header is no JSON object");
+  return json;
+}
+
+std::size_t whole_number(const Json& json, const std::string& where) {
+  if (!json.is_number_unsigned()) throw IoError(where + " holds what is no whole number");
+  return json.get<std::size_t>();
+}
+
+TensorType tensor_type(const Json& json, const std::string& where) {
+  const std::string text = json.is_string() ? json.get<std::string>() : std::string();
+  if (text == "F32") return TensorType::f32;
+  if (text == "F64") return TensorType::f64;
+  if (text == "F16") return TensorType::f16;
+  if (text == "BF16") return TensorType::bf16;
+  throw IoError(where + " has numbers of the type " + shown_name(text) +
+                ", allowed are F32, F64, F16 and BF16");
+}
+
+TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t data_bytes) {
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets")) {
+    throw IoError(where + " is not described by dtype, shape and data_offsets");
+  }
+  TensorEntry entry;
+  entry.type = tensor_type(json.at("dtype"), where);
+  const Json& shape = json.at("shape");
+  const Json& offsets = json.at("data_offsets");
+  if (!shape.is_array() || shape.size() > kMostExtents || !offsets.is_array() ||
+      offsets.size() != 2) {
+    throw IoError(where + " has no proper shape or data_offsets");
+  }
+  std::size_t bytes = bytes_of(entry.type);
+  for (const Json& one : shape) {
+    const std::size_t extent = whole_number(one, where);
+    entry.shape.push_back(extent);
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
+      throw IoError(where + " has a shape that is too large");
+  }
+  entry.begin = whole_number(offsets[0], where);
+  entry.end = whole_number(offsets[1], where);
+  if (entry.begin > entry.end || entry.end > data_bytes)
+    throw IoError(where + " lies outside the file");
+  if (entry.end - entry.begin != bytes) {
+    throw IoError(where + " has " + std::to_string(entry.end - entry.begin) + " bytes, but " +
+                  privgrad::to_text(entry.shape) + " of them need " + std::to_string(bytes));
+  }
+  return entry;
+}
+
+/// What one reader skips, another may show; what overlaps, two may read.
+void check_cover(const TensorHeader& header, std::size_t data_bytes) {
+  std::vector<std::pair<std::size_t, std::size_t>> parts;
+  for (const auto& [name, entry] : header.tensors) parts.emplace_back(entry.begin, entry.end);
+  std::sort(parts.begin(), parts.end());
+  std::size_t end = 0;
+  for (const auto& [begin, next] : parts) {
+    if (begin < end) throw IoError("its header lets tensors overlap");
+    if (begin > end) throw IoError("its header leaves a gap between tensors");
+    end = next;
+  }
+  if (end != data_bytes) throw IoError("it has bytes that belong to no tensor");
+}
+
+}  // namespace
+
+std::size_t bytes_of(TensorType type) {
+  switch (type) {
+    case TensorType::f64:
+      return 8;
+    case TensorType::f32:
+      return 4;
+    case TensorType::f16:
+    case TensorType::bf16:
+      return 2;
+  }
+  return 0;
+}
+
+std::string fitted_name(std::size_t transform, std::string_view name) {
+  return std::string(kFittedPrefix) + std::to_string(transform) + "." + std::string(name);
+}
+
+std::string to_safetensors(const Network& network, std::span<const float> parameters,
+                           std::span<const FittedTransform> preprocessing,
+                           const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header;
+  header["__metadata__"] = metadata;
+  std::string data;
+  const auto add = [&](const std::string& name, const char* type, const Shape& shape,
+                       std::size_t bytes) {
+    if (header.contains(name)) throw IoError("two tensors have the name " + name);
+    header[name] = {
+        {"dtype", type}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + bytes}}};
+  };
+  for (std::size_t i = 0; i < preprocessing.size(); ++i) {
+    for (const FittedTensor& tensor : preprocessing[i].values) {
+      const std::span<const double> values(tensor.values);
+      add(fitted_name(i, tensor.name), "F64", tensor.shape, values.size_bytes());
+      append(data, values);
+    }
+  }
+  for (const ParameterBlock& block : parameter_blocks(network)) {
+    const auto values = parameters.subspan(block.offset, element_count(block.shape));
+    add(block.name, "F32", block.shape, values.size_bytes());
+    append(data, values);
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begins aligned
+
+  const std::uint64_t length = text.size();
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  file.reserve(sizeof length + text.size() + data.size());
+  file += text;
+  file += data;
+  return file;
+}
+
+TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes) {
+  std::uint64_t length = 0;
+  if (beginning.size() < sizeof length) throw IoError("is cut off: it has no whole header");
+  std::memcpy(&length, beginning.data(), sizeof length);
+  if (length > file_bytes - sizeof length) {
+    throw IoError("is cut off, or no model: its header has " + std::to_string(length) +
+                  " bytes, the file " + std::to_string(file_bytes));
+  }
+  if (length > kMostTensorHeader - sizeof length || length > beginning.size() - sizeof length)
+    throw IoError("has a header of " + std::to_string(length) + " bytes, which no run writes");
+  const Json json = header_json(beginning.substr(sizeof length, length));
+  TensorHeader header;
+  header.data_begin = sizeof length + length;
+  const std::size_t data_bytes = file_bytes - header.data_begin;
+  for (const auto& [name, value] : json.items()) {
+    if (name != "__metadata__") {
+      header.tensors.emplace(name,
+                             tensor_from(value, "its tensor " + shown_name(name), data_bytes));
+      continue;
+    }
+    if (!value.is_object()) throw IoError("its metadata is no object");
+    for (const auto& [key, text] : value.items()) {
+      if (!text.is_string()) throw IoError("its metadata " + shown_name(key) + " is no text");
+      header.metadata.emplace(key, text.get<std::string>());
+    }
+  }
+  check_cover(header, data_bytes);
+  return header;
+}
+
+}  // namespace privgrad::core

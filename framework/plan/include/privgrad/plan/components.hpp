@@ -1,0 +1,55 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/sampler.hpp"
+
+namespace privgrad::core {
+
+/// The components that train on one owner's data. They have states of their own, so that planning
+/// makes some, and each trainer its own.
+struct Components {
+  ComponentPtr<Sampler> sampler;
+  ComponentPtr<Clipping> clipping;  ///< Started.
+  ComponentPtr<Aggregator> aggregator;
+  ComponentPtr<Optimizer> optimizer;
+
+  /// Abilities, null where a component lacks them.
+  const AdaptiveClipNorm* adaptive_clip_norm = nullptr;
+  UsesGradientDifferences* differences = nullptr;
+  PublicOrder* order = nullptr;
+};
+
+/// As the manifest names them.
+/// \param groups  of the network's parameters.
+Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups);
+
+/// The same, started for a plan, so that they release what was planned and nothing else.
+Components start_components(const Plan& plan);
+
+/// What is accounted is what runs: components that were made for a plan must charge each step as
+/// those did that it was made by. Correlated releases are checked batch by batch instead, and run by
+/// the plan's own recipes.
+/// \throws PluginError naming the first step that is charged otherwise.
+void check_charges(const Plan& plan, const Components& started);
+
+/// Starts the sampler.
+/// \param batch_sizes  of every step; empty: its own.
+/// \returns how many examples it expects in each step.
+/// \throws ManifestError, PrivacyError with the place: it does not follow the sizes, or has no
+/// proof.
+std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
+                                  const std::vector<double>& batch_sizes);
+
+/// \param noise_multiplier  all above 0, also without noise: a recipe is then never run.
+void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
+                      const std::vector<double>& noise_multiplier,
+                      const std::vector<double>& clip_norm,
+                      const std::vector<double>& learning_rate);
+
+}  // namespace privgrad::core

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "privgrad/plan/federated_plan.hpp"
+
+namespace privgrad::core {
+
+/// Who has which examples.
+struct Shards {
+  std::vector<ClientPlan> clients;   ///< Rows and labels; their plans are still to be made.
+  std::vector<std::uint64_t> sizes;  ///< One per client, > 0: public ones where there are some.
+  std::vector<double> weights;       ///< FederatedPlan::weights.
+  bool sizes_are_public = false;
+  bool looks_at_examples = false;  ///< Whether the partition does.
+  bool has_histograms = false;     ///< Whether labels were counted.
+};
+
+/// Reads the training data, and shares it out.
+/// \throws ManifestError for a partition that leaves a client without examples.
+Shards share_out(const Manifest& manifest, const Setting& setting);
+
+}  // namespace privgrad::core

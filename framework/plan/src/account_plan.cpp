@@ -1,0 +1,127 @@
+#include "privgrad/plan/account_plan.hpp"
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "privgrad/plan/federated_plan.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kKey = "privacy.account";
+
+/// What the plan may cost those that it is of: its own steps, or those of each client.
+std::vector<Event> costs(const Plan& plan) {
+  if (!plan.federated || plan.federated->at_server) return {plan.event};
+  std::vector<Event> events;
+  for (const auto& client : plan.federated->clients) events.push_back(client.plan->event);
+  return events;
+}
+
+/// The event that costs most, as the filter sees it: an example lies with one client.
+Event largest(const std::vector<Event>& events, Accountant& filter, const AccountTerms& terms) {
+  const Event* most = &events.front();
+  double most_epsilon = 0.0;
+  for (const Event& event : events) {
+    filter.start(terms.adjacency);
+    filter.compose(event, 1);
+    const double epsilon = filter.epsilon(terms.target_delta).value;
+    if (epsilon <= most_epsilon) continue;
+    most = &event;
+    most_epsilon = epsilon;
+  }
+  return *most;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+void check_account(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  if (!manifest.account) return;
+  const AccountTerms& terms = manifest.account->terms;
+  const auto refuse = [&](const std::string& what) {
+    throw privacy_error_at(manifest, kKey, what);
+  };
+  if (manifest.noise_off) refuse("cannot pay for a run without noise");
+  if (terms.adjacency != manifest.adjacency) {
+    refuse("was opened for " + std::string(to_text(terms.adjacency)) + ", but the run is for " +
+           std::string(to_text(manifest.adjacency)));
+  }
+  if (terms.unit != plan.unit) {
+    refuse("was opened to protect each " + std::string(to_text(terms.unit)) +
+           ", but the run protects each " + std::string(to_text(plan.unit)));
+  }
+  const auto filter = make_guard(manifest.account->filter);
+  if (dynamic_cast<const ComposesAdaptively*>(filter.get()) == nullptr)
+    refuse("was opened with " + manifest.account->filter.name() + ", which is no privacy filter");
+  filter->start(terms.adjacency);
+  for (const Event& event : costs(plan)) {
+    if (const auto why = filter->refuses(event)) refuse("cannot pay for this run: " + *why);
+  }
+}
+
+std::optional<AccountFacts> account_facts(const Manifest& manifest) {
+  if (!manifest.account) return std::nullopt;
+  const AccountUse& use = *manifest.account;
+  return AccountFacts{.name = use.terms.name,
+                      .opened = use.opened,
+                      .accountant = use.filter.component->full_name(),
+                      .target_epsilon = use.terms.target_epsilon,
+                      .target_delta = use.terms.target_delta};
+}
+
+Reservation::Reservation(const Plan& plan, const std::filesystem::path& directory)
+    : use_(*plan.manifest->account),
+      account_(use_.file),
+      filter_(make_guard(use_.filter)),
+      cost_(largest(costs(plan), *filter_, use_.terms)) {
+  if (account_.first_hash() != use_.opened)
+    throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
+  id_ = account_.reserve(*filter_, cost_,
+                         {{"name", plan.manifest->name},
+                          {"mode", plan.manifest->mode == Mode::release ? "release" : "research"},
+                          {"directory", std::filesystem::absolute(directory).string()},
+                          {"begun", utc_now()}});
+}
+
+Reservation::Reservation(const Plan& plan, std::string id)
+    : use_(*plan.manifest->account),
+      account_(use_.file),
+      filter_(make_guard(use_.filter)),
+      cost_(largest(costs(plan), *filter_, use_.terms)),
+      id_(std::move(id)) {
+  if (account_.first_hash() != use_.opened)
+    throw PrivacyError(use_.file.string() + ": the account was replaced since it was read");
+  const auto is_mine = [&](const AccountEntry& entry) {
+    return entry.id == id_ && !entry.settled && entry.reserved == cost_;
+  };
+  const auto& entries = account_.entries();
+  if (std::none_of(entries.begin(), entries.end(), is_mine)) {
+    throw PrivacyError(use_.file.string() + ": holds no open reservation " + id_ +
+                       " for this run's cost");
+  }
+}
+
+Json Reservation::facts() const {
+  return {{"name", use_.terms.name}, {"opened", use_.opened}, {"reservation", id_}};
+}
+
+void Reservation::settle(const std::optional<Event>& cost, const std::string& status) {
+  account_.settle(*filter_, id_, cost.value_or(cost_), status);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,102 @@
+#include "privgrad/plan/components.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "guard.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+void refuse_batches_above(std::uint64_t size, const std::vector<double>& batch_sizes) {
+  const auto most = std::max_element(batch_sizes.begin(), batch_sizes.end());
+  if (*most <= static_cast<double>(size)) return;
+  throw ConfigError("is " + format_number(*most) + " at step " +
+                    std::to_string(most - batch_sizes.begin()) + ", allowed are at most the " +
+                    std::to_string(size) + " training examples");
+}
+
+}  // namespace
+
+Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups) {
+  Components made;
+  made.sampler = manifest.sampler.make<Sampler>();
+  made.aggregator = manifest.aggregator.make<Aggregator>();
+  made.optimizer = manifest.optimizer.make<Optimizer>();
+  made.clipping = manifest.clipping.make<Clipping>();
+  manifest.clipping.with_position([&] { made.clipping->start(groups); });
+  made.adaptive_clip_norm = dynamic_cast<const AdaptiveClipNorm*>(made.clipping.get());
+  made.differences = dynamic_cast<UsesGradientDifferences*>(made.aggregator.get());
+  made.order = dynamic_cast<PublicOrder*>(made.sampler.get());
+  return made;
+}
+
+Components start_components(const Plan& plan) {
+  Components made = make_components(*plan.manifest, plan.setting->groups);
+  start_sampler(*plan.manifest, *made.sampler, plan.facts, plan.sampler_batch_size);
+  std::vector<double> multipliers = plan.noise_multiplier;
+  if (plan.manifest->noise_off) multipliers.assign(multipliers.size(), 1.0);
+  start_aggregator(*plan.manifest, *made.aggregator, plan.facts, multipliers, plan.clip_norm,
+                   plan.learning_rate);
+  return made;
+}
+
+void check_charges(const Plan& plan, const Components& started) {
+  if (plan.manifest->noise_off || plan.correlated) return;
+  const Manifest& manifest = *plan.manifest;
+  const std::vector<Event> releases = manifest.aggregator.with_position(
+      [&] { return release_events(*started.aggregator, plan.steps(), manifest.adjacency); });
+  const std::vector<Charge> charges = sampled_charges(manifest, *started.sampler, releases);
+  for (std::size_t step = 0; step < charges.size(); ++step) {
+    if (charges[step] == plan.charges[step]) continue;
+    throw PluginError(manifest.sampler.component->full_name() + " or " +
+                      manifest.aggregator.component->full_name() + ": step " +
+                      std::to_string(step) +
+                      " is charged otherwise than when it was planned; two instances with the "
+                      "same parameters must agree");
+  }
+}
+
+std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
+                                  const std::vector<double>& batch_sizes) {
+  if (!batch_sizes.empty()) {
+    manifest.batch_size.with_position(
+        [&] { refuse_batches_above(facts.dataset_size, batch_sizes); });
+  }
+  return manifest.sampler.with_position([&] {
+    sampler.start({.dataset_size = facts.dataset_size,
+                   .steps = facts.steps,
+                   .adjacency = manifest.adjacency,
+                   .batch_sizes = batch_sizes});
+    std::vector<double> expected;
+    for (std::uint64_t step = 0; step < facts.steps; ++step) {
+      expected.push_back(sampler.expected_batch_size(step));
+      if (batch_sizes.empty()) continue;
+      // Whole numbers only: the next one below.
+      if (expected[step] <= batch_sizes[step] && expected[step] > batch_sizes[step] - 1.0) continue;
+      throw ConfigError(manifest.sampler.name() +
+                        " decides about its batch sizes itself and does not follow "
+                        "schedules.batch_size; use poisson or fixed_size");
+    }
+    return expected;
+  });
+}
+
+void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
+                      const std::vector<double>& noise_multiplier,
+                      const std::vector<double>& clip_norm,
+                      const std::vector<double>& learning_rate) {
+  manifest.aggregator.with_position([&] {
+    aggregator.start({.steps = facts.steps,
+                      .noise_multipliers = noise_multiplier,
+                      .clip_norms = clip_norm,
+                      .learning_rates = learning_rate,
+                      .facts = facts});
+  });
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,104 @@
+#include "dp_fed_avg_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "owner_plan.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/plan/components.hpp"
+
+namespace privgrad::core {
+namespace {
+
+void refuse_adaptive(const Federated& wish, const FederatedPlan& federated) {
+  if (!federated.is_adaptive()) return;
+  wish.local_iterations.with_position([&] {
+    throw ConfigError(wish.local_iterations.name() +
+                      " follows what single clients release, and with dp_fed_avg they "
+                      "release nothing; give a number or a list");
+  });
+}
+
+/// Rounds in which no client has steps left would be paid for all the same.
+void refuse_rounds_without_steps(const Manifest& manifest, const LocalSteps& steps) {
+  if (steps.most < manifest.steps || steps.in_all == manifest.steps) return;
+  throw error_at(manifest, "steps",
+                 "is " + std::to_string(manifest.steps) +
+                     ", but the rounds of dp_fed_avg, each of which is charged, have " +
+                     std::to_string(steps.in_all) +
+                     " local steps; give at least so many, or fewer rounds");
+}
+
+/// What the server does, in the words of a central run.
+Manifest server_manifest(const Manifest& manifest) {
+  const Federated& wish = *manifest.federated;
+  Manifest server = manifest;
+  server.sampler = wish.participation;
+  server.clipping = wish.client_clipping;
+  server.optimizer = wish.server_optimizer;
+  server.batch_size = {};
+  return server;
+}
+
+/// What clients do, without noise.
+Manifest client_manifest(const Manifest& manifest) {
+  Manifest local = manifest;
+  local.aggregator = manifest.federated->client_aggregator;  // the manifest's is the server's
+  local.noise_off = true;
+  local.noise_multiplier = {};
+  local.noise_std = {};
+  return local;
+}
+
+void refuse_differences(const Manifest& manifest, const Plan& server) {
+  const Components made = make_components(*server.manifest, server.setting->groups);
+  if (made.differences == nullptr) return;
+  manifest.aggregator.with_position([&] {
+    throw ConfigError(manifest.aggregator.name() +
+                      " takes differences of the gradients of examples, and what the server of "
+                      "dp_fed_avg adds up are clients' changes; use gaussian or tree");
+  });
+}
+
+bool is_amplified(const Plan& plan) {
+  return !plan.correlated &&
+         std::any_of(plan.charges.begin(), plan.charges.end(),
+                     [](const Charge& charge) { return !(charge.cost == charge.release); });
+}
+
+}  // namespace
+
+Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
+                     const Shards& shards, const LocalSteps& steps, FederatedPlan& federated) {
+  const Federated& wish = *manifest.federated;
+  refuse_adaptive(wish, federated);
+  refuse_rounds_without_steps(manifest, steps);
+  federated.at_server = true;
+  federated.manifest = server_manifest(manifest);
+  Plan plan = plan_owner(federated.manifest, setting,
+                         {.dataset_size = wish.clients,
+                          .steps = wish.rounds,
+                          .clip_norm = wish.client_clip_norm,
+                          .learning_rate = wish.server_learning_rate,
+                          .key = server_key(*setting->plan_key)});
+  refuse_differences(manifest, plan);
+  federated.participation_is_secret = is_amplified(plan);
+  plan.unit = PrivacyUnit::client;
+
+  federated.local_manifest = client_manifest(manifest);
+  std::map<std::uint64_t, std::shared_ptr<const Plan>> by_size;
+  for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
+    std::shared_ptr<const Plan>& of_size = by_size[shards.sizes[i]];
+    if (of_size == nullptr) {
+      of_size = std::make_shared<const Plan>(
+          plan_owner(federated.local_manifest, setting,
+                     {.dataset_size = shards.sizes[i], .steps = steps.most}));
+    }
+    federated.clients[i].plan = of_size;
+  }
+  federated.affordable_steps = steps.most;
+  return plan;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,196 @@
+#include "privgrad/plan/fed_avg_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "guard.hpp"
+#include "owner_plan.hpp"
+#include "privgrad/error.hpp"
+#include "step_schedules.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// By the number of a client's examples, what clients of that size have in common.
+using PlansBySize = std::map<std::uint64_t, std::shared_ptr<const Plan>>;
+
+std::uint64_t affordable(const PlansBySize& sizes) {
+  std::uint64_t least = sizes.begin()->second->affordable_steps;
+  for (const auto& [size, plan] : sizes) least = std::min(least, plan->affordable_steps);
+  return least;
+}
+
+void refuse_correlated(const Manifest& manifest, const Plan& plan) {
+  if (!plan.correlated) return;
+  manifest.aggregator.with_position([&] {
+    throw ConfigError(manifest.aggregator.name() +
+                      " shares noise between steps, and the steps of a client begin anew with "
+                      "every round; use gaussian, or federated.aggregation: dp_fed_avg");
+  });
+}
+
+/// What the sampler of estimates is told: as for the first step, unless a target finds that.
+std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
+  if (!manifest.batch_size.is_given()) return {};
+  const ScheduleValues all =
+      schedule_values(manifest.batch_size, "batch_size", most_steps, /*above_zero=*/true);
+  if (all.is_shape) return {};
+  return std::vector<double>(manifest.federated->rounds, all.at.front());
+}
+
+/// The plans of clients, and of the estimates that choose their local iterations.
+class ClientPlanner {
+ public:
+  ClientPlanner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
+                const Shards& shards, const LocalSteps& steps, FederatedPlan& federated)
+      : manifest_(manifest),
+        wish_(*manifest.federated),
+        setting_(std::move(setting)),
+        sizes_(shards.sizes),
+        most_steps_(steps.most),
+        federated_(federated) {}
+
+  PlansBySize plans() {
+    check_size();
+    PlansBySize plans = plans_with({});
+    refuse_correlated(manifest_, *plans.begin()->second);
+    const LocalIterationsRule chooser = start_local_iterations(wish_);
+    if (chooser.rule != nullptr) plan_estimates(*chooser.rule, plans);
+    return plans;
+  }
+
+ private:
+  /// Before anything is planned: each size of a shard has a plan with values for all steps.
+  void check_size() const {
+    const std::set<std::uint64_t> sizes(sizes_.begin(), sizes_.end());
+    if (most_steps_ <= kMostSteps / sizes.size()) return;
+    throw error_at(manifest_, "steps",
+                   "is " + std::to_string(most_steps_) + " for each of " +
+                       std::to_string(sizes.size()) +
+                       " sizes of shards, which are planned one by one; allowed are " +
+                       std::to_string(kMostSteps / sizes.size()) +
+                       ", because a plan keeps some 300 bytes for each step");
+  }
+
+  /// \param estimate_noise  0: there are no estimates to pay for.
+  PlansBySize plans_with(double estimate_noise) const {
+    PlansBySize plans;
+    for (const std::uint64_t size : sizes_) {
+      if (plans.contains(size)) continue;
+      OwnerSetting owner{.dataset_size = size,
+                         .steps = most_steps_,
+                         .is_accounted_in_full = federated_.is_adaptive()};
+      if (estimate_noise > 0.0) owner.beside = charges_of_estimates(size, estimate_noise);
+      plans[size] = std::make_shared<const Plan>(plan_owner(manifest_, setting_, owner));
+    }
+    return plans;
+  }
+
+  /// Asks whether the rounds will be chosen by estimates, and plans what these cost.
+  void plan_estimates(AdaptiveLocalIterations& chooser, PlansBySize& plans) {
+    wish_.local_iterations.with_position(
+        [&] { federated_.estimates = chooser.start_rounds(wish_.rounds, affordable(plans)); });
+    if (!federated_.estimates || wish_.estimates == EstimateMode::from_models) return;
+    federated_.estimate_batch_size = estimate_batch_size(manifest_, most_steps_);
+    if (wish_.estimates != EstimateMode::private_sums || manifest_.noise_off) return;
+    if (plans.begin()->second->grid_levels != 0) {
+      throw error_at(manifest_, "federated.estimates",
+                     "private estimates are released with continuous noise, and aggregator " +
+                         manifest_.aggregator.name() + " promises a grid; use from_models");
+    }
+    federated_.estimate_noise = estimate_noise();
+    plans = plans_with(federated_.estimate_noise);
+    if (!chooser.start_rounds(wish_.rounds, affordable(plans))) leave_out_estimates(plans);
+  }
+
+  /// What they would leave of the budget has a round for every step, so nothing would ask for them.
+  void leave_out_estimates(PlansBySize& plans) {
+    federated_.estimates = false;
+    federated_.estimate_noise = 0.0;
+    most_steps_ = std::min(most_steps_, wish_.rounds);
+    plans = plans_with({});
+  }
+
+  /// The same for all clients: the least that costs none of them more than its share.
+  double estimate_noise() const {
+    if (wish_.estimate_noise) return *wish_.estimate_noise;
+    if (!manifest_.target_epsilon) {
+      throw error_at(manifest_, "federated.estimates",
+                     "private estimates have their share of privacy.target_epsilon, which is "
+                     "missing; give it, or federated.estimate_noise");
+    }
+    const std::uint64_t smallest = *std::min_element(sizes_.begin(), sizes_.end());
+    return setting_->kept->scale([&] {
+      return calibrated_scale(
+          manifest_, [&](double candidate) { return charges_of_estimates(smallest, candidate); },
+          wish_.estimate_share * *manifest_.target_epsilon);
+    });
+  }
+
+  std::vector<Charge> charges_of_estimates(std::uint64_t size, double noise) const {
+    const auto sampler = start_estimate_sampler(manifest_, size, federated_.estimate_batch_size);
+    return estimate_charges(manifest_, *sampler, noise);
+  }
+
+  const Manifest& manifest_;
+  const Federated& wish_;
+  std::shared_ptr<const Setting> setting_;
+  const std::vector<std::uint64_t>& sizes_;
+  std::uint64_t most_steps_;
+  FederatedPlan& federated_;
+};
+
+}  // namespace
+
+ComponentPtr<Sampler> start_participation(const Manifest& manifest) {
+  const Federated& wish = *manifest.federated;
+  return wish.participation.with_position([&] {
+    auto sampler = wish.participation.make<Sampler>();
+    sampler->start({.dataset_size = wish.clients,
+                    .steps = wish.rounds,
+                    .adjacency = Adjacency::zero_out,
+                    .batch_sizes = {}});
+    return sampler;
+  });
+}
+
+ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint64_t size,
+                                             const std::vector<double>& batch_size) {
+  return manifest.sampler.with_position([&] {
+    auto sampler = manifest.sampler.make<Sampler>();
+    sampler->start({.dataset_size = size,
+                    .steps = manifest.federated->rounds,
+                    .adjacency = manifest.adjacency,
+                    .batch_sizes = batch_size});
+    return sampler;
+  });
+}
+
+std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
+                                     double noise) {
+  const std::vector<Event> releases(manifest.federated->rounds, Event::gaussian(noise));
+  return sampled_charges(manifest, sampler, releases, "estimate");
+}
+
+Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
+                  const Shards& shards, const LocalSteps& steps, FederatedPlan& federated) {
+  start_participation(manifest);  // to see that it can be
+  const PlansBySize plans = ClientPlanner(manifest, setting, shards, steps, federated).plans();
+  for (std::size_t i = 0; i < shards.sizes.size(); ++i)
+    federated.clients[i].plan = plans.at(shards.sizes[i]);
+  federated.affordable_steps = affordable(plans);
+  const auto epsilon = [&](std::size_t client) {
+    return federated.clients[client].plan->epsilon().value;
+  };
+  for (std::size_t i = 1; i < federated.clients.size(); ++i) {
+    if (epsilon(i) > epsilon(federated.weakest)) federated.weakest = i;
+  }
+  Plan plan = *federated.clients[federated.weakest].plan;
+  plan.dataset_size = setting->dataset_size;
+  return plan;
+}
+
+}  // namespace privgrad::core

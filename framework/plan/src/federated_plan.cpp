@@ -1,0 +1,92 @@
+#include "privgrad/plan/federated_plan.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "dp_fed_avg_plan.hpp"
+#include "privgrad/plan/fed_avg_plan.hpp"
+#include "privgrad/plan/local_steps.hpp"
+#include "privgrad/plan/shards.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "unaccounted.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// What nobody is charged for, beside that of any run.
+std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& shards,
+                                     const FederatedPlan& federated) {
+  const Federated& wish = *manifest.federated;
+  std::vector<Unaccounted> list;
+  const std::string& position = wish.partition.position;
+  // Without one example the others move up, and lie elsewhere. Neighbours of the client unit have
+  // the same shards but one's.
+  if (!wish.shards_are_given &&
+      (shards.looks_at_examples || (manifest.adjacency == Adjacency::add_or_remove_one &&
+                                    wish.aggregation == Aggregation::fed_avg))) {
+    list.push_back({"partition of the examples (" + wish.partition.name() + ")", position});
+  }
+  if (!shards.sizes_are_public) list.push_back({"sizes of the clients' shards", position});
+  if (shards.has_histograms) {
+    list.push_back({"label histograms of the clients",
+                    manifest.position_of("federated.label_histograms"), Reach::shown_values});
+  }
+  // Release mode shows neither.
+  if (federated.participation_is_secret && manifest.mode == Mode::research) {
+    list.push_back(
+        {"who takes part in which round", wish.participation.position, Reach::shown_values});
+  }
+  if (federated.estimates && wish.estimates == EstimateMode::unaccounted) {
+    list.push_back(
+        {"estimates of the clients' losses", manifest.position_of("federated.estimates")});
+  }
+  return list;
+}
+
+}  // namespace
+
+RandomKey server_key(const RandomKey& run_key) { return run_key.derive("server"); }
+
+Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
+  const auto federated = std::make_shared<FederatedPlan>();
+  Shards shards = share_out(manifest, *setting);
+  federated->clients = std::move(shards.clients);
+  federated->weights = shards.weights;
+  const LocalSteps steps = plan_local_steps(manifest);
+  federated->local_iterations = steps.of_round;
+  Plan plan = manifest.federated->aggregation == Aggregation::dp_fed_avg
+                  ? plan_dp_fed_avg(manifest, setting, shards, steps, *federated)
+                  : plan_fed_avg(manifest, setting, shards, steps, *federated);
+  plan.federated = federated;
+  plan.unaccounted = list_unaccounted(plan, unaccounted(manifest, shards, *federated));
+  return plan;
+}
+
+nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest) {
+  using Json = nlohmann::json;
+  const Federated& wish = *manifest.federated;
+  Json clients = Json::array();
+  for (const ClientPlan& client : federated.clients) {
+    Json json{{"dataset_size", client.plan->dataset_size},
+              {"affordable_steps", client.plan->affordable_steps}};
+    if (!federated.at_server) json["epsilon"] = json_number(client.plan->epsilon().value);
+    if (!client.labels.empty()) json["labels"] = client.labels;
+    clients.push_back(std::move(json));
+  }
+  Json json{{"clients", std::move(clients)},
+            {"rounds", wish.rounds},
+            {"aggregation", to_text(wish.aggregation)},
+            {"partition", wish.partition.name()},
+            {"affordable_steps", federated.affordable_steps},
+            {"local_iterations",
+             federated.is_adaptive() ? Json("adaptive") : Json(federated.local_iterations)}};
+  if (!federated.at_server) json["weights"] = federated.weights;
+  if (federated.is_adaptive()) {
+    json["estimates"] = federated.estimates ? Json(to_text(wish.estimates)) : Json("none");
+    json["estimate_noise"] = federated.estimate_noise;
+  }
+  return json;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,173 @@
+#include "frozen_features.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/kept_features.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/model/network_json.hpp"
+#include "privgrad/trust/sha256.hpp"
+
+namespace privgrad::core {
+namespace {
+
+constexpr const char* kFrozenKey = "model.train";
+
+/// Enough that the weights are read seldom, few enough to be in a cache.
+constexpr std::size_t kRowsOfFeatures = 256;
+
+bool all_numbers(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+}
+
+/// Some examples of a data set, one after the other.
+struct RowsInTurn {
+  std::vector<std::uint32_t> rows;
+  std::vector<float> features, targets;
+
+  void take(const Dataset& data, std::size_t first, std::size_t count) {
+    rows.resize(count);
+    std::iota(rows.begin(), rows.end(), static_cast<std::uint32_t>(first));
+    features.resize(count * data.row_size());
+    targets.resize(count);
+    data.gather(rows, features, targets);
+  }
+};
+
+/// \param after  numbers that an example becomes.
+/// \returns [rows, after]; NaN throughout for an example that was no number, or became none.
+std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Dataset& data) {
+  const std::size_t before = data.row_size();
+  std::vector<float> result(data.rows() * after);
+  RowsInTurn some;
+  for (std::size_t first = 0; first < data.rows(); first += kRowsOfFeatures) {
+    const std::size_t count = std::min(kRowsOfFeatures, data.rows() - first);
+    some.take(data, first, count);
+    layers.outputs(some.features, count, std::span(result).subspan(first * after, count * after));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto out = std::span(result).subspan((first + i) * after, after);
+      if (all_numbers(std::span(some.features).subspan(i * before, before)) && all_numbers(out))
+        continue;
+      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+  return result;
+}
+
+// ---- what the outputs follow from
+
+std::string hash_of(std::span<const float> values) {
+  Sha256 hash;
+  hash.add(std::string_view(reinterpret_cast<const char*>(values.data()), values.size_bytes()));
+  return hash.hex();
+}
+
+/// All but the data: layers, weights, and the code that computes.
+nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
+                             std::span<const float> parameters) {
+  nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
+  key["layers"] = sha256_hex(to_json(layers).dump());
+  key["weights"] = hash_of(parameters);
+  return key;
+}
+
+}  // namespace
+
+std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const Setting& setting,
+                                               ComponentPtr<Backend>& backend, Executor& executor) {
+  if (dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr) {
+    throw error_at(manifest, kFrozenKey,
+                   "freezes layers of " + manifest.model.name() +
+                       ", a model that executes itself as a whole; train all of it");
+  }
+  const Network layers = first_part(setting.whole, setting.frozen_layers);
+  backend = manifest.backend.make<Backend>();
+  auto program = manifest.backend.with_position([&] { return backend->compile(layers, executor); });
+  if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
+    throw error_at(manifest, kFrozenKey,
+                   "freezes layers, but the programs of backend " + manifest.backend.name() +
+                       " do not give the outputs of a layer");
+  }
+  return program;
+}
+
+void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
+                         int threads, const FeatureCache* cache) {
+  if (setting.frozen_layers == 0) return;
+  const auto executor = make_executor(threads);
+  ComponentPtr<Backend> backend;
+  const auto program = compile_frozen_layers(manifest, setting, backend, *executor);
+  const std::vector<float> nothing(setting.parameters);
+  const std::vector<float> whole = whole_parameters(setting, nothing);
+  const auto frozen = std::span(whole).first(setting.frozen_parameters);
+  program->load_parameters(frozen);
+  const auto& layers = dynamic_cast<const Outputs&>(*program);
+  const Shape& shape = setting.network.input.features;
+  const std::size_t row_size = element_count(shape);
+  if (cache != nullptr && manifest.backend.component->plugin->sha256.empty()) {
+    cache->note("outputs of frozen layers are not kept: the backend's code has no hash");
+    cache = nullptr;
+  }
+  nlohmann::json about;
+  if (cache != nullptr)
+    about = key_of_layers(manifest, first_part(setting.whole, setting.frozen_layers), frozen);
+  for (Dataset* split : {&data.train, &data.test}) {
+    if (split->rows() == 0) continue;
+    if (cache == nullptr) {
+      replace_features(shape, outputs_of(layers, row_size, *split), *split);
+      continue;
+    }
+    const FeatureKey key = key_of_features(about, "outputs of frozen layers", row_size, *split);
+    std::optional<std::vector<float>> outputs = cache->find(key);
+    if (!outputs) {
+      outputs = outputs_of(layers, row_size, *split);
+      cache->keep(key, *outputs);
+    }
+    replace_features(shape, std::move(*outputs), *split);
+  }
+}
+
+namespace {
+
+/// As many as the whole model has, with those that were loaded in their places.
+std::vector<float> loaded_parameters(const Setting& setting) {
+  std::vector<float> whole(parameter_count(setting.whole));
+  if (setting.initial) setting.initial->put_into(whole);
+  return whole;
+}
+
+}  // namespace
+
+std::size_t untrained_parameters(const Setting& setting) {
+  if (!setting.lora) return setting.frozen_parameters;
+  std::size_t untrained = parameter_count(setting.whole);
+  for (const TrainedTensor& tensor : setting.lora->tensors) {
+    if (tensor.rank == 0) untrained -= tensor.size();
+  }
+  return untrained;
+}
+
+std::vector<float> network_before_training(const Setting& setting) {
+  const std::vector<float> whole = loaded_parameters(setting);
+  return {whole.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters), whole.end()};
+}
+
+std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained) {
+  if (setting.frozen_parameters == 0 && !setting.lora) return {trained.begin(), trained.end()};
+  std::vector<float> whole = loaded_parameters(setting);
+  const auto network = std::span(whole).subspan(setting.frozen_parameters);
+  if (setting.lora) {
+    setting.lora->merge(trained, network);
+  } else {
+    std::copy(trained.begin(), trained.end(), network.begin());
+  }
+  return whole;
+}
+
+}  // namespace privgrad::core

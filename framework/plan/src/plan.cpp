@@ -1,0 +1,97 @@
+#include "privgrad/plan/plan.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "owner_plan.hpp"
+#include "privgrad/plan/account_plan.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/trust/checked_answer.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/trust/joint_release.hpp"
+#include "unaccounted.hpp"
+
+namespace privgrad::core {
+
+namespace {
+
+Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
+  if (manifest.federated) {  // refuses them
+    plan_statistics(manifest, *setting);
+    plan_report(manifest, *setting, manifest.steps);
+  }
+  Plan plan = manifest.federated
+                  ? make_federated_plan(manifest, setting)
+                  : plan_owner(manifest, setting,
+                               {.dataset_size = setting->dataset_size, .steps = manifest.steps});
+  if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
+  check_account(plan);
+  plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
+  return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
+  const auto setting = make_setting(manifest);
+  if (kept != nullptr) setting->kept = std::move(kept);
+  return plan_for(manifest, setting);
+}
+
+Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
+                      std::shared_ptr<KeptNumbers> kept) {
+  const auto setting = make_setting(manifest);
+  setting->plan_key = plan_key;
+  setting->kept = std::move(kept);
+  return plan_for(manifest, setting);
+}
+
+Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
+               std::shared_ptr<KeptNumbers> kept) {
+  const auto setting = make_setting(manifest, recorded);
+  if (kept != nullptr) setting->kept = std::move(kept);
+  return plan_for(manifest, setting);
+}
+
+RandomKey run_key(const Manifest& manifest) {
+  return manifest.seed ? RandomKey::from_seed(*manifest.seed) : RandomKey::from_operating_system();
+}
+
+std::vector<double> PlanNumbers::gradient_noise_multiplier() const {
+  std::vector<double> values = noise_multiplier;
+  for (std::size_t step = 0; step < count_share.size(); ++step)
+    values[step] /= gradient_share(count_share[step]);
+  return values;
+}
+
+PrivacyAnswer of_all_steps(const PlanNumbers& plan) {
+  return plan.charges_are_bounds ? plan.epsilon() : of_charges_that_are_bounds(plan.epsilon());
+}
+
+bool Plan::covers_bits() const {
+  return !manifest->noise_off &&
+         std::none_of(unaccounted.begin(), unaccounted.end(),
+                      [](const Unaccounted& item) { return item.what == kFloatingPoint; });
+}
+
+std::uint64_t Plan::evaluate_every() const {
+  return manifest->evaluate_every > 0 ? manifest->evaluate_every
+                                      : std::max<std::uint64_t>(1, steps() / 20);
+}
+
+std::string Plan::sampling_words() const {
+  // What a sampler says of itself is about charges that are not asked for here.
+  if (correlated) {
+    return "In an order that was drawn before the first step, without looking at data; accounted "
+           "by who takes part in which step, without amplification.";
+  }
+  return manifest->sampler.component->factory.info.summary;
+}
+
+RhoOfExamples Plan::rho_of_examples() const {
+  const Components made = start_components(*this);
+  return correlated->rho(*made.order, dataset_size, manifest->adjacency);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,150 @@
+#include "privgrad/plan/public_facts.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/trust/files.hpp"
+#include "privgrad/trust/json_depth.hpp"
+
+namespace privgrad::core {
+
+using Json = nlohmann::json;
+
+namespace {
+
+/// Nobody's examples are larger, and a plan for such would fill the memory of who checks it.
+void check_sizes(const PublicFacts& facts) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  const bool fits = element_count(facts.shape.features) <= kMost && facts.shape.classes <= kMost &&
+                    facts.dataset_size <= kMost;
+  if (!fits) throw ConfigError("has a shape or a size above 4294967296");
+}
+
+}  // namespace
+
+PublicFacts facts_of(const Plan& plan) {
+  PublicFacts facts = facts_of_data(plan);
+  facts.scales = plan.setting->kept->scales();
+  return facts;
+}
+
+PublicFacts facts_of_data(const Plan& plan) {
+  const Setting& setting = *plan.setting;
+  PublicFacts facts{.shape = setting.info.shape,
+                    .dataset_size = setting.dataset_size,
+                    .has_test_rows = setting.info.has_test_split,
+                    .unaccounted = setting.info.unaccounted,
+                    .first_rows_only = setting.info.first_rows_only,
+                    .rows_chosen_by_value = setting.info.rows_chosen_by_value,
+                    .class_names = setting.info.class_names,
+                    .feature_names = setting.info.feature_names,
+                    .reading = setting.info.reading,
+                    .shard_sizes = {},
+                    .scales = std::nullopt,
+                    .order_key = plan.order_key,
+                    .account = plan.account,
+                    .weights = setting.weights};
+  if (plan.federated) {
+    for (const ClientPlan& client : plan.federated->clients)
+      facts.shard_sizes.push_back(client.plan->dataset_size);
+  }
+  return facts;
+}
+
+Json to_json(const AccountFacts& account) {
+  return {{"name", account.name},
+          {"opened", account.opened},
+          {"accountant", account.accountant},
+          {"target_epsilon", account.target_epsilon},
+          {"target_delta", account.target_delta}};
+}
+
+Json to_json(const PublicFacts& facts) {
+  Json json{{"facts", 1},
+            {"features", facts.shape.features},
+            {"classes", facts.shape.classes},
+            {"dataset_size", facts.dataset_size},
+            {"has_test_rows", facts.has_test_rows},
+            {"unaccounted", facts.unaccounted},
+            {"first_rows_only", facts.first_rows_only},
+            {"rows_chosen_by_value", facts.rows_chosen_by_value},
+            {"shard_sizes", facts.shard_sizes},
+            {"order_key", facts.order_key ? Json(*facts.order_key) : Json(nullptr)},
+            {"account", facts.account ? to_json(*facts.account) : Json(nullptr)}};
+  if (!facts.class_names.empty()) json["class_names"] = facts.class_names;
+  if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
+  if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
+  if (facts.scales) json["scales"] = *facts.scales;
+  if (facts.weights) json["weights"] = to_json(*facts.weights);
+  return json;
+}
+
+PublicFacts facts_from_json(std::string_view text) {
+  constexpr int kDeepest = 8;
+  if (nested_deeper_than(kDeepest, text)) throw ConfigError("is nested too deep");
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw ConfigError("holds no JSON object");
+  try {
+    if (json.at("facts") != 1) throw ConfigError("'facts' is not 1, the only version there is");
+    PublicFacts facts;
+    facts.shape.features = json.at("features").get<Shape>();
+    facts.shape.classes = json.at("classes").get<std::size_t>();
+    facts.dataset_size = json.at("dataset_size").get<std::uint64_t>();
+    facts.has_test_rows = json.at("has_test_rows").get<bool>();
+    facts.unaccounted = json.at("unaccounted").get<std::vector<std::string>>();
+    facts.first_rows_only = json.at("first_rows_only").get<bool>();
+    facts.rows_chosen_by_value = json.at("rows_chosen_by_value").get<bool>();
+    if (json.contains("class_names"))
+      facts.class_names = json.at("class_names").get<std::vector<std::string>>();
+    if (!facts.class_names.empty() && facts.class_names.size() != facts.shape.classes)
+      throw ConfigError("has not as many class names as classes");
+    if (json.contains("feature_names"))
+      facts.feature_names = json.at("feature_names").get<std::vector<std::string>>();
+    if (!facts.feature_names.empty() &&
+        facts.feature_names.size() != element_count(facts.shape.features))
+      throw ConfigError("has not as many names of features as features");
+    if (json.contains("reading")) facts.reading = value_from_json(json.at("reading"));
+    facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
+    if (json.contains("scales")) facts.scales = json.at("scales").get<std::vector<double>>();
+    if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
+    if (const Json& account = json.at("account"); !account.is_null()) {
+      facts.account = {.name = account.at("name"),
+                       .opened = account.at("opened"),
+                       .accountant = account.at("accountant"),
+                       .target_epsilon = account.at("target_epsilon"),
+                       .target_delta = account.at("target_delta")};
+    }
+    if (json.contains("weights")) facts.weights = weights_from_json(json.at("weights"));
+    // What is written back is what was read: no number was taken for one of another type.
+    if (to_json(facts) != json) throw ConfigError("holds what no run writes");
+    check_sizes(facts);
+    return facts;
+  } catch (const Json::exception& problem) {
+    throw ConfigError(problem.what());
+  }
+}
+
+PublicFacts read_facts(const std::filesystem::path& directory) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  const std::filesystem::path file = directory / "facts.json";
+  try {
+    return facts_from_json(read_whole(file, kMostBytes));
+  } catch (const ConfigError& problem) {
+    throw IoError(file.string() + ": " + problem.what());
+  }
+}
+
+std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
+                                          const PublicFacts& recorded, std::string_view schedules) {
+  try {
+    if (!recorded.scales) throw ConfigError("has no scales, which every run records");
+    return std::make_shared<KeptNumbers>(*recorded.scales, schedules);
+  } catch (const ConfigError& problem) {
+    throw IoError((directory / "facts.json").string() + ": " + problem.what());
+  }
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,49 @@
+#include "privgrad/plan/remarks.hpp"
+
+#include <cmath>
+#include <cstdint>
+
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// One unit may then change how likely an outcome is by a factor of e^20, some 485 million, so that
+/// the bound on what an attacker can be right about is 1 to eight digits.
+constexpr double kLargeEpsilon = 20.0;
+
+std::uint64_t units(const Plan& plan) {
+  return plan.unit == PrivacyUnit::client ? plan.manifest->federated->clients : plan.dataset_size;
+}
+
+}  // namespace
+
+std::optional<std::string> large_delta(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  const auto count = static_cast<double>(units(plan));
+  if (manifest.noise_off || manifest.target_delta * count < 1.0) return std::nullopt;
+  const std::string unit(to_text(plan.unit));
+  return "delta is " + format_number(manifest.target_delta) + " for " +
+         std::to_string(units(plan)) + " " + unit + "s, and publishing all of one " + unit +
+         " drawn at random would keep such a guarantee; choose target_delta well below " +
+         short_number(1.0 / count, 3);
+}
+
+std::vector<std::string> remarks(const Plan& plan, double epsilon) {
+  std::vector<std::string> all;
+  if (const auto delta = large_delta(plan)) {
+    all.push_back(*delta +
+                  (plan.manifest->allow_large_delta ? " (allow.large_delta accepts it)" : ""));
+  }
+  if (!plan.manifest->noise_off && std::isfinite(epsilon) && epsilon > kLargeEpsilon) {
+    all.push_back("epsilon is " + short_bound(epsilon, 4) +
+                  ", and above 20 a guarantee promises little: one " +
+                  std::string(to_text(plan.unit)) +
+                  " may make an outcome e^20 times as likely and more");
+  }
+  return all;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,286 @@
+#include "privgrad/plan/setting.hpp"
+
+#include <numeric>
+#include <string>
+
+#include "frozen_features.hpp"
+#include "privgrad/data/apply_transform.hpp"
+#include "privgrad/data/breach.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/data/open_source.hpp"
+#include "privgrad/data/streamed_transforms.hpp"
+#include "privgrad/manifest/utf8.hpp"
+#include "privgrad/model/augmented_program.hpp"
+#include "privgrad/model/lora.hpp"
+#include "privgrad/model/promised_bits.hpp"
+#include "privgrad/model/trainable_layers.hpp"
+#include "privgrad/partition.hpp"
+#include "privgrad/plan/plan.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// The statistic that a transform asks for.
+std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transform& transform,
+                                           const ExampleShape& shape) {
+  const auto* asks = dynamic_cast<const BoundedStatistic*>(&transform);
+  std::optional<StatisticRequest> request;
+  if (asks != nullptr) request = use.with_position([&] { return asks->request(shape); });
+  const auto refuse = [&](const char* what) {
+    throw PluginError(use.component->full_name() + ": broke its contract: " + what);
+  };
+  if (request.has_value() != (transform.statistic() == Statistic::released))
+    refuse("what it asks to be released and what it says of its numbers contradict each other");
+  if (request && dynamic_cast<const FittedValues*>(&transform) == nullptr)
+    refuse("what it learns from a released statistic cannot be kept (it is no FittedValues)");
+  return request;
+}
+
+/// \returns the shape of the examples that the model sees.
+ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
+  ExampleShape shape = setting.info.shape;
+  for (const ComponentUse& use : manifest.transforms) {
+    const auto transform = use.make<Transform>();
+    const ExampleShape before = shape;
+    shape = use.with_position([&] {
+      if (dynamic_cast<const Partition*>(transform.get()) != nullptr) {
+        throw ConfigError(use.name() +
+                          " shares examples out among clients and changes none; its place is "
+                          "federated.partition");
+      }
+      return transform->output_shape(shape);
+    });
+    if (manifest.streaming) use.with_position([&] { check_streamable(use, *transform); });
+    setting.statistics.push_back(transform->statistic());
+    setting.requests.push_back(request_of(use, *transform, before));
+    setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
+    setting.has_costly_rows = setting.has_costly_rows || is_worth_keeping(*transform);
+    setting.is_restorable.push_back(transform->statistic() == Statistic::none ||
+                                    dynamic_cast<const FittedValues*>(transform.get()) != nullptr);
+  }
+  return shape;
+}
+
+/// Whether bits are covered is part of the plan, and only a program can say it.
+ExactAbilities program_abilities(const Manifest& manifest, const Setting& setting) {
+  if (manifest.noise_off) return {};
+  const std::unique_ptr<Executor> executor = make_executor(1);
+  ComponentPtr<Backend> backend;
+  const auto program = compile_program(manifest, setting, backend, *executor);
+  return {.clipping = has_exact_clipping(*program), .rows = has_reproducible_rows(*program)};
+}
+
+/// The size that everybody may know.
+std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
+  if (!size_is_public(manifest)) return declared_size(manifest).value_or(info.train_rows);
+  const std::uint64_t size = manifest.dataset_size.value_or(info.train_rows);
+  if (size != info.train_rows) {
+    throw error_at(manifest, "data.size",
+                   "is " + std::to_string(size) + ", but there are " +
+                       std::to_string(info.train_rows) + " training examples; under " +
+                       std::string(to_text(manifest.adjacency)) +
+                       " the size is public and must be the real one");
+  }
+  return size;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> declared_size(const Manifest& manifest) {
+  if (manifest.dataset_size || !manifest.federated || manifest.federated->sizes.empty())
+    return manifest.dataset_size;
+  const std::vector<std::uint64_t>& sizes = manifest.federated->sizes;
+  return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+}
+
+bool size_is_public(const Manifest& manifest) {
+  if (manifest.adjacency == Adjacency::add_or_remove_one) return false;
+  const bool is_per_client =
+      manifest.federated && manifest.federated->aggregation == Aggregation::dp_fed_avg;
+  return !is_per_client || manifest.adjacency == Adjacency::zero_out;
+}
+
+namespace {
+
+void check_names(const Manifest& manifest, const DataInfo& info) {
+  const auto check = [&](const std::vector<std::string>& names, std::size_t count,
+                         const std::string& what) {
+    if (names.empty() || names.size() == count) return;
+    throw PluginError(manifest.data.component->full_name() + ": names " +
+                      std::to_string(names.size()) + " " + what + ", and has " +
+                      std::to_string(count));
+  };
+  check(info.class_names, info.shape.classes, "classes");
+  check(info.feature_names, element_count(info.shape.features), "features");
+}
+
+/// What the model begins from, and which of its layers are frozen.
+void plan_weights(const Manifest& manifest, Setting& setting) {
+  if (manifest.weights && !setting.recorded) {
+    setting.initial = std::make_shared<const InitialWeights>(load_weights(manifest, setting.whole));
+    setting.weights = setting.initial->facts;
+  }
+  if (setting.recorded) {
+    setting.weights = setting.recorded->weights;
+    if (setting.weights.has_value() != manifest.weights.has_value()) {
+      throw error_at(manifest, "model.weights",
+                     "and what the run recorded of its weights contradict each other");
+    }
+  }
+  const std::vector<std::string> nothing;
+  setting.frozen_layers =
+      frozen_layers(manifest, setting.whole, setting.weights ? setting.weights->loaded : nothing);
+  if (trains_in_part(manifest, setting.whole, setting.frozen_layers))
+    setting.lora = lora_layout(manifest, setting.whole, setting.frozen_layers);
+  if (setting.frozen_layers == 0) return;
+  if (manifest.streaming) {
+    throw error_at(manifest, "data.streaming",
+                   "is true, but what frozen layers (model.train) make of the examples is kept in "
+                   "memory; leave one of the two out");
+  }
+  setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
+  const auto executor = make_executor(1);
+  ComponentPtr<Backend> backend;
+  compile_frozen_layers(manifest, setting, backend, *executor);  // refuses what cannot
+}
+
+/// What has copies that mean something, and steps that know of them.
+void check_augmentation(const Manifest& manifest, const Setting& setting) {
+  if (!manifest.augmentation) return;
+  const auto refuse = [&](const std::string& what) {
+    throw error_at(manifest, "augmentation", what);
+  };
+  const Shape& shape = setting.network.input.features;
+  if (setting.frozen_layers > 0) {
+    refuse(
+        "alters images, but what enters the layers that are trained are outputs of frozen ones, "
+        "which are computed once; train all layers");
+  }
+  if (shape.size() != 2 && shape.size() != 3) {
+    refuse("alters images, [height, width] or [height, width, channels]; the model sees " +
+           privgrad::to_text(shape));
+  }
+  if (manifest.federated) refuse("is for central runs");
+}
+
+/// All that follows from the data's headers and counts.
+void complete(const Manifest& manifest, Setting& setting) {
+  // Where their number is declared or released, that there are none is nobody's to know.
+  if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
+    throw IoError(error_text(manifest, "data", "there are no training examples"));
+  if (element_count(setting.info.shape.features) == 0) {
+    throw IoError(error_text(
+        manifest, "data",
+        "examples of " + privgrad::to_text(setting.info.shape.features) + " have no features"));
+  }
+  const ExampleShape shape = plan_transforms(manifest, setting);
+  setting.dataset_size = public_size(manifest, setting.info);
+  setting.model = manifest.model.make<Model>();
+  manifest.model.with_position([&] {
+    setting.whole = setting.model->network(shape);
+    check_network(setting.whole);
+  });
+  plan_weights(manifest, setting);
+  setting.network = last_part(setting.whole, setting.frozen_layers);
+  check_augmentation(manifest, setting);
+  setting.parameters = setting.lora ? setting.lora->parameters() : parameter_count(setting.network);
+  setting.groups = setting.lora ? setting.lora->groups() : parameter_groups(setting.network);
+  setting.program = program_abilities(manifest, setting);
+}
+
+}  // namespace
+
+std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
+  auto setting = std::make_shared<Setting>();
+  setting->data =
+      manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });
+  setting->info = manifest.data.with_position([&] { return setting->data->info(); });
+  // These go into statements, pages and terminals; a source may have taken them from a file.
+  for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
+  for (std::string& name : setting->info.class_names) name = shown_line(name);
+  for (std::string& name : setting->info.feature_names) name = shown_line(name);
+  for (std::string& remark : setting->info.remarks) remark = shown_line(remark);
+  check_names(manifest, setting->info);
+  if (setting->info.test_rows > 0 && !setting->info.has_test_split) {
+    throw PluginError(manifest.data.component->full_name() +
+                      ": broke its contract: it has test rows without a test split");
+  }
+  if (!setting->info.has_targets) {
+    throw ConfigError(error_text(manifest, "data",
+                                 "its rows have no targets: they can be predicted, and not trained "
+                                 "on"));
+  }
+  setting->plan_key = run_key(manifest);
+  complete(manifest, *setting);
+  return setting;
+}
+
+std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
+  auto setting = std::make_shared<Setting>();
+  // How many examples there really were, of either split, is nobody's to know.
+  setting->info = {.shape = recorded.shape,
+                   .train_rows = recorded.dataset_size,
+                   .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},
+                   .unaccounted = recorded.unaccounted,
+                   .first_rows_only = recorded.first_rows_only,
+                   .rows_chosen_by_value = recorded.rows_chosen_by_value,
+                   .class_names = recorded.class_names,
+                   .feature_names = recorded.feature_names,
+                   .reading = recorded.reading,
+                   .has_test_split = recorded.has_test_rows};
+  setting->recorded = recorded;
+  if (recorded.scales) setting->kept = std::make_shared<KeptNumbers>(*recorded.scales);
+  setting->plan_key = run_key(manifest);
+  complete(manifest, *setting);
+  if (setting->dataset_size != recorded.dataset_size) {
+    throw error_at(manifest, "data.size",
+                   "is " + std::to_string(setting->dataset_size) + ", but the run recorded " +
+                       std::to_string(recorded.dataset_size));
+  }
+  return setting;
+}
+
+namespace {
+
+std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& setting,
+                                 std::unique_ptr<Program> program) {
+  if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
+    throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
+                   std::string(manifest.lora ? "adapts layers" : "freezes layers behind others") +
+                       ", but the programs of " + program_owner(manifest, setting) +
+                       " do not give the outputs of a model");
+  }
+  return LoraProgram::make(std::move(program), *setting.lora, network_before_training(setting));
+}
+
+}  // namespace
+
+std::string program_owner(const Manifest& manifest, const Setting& setting) {
+  const bool is_own = dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr;
+  return (is_own ? manifest.model : manifest.backend).component->full_name();
+}
+
+std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
+                                         ComponentPtr<Backend>& backend, Executor& executor) {
+  std::unique_ptr<Program> program;
+  if (auto* own = dynamic_cast<const SelfExecuting*>(setting.model.get())) {
+    program = own->make_program(setting.network, executor);
+  } else {
+    if (backend == nullptr) backend = manifest.backend.make<Backend>();
+    program =
+        manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
+  }
+  const std::string who = program_owner(manifest, setting);
+  if (program == nullptr) throw PluginError(who + ": gave no program");
+  const std::size_t parameters = parameter_count(setting.network);
+  if (program->parameter_count() != parameters) {
+    throw PluginError(who + ": its program has " + std::to_string(program->parameter_count()) +
+                      " parameters, the model describes " + std::to_string(parameters));
+  }
+  if (setting.lora) program = adapted(manifest, setting, std::move(program));
+  if (!manifest.augmentation) return program;
+  return AugmentedProgram::make(std::move(program), setting.network.input.features,
+                                *manifest.augmentation);
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "guard.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/kept_numbers.hpp"
+#include "step_schedules.hpp"
+
+namespace privgrad::core {
+
+/// What steps are made with, and what each of them costs.
+struct StepPlan {
+  StepValues values;               ///< noise_multiplier: all zero without noise.
+  std::vector<double> batch_size;  ///< As the sampler expects it.
+  std::vector<Charge> charges;     ///< One per step; no noise: none.
+  std::shared_ptr<const CorrelatedPlan> correlated;
+  std::uint64_t grid_levels = 0;
+  bool clip_norm_adapts = false;
+  double scale = 1.0;  ///< That was found for the open schedule, if there is one.
+};
+
+/// What is known when steps are given their charges.
+struct StepSetting {
+  const Manifest& manifest;
+  const RunFacts& facts;
+  const std::vector<double>& learning_rate;
+  const Components& made;  ///< Started again for every try; at the end as the plan has it.
+  const RandomKey& key;    ///< A public order of examples is drawn with it.
+  KeptNumbers& kept;
+};
+
+/// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
+/// accountant proves the target of all steps.
+/// \param target  for epsilon.
+/// \param beside  paid for first.
+/// \throws ManifestError, PrivacyError with the place, for what does not fit together or is not
+/// proved.
+StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
+                    std::optional<double> target, const BesideCharges& beside);
+
+/// The same without noise: nothing is charged.
+StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules);
+
+}  // namespace privgrad::core

@@ -1,0 +1,273 @@
+#include "unaccounted.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/utf8.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/remarks.hpp"
+#include "privgrad/trust/normals.hpp"
+
+namespace privgrad::core {
+namespace {
+
+double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
+
+/// The probability that a standard normal number is further from 0 than x.
+double beyond(double x) { return std::erfc(x / std::numbers::sqrt2); }
+
+/// At most how much delta the proofs leave out because the noise has no draws beyond
+/// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
+/// or that a contribution of full length moves one there. In a step with several releases, of
+/// each; and of each release beside the steps.
+double lost_tails(const Plan& plan) {
+  // Whole numbers are drawn without an end to their tails.
+  if (plan.grid_levels != 0 || plan.arithmetic == Arithmetic::exact) return 0.0;
+  const double sensitivity = sensitivity_of_unit_bound(plan.manifest->adjacency);
+  double lost = 0.0;
+  // No release of the linear mechanism moves further, in units of its noise, than all together.
+  const double root = plan.correlated ? std::sqrt(plan.correlated->cost.worst_after.back()) : 0;
+  // Noise that adapts may become as small as the budget pays for in one step.
+  const double least =
+      plan.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan.event)) : 0.0;
+  if (plan.noise_adapts) {
+    lost += static_cast<double>(plan.noise_adapts->checks_before(plan.steps())) *
+            (beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / least));
+  }
+  const auto releases = plan.correlated ? static_cast<double>(plan.correlated->parts.size()) : 1.0;
+  for (double multiplier : plan.noise_multiplier) {
+    if (multiplier == 0.0) continue;  // noise is off, and listed
+    if (plan.noise_adapts) multiplier = least;
+    if (plan.correlated) multiplier = 1.0 / root;
+    lost += releases * (static_cast<double>(plan.parameters) * beyond(kLargestNormal) +
+                        beyond(kLargestNormal - sensitivity / multiplier));
+  }
+  if (plan.noise_adapts) return lost;   // its checks are counted
+  constexpr double kCoordinates = 2.0;  // of an estimate
+  // Statistics and reports, of central runs, are whole numbers whatever the steps are.
+  if (!plan.manifest->federated) return lost;
+  for (const Charge& charge : plan.beside) {
+    const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
+    lost +=
+        kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);
+  }
+  return lost;
+}
+
+/// Of the owner of data whom it concerns most.
+double most_lost_tails(const Plan& plan) {
+  double lost = lost_tails(plan);
+  if (plan.federated && !plan.federated->at_server) {
+    for (const ClientPlan& client : plan.federated->clients)
+      lost = std::max(lost, lost_tails(*client.plan));
+  }
+  return lost;
+}
+
+class Lister {
+ public:
+  explicit Lister(const Plan& plan) : manifest_(*plan.manifest), plan_(plan) {}
+
+  std::vector<Unaccounted> list() {
+    if (manifest_.noise_off)
+      add("everything: noise is off", manifest_.position_of("privacy.noise"));
+    list_facts_of_data();
+    list_weights();
+    if (plan_.influence_is_unaccounted) {
+      const ComponentUse& noise =
+          manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
+      add("influence of steps, behind the noise schedule", noise.position);
+    }
+    list_choice_of_rows();
+    list_transforms();
+    list_floating_point();
+    if (most_lost_tails(plan_) > 1e-3 * manifest_.target_delta) {
+      add("tails of the noise, which ends at 11.6 standard deviations",
+          manifest_.position_of("privacy.target_delta"));
+    }
+    list_metrics();
+    return std::move(list_);
+  }
+
+ private:
+  void add(std::string what, std::string position, Reach reach = Reach::model) {
+    list_.push_back({std::move(what), std::move(position), reach});
+  }
+
+  void list_facts_of_data() {
+    for (const std::string& fact : plan_.setting->info.unaccounted)
+      add(fact, manifest_.data.position);
+    for (const std::string& fact : manifest_.read_off_rows)
+      add(shown_line(fact), manifest_.position_of("data.read_off_rows"));
+    if (!size_is_public(manifest_) && !declared_size(manifest_))
+      add("number of training examples", manifest_.data.position);
+  }
+
+  /// What they saw is behind the model, whatever this run pays for.
+  void list_weights() {
+    const std::optional<WeightsFacts>& weights = plan_.setting->weights;
+    if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
+    const std::string declare =
+        "declare them public (model.weights: {public: true}) if they saw none of these examples";
+    Unaccounted item{.what = "initial_weights",
+                     .position = manifest_.position_of("model.weights"),
+                     .reach = Reach::model,
+                     .why =
+                         "nobody says that the weights which the model begins from saw none of "
+                         "the private examples",
+                     .remedy = declare};
+    if (const auto& origin = weights->origin) {
+      item.why = "the weights which the model begins from are those of the run '" + origin->name +
+                 "' with epsilon " + origin->epsilon + " at delta " + origin->delta +
+                 ", which adds to this one's if their data is the same";
+      item.remedy = "pay for both runs from one account (privacy.account)";
+      if (!saw_protected_rows(*origin)) {
+        item.remedy += ", or " + declare;
+      } else if (manifest_.weights->is_public) {
+        item.why += "; that the manifest declares them public does not make them so";
+      }
+    }
+    list_.push_back(std::move(item));
+  }
+
+  /// The proofs are about the rows that are left after choosing. Where one example decides about
+  /// the place of another, or about a size that its neighbours share, choosing is a use of the data
+  /// of its own.
+  void list_choice_of_rows() {
+    const DataInfo& info = plan_.setting->info;
+    if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
+      // Without one example, the next one moves up into the chosen rows: the sum changes by two of
+      // them.
+      add("choice of the first examples", manifest_.data.position);
+    }
+    if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
+      // An example that is replaced by one of another class, or of another side of a split, changes
+      // the size, which is taken for public.
+      add("number of examples that are chosen by what they hold", manifest_.data.position);
+    }
+  }
+
+  void list_transforms() {
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      const Statistic statistic = plan_.setting->statistics[i];
+      if (statistic == Statistic::unaccounted) add(use.name(), use.position);
+      if (statistic == Statistic::declared_public)
+        add(use.name() + " (declared public)", use.position);
+    }
+  }
+
+  /// Wherever one example may move the roundings of others, or the noise shows what it was added to.
+  void list_floating_point() {
+    if (manifest_.noise_off) return;
+    if (plan_.arithmetic == Arithmetic::floating) {
+      add_floating_point(manifest_.position_of("aggregator.arithmetic"),
+                         "aggregator.arithmetic is float", "use arithmetic: exact");
+    } else if (!program_is_exact()) {
+      const bool is_own = dynamic_cast<const SelfExecuting*>(plan_.setting->model.get()) != nullptr;
+      const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
+      add_floating_point(
+          use.position,
+          (is_own ? "model " : "backend ") + use.name() +
+              " does not promise the same bits for an example wherever it stands in a batch",
+          is_own ? "use a model whose sums are exact" : "use a backend whose sums are exact");
+    }
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      if (plan_.setting->by_row[i]) continue;
+      add_floating_point(use.position,
+                         "transform " + use.name() +
+                             " does not promise the same bits for an example beside any others",
+                         "use a transform that is given one row at a time");
+    }
+  }
+
+  /// Rows are what differences of gradients, and aggregators with grids of their own, are made of.
+  bool program_is_exact() const {
+    const ExactAbilities& can = plan_.setting->program;
+    const bool needs_rows =
+        plan_.grid_levels != 0 || (plan_.correlated && plan_.correlated->parts.size() > 1);
+    return can.rows || (can.clipping && !needs_rows);
+  }
+
+  void add_floating_point(std::string position, std::string why, std::string remedy) {
+    list_.push_back({std::string(kFloatingPoint), std::move(position), Reach::model, std::move(why),
+                     std::move(remedy)});
+  }
+
+  /// Release mode computes neither, so there they are not a reason to refuse.
+  void list_metrics() {
+    if (manifest_.mode == Mode::release) return;
+    add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
+    if (plan_.setting->info.has_test_split && !manifest_.test_is_public)
+      add("test metrics", manifest_.data.position, Reach::shown_values);
+  }
+
+  const Manifest& manifest_;
+  const Plan& plan_;
+  std::vector<Unaccounted> list_;
+};
+
+/// What helps beside mode: research, which follows. A transform takes numbers instead of fitting
+/// in its optional parameters, if it has any.
+std::string remedy(const Manifest& manifest, const Unaccounted& item) {
+  for (const ComponentUse& use : manifest.transforms) {
+    const bool is_it = item.what == use.name() || item.what == use.name() + " (declared public)";
+    if (!is_it || item.position != use.position) continue;
+    if (dynamic_cast<const BoundedStatistic*>(use.make<Transform>().get()) != nullptr) {
+      return "say statistic: private and pay for it with a share of the budget or a "
+             "noise_multiplier, or ";
+    }
+    std::string names;
+    for (const ParamSpec& spec : use.component->factory.info.params) {
+      if (spec.required || spec.default_value) continue;
+      names += (names.empty() ? "" : " and ") + spec.name;
+    }
+    return names.empty() ? "" : "give " + names + " in the manifest, or ";
+  }
+  return "state it in the manifest if there is a key for it, or ";
+}
+
+/// Why release mode refuses it, and what helps.
+std::string refusal(const Manifest& manifest, const Unaccounted& item) {
+  const std::string begin = item.position + ": error: release mode refuses '" + item.what + "'";
+  if (!item.why.empty()) {
+    const bool is_about_bits = item.what == kFloatingPoint;
+    return begin + ": " + item.why +
+           (is_about_bits ? ", so that no proof is about the bits that are released; " : "; ") +
+           item.remedy + ", or use mode: research";
+  }
+  return begin + ", which was read off private rows and charged nowhere; " +
+         remedy(manifest, item) + "use mode: research";
+}
+
+void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
+  const Manifest& manifest = *plan.manifest;
+  std::string text;
+  for (const Unaccounted& item : list) text += (text.empty() ? "" : "\n") + refusal(manifest, item);
+  if (const auto why = large_delta(plan); why && !manifest.allow_large_delta) {
+    text +=
+        (text.empty() ? "" : "\n") + error_text(manifest, "privacy.target_delta",
+                                                "release mode refuses it: " + *why +
+                                                    ", or accept it by allow: {large_delta: true}");
+  }
+  if (!text.empty()) throw PrivacyError(text);
+}
+
+}  // namespace
+
+std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more) {
+  std::vector<Unaccounted> list = Lister(plan).list();
+  for (Unaccounted& item : more) list.push_back(std::move(item));
+  if (plan.manifest->mode == Mode::release) refuse(plan, list);
+  return list;
+}
+
+}  // namespace privgrad::core

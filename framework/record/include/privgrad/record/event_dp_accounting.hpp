@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "privgrad/event.hpp"
+
+// What a run is charged for, as other accounting programs write it.
+namespace privgrad::core {
+
+/// The event as an expression of the Python package dp_accounting, for a cross-check by another
+/// hand:
+///
+///     import dp_accounting as dp
+///     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
+///     1000)
+///
+/// \throws ConfigError for a discrete Gaussian: release 0.6.0 has no event for it.
+std::string to_dp_accounting(const Event& event);
+
+}  // namespace privgrad::core

@@ -1,0 +1,55 @@
+#include "privgrad/record/short_numbers.hpp"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+namespace privgrad::core {
+namespace {
+
+double number_of(const std::string& text) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+// Not <cstdio>, whose decimal point is whatever locale somebody in the process has set.
+
+std::string number_text(double value, std::chars_format format, int precision) {
+  std::array<char, 400> text{};  // a double has at most 309 digits before its point
+  const auto [end, error] =
+      std::to_chars(text.data(), text.data() + text.size(), value, format, precision);
+  return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
+}
+
+std::string short_number(double value, int digits) {
+  return number_text(value, std::chars_format::general, digits);
+}
+
+std::string short_range(double low, double high, int digits) {
+  const std::string from = short_number(low, digits);
+  const std::string to = short_number(high, digits);
+  return from == to ? from : from + " to " + to;
+}
+
+std::string short_bound(double value, int digits) {
+  std::string text = short_number(value, digits);
+  if (!std::isfinite(value) || value == 0.0) return text;
+  // Half a unit of the last digit is the most that rounding to nearest can take away.
+  const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) + 1 - digits);
+  for (double nudged = value; number_of(text) < value;) {
+    nudged += 0.5 * unit;
+    text = short_number(nudged, digits);
+  }
+  return text;
+}
+
+std::string short_lower_bound(double value, int digits) {
+  if (value == 0.0) return short_number(value, digits);
+  const std::string negated = short_bound(-value, digits);
+  return negated.starts_with('-') ? negated.substr(1) : "-" + negated;
+}
+
+}  // namespace privgrad::core

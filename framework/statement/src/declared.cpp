@@ -1,0 +1,115 @@
+#include "privgrad/statement/declared.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+#include "privgrad/bounded_statistic.hpp"
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/manifest/utf8.hpp"
+
+namespace privgrad::core {
+namespace {
+
+std::string text_of(const Value& value) {
+  std::string text;
+  if (const auto* flag = std::get_if<bool>(&value.data())) return *flag ? "true" : "false";
+  if (const auto* whole = std::get_if<std::int64_t>(&value.data())) return std::to_string(*whole);
+  if (const auto* real = std::get_if<double>(&value.data())) return format_number(*real);
+  if (const auto* words = std::get_if<std::string>(&value.data()))
+    return nlohmann::json(*words).dump();
+  if (const auto* items = std::get_if<Value::List>(&value.data())) {
+    for (const Value& item : *items) text += (text.empty() ? "" : ", ") + text_of(item);
+    return '[' + text + ']';
+  }
+  if (const auto* members = std::get_if<Value::Object>(&value.data())) {
+    for (const Value::Member& member : *members)
+      text += (text.empty() ? "" : ", ") + member.key + ": " + text_of(member.value);
+    return '{' + text + '}';
+  }
+  return "null";
+}
+
+bool names_files(const ParamSpec& spec) {
+  return spec.type == ParamType::path ||
+         std::any_of(spec.fields.begin(), spec.fields.end(), names_files) ||
+         std::any_of(spec.element.begin(), spec.element.end(), names_files);
+}
+
+/// What the release of a statistic costs is the plan's, and says nothing of the data.
+bool is_of_a_release(const ComponentUse& use, const ParamSpec& spec) {
+  static const std::vector<ParamSpec> of_releases = private_statistic_params();
+  const bool is_statistic = use.params.value().find(of_releases.front().name) != nullptr;
+  return is_statistic && std::any_of(of_releases.begin(), of_releases.end(),
+                                     [&](const ParamSpec& one) { return one.name == spec.name; });
+}
+
+class Lister {
+ public:
+  void add(const std::string& key, const Value& value) {
+    const auto* items = std::get_if<Value::List>(&value.data());
+    const bool is_of_objects = items != nullptr && !items->empty() &&
+                               std::holds_alternative<Value::Object>(items->front().data());
+    if (!is_of_objects) return all_.push_back({shown_line(key), shown_line(text_of(value))});
+    for (std::size_t i = 0; i < items->size(); ++i) add(key + "." + std::to_string(i), (*items)[i]);
+  }
+
+  void add_params(const ComponentUse& use) {
+    for (const ParamSpec& spec : use.component->factory.info.params) {
+      const Value* given = use.params.value().find(spec.name);
+      if (given == nullptr || given->is_null()) continue;
+      if (spec.type == ParamType::boolean || !spec.choices.empty()) continue;
+      if (names_files(spec) || is_of_a_release(use, spec)) continue;
+      if (spec.default_value && text_of(*spec.default_value) == text_of(*given)) continue;
+      add(use.where + "." + spec.name, *given);
+    }
+  }
+
+  std::vector<Declared> take() { return std::move(all_); }
+
+ private:
+  std::vector<Declared> all_;
+};
+
+}  // namespace
+
+std::vector<Declared> declared_facts(const Manifest& manifest) {
+  Lister lister;
+  if (manifest.dataset_size) {
+    lister.add(manifest.size_noise ? "data.size.about" : "data.size",
+               static_cast<std::int64_t>(*manifest.dataset_size));
+  }
+  lister.add_params(manifest.data);
+  for (const ComponentUse& use : manifest.transforms) lister.add_params(use);
+  if (manifest.federated) {
+    const Federated& federated = *manifest.federated;
+    lister.add("federated.clients", static_cast<std::int64_t>(federated.clients));
+    Value::List sizes;
+    for (const std::uint64_t size : federated.sizes)
+      sizes.emplace_back(static_cast<std::int64_t>(size));
+    if (!sizes.empty()) lister.add("federated.sizes", std::move(sizes));
+    lister.add_params(federated.partition);
+  }
+  return lister.take();
+}
+
+nlohmann::json to_json(const std::vector<Declared>& all) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Declared& one : all) list.push_back({{"key", one.key}, {"value", one.value}});
+  return list;
+}
+
+std::string declared_prose(const nlohmann::json& statement) {
+  constexpr std::size_t kLongest = 240;
+  std::string all;
+  for (const nlohmann::json& one : statement.at("declared")) {
+    all += (all.empty() ? "" : "; ") + one.at("key").get<std::string>() + " = " +
+           one_line(one.at("value").get<std::string>(), kLongest);
+  }
+  if (all.empty()) return "";
+  return "Declared. The author of the manifest declares this, and it is taken as public: " + all +
+         ". Nothing here can tell whether any of it was read off private rows; what was is not in "
+         "the bound.";
+}
+
+}  // namespace privgrad::core

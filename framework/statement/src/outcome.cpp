@@ -1,0 +1,70 @@
+#include "privgrad/statement/outcome.hpp"
+
+#include "privgrad/plan/federated_plan.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// What is stated is what one client was charged for: its sampling and its releases, not those of
+/// another one that was planned to cost more and took part less.
+PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
+  numbers.charges = client.charges;
+  numbers.beside = client.beside;
+  numbers.event = client.event;
+  numbers.accountants = client.accountants;
+  numbers.affordable_steps = client.affordable_steps;
+  numbers.noise_multiplier = client.noise_multiplier;
+  numbers.clip_norm = client.clip_norm;
+  numbers.learning_rate = client.learning_rate;
+  numbers.batch_size = client.batch_size;
+  return numbers;
+}
+
+}  // namespace
+
+std::string_view to_text(RunStatus status) {
+  switch (status) {
+    case RunStatus::completed:
+      return "completed";
+    case RunStatus::budget_exhausted:
+      return "budget_exhausted";
+    case RunStatus::stopped_early:
+      return "stopped_early";
+    case RunStatus::interrupted:
+      return "interrupted";
+    case RunStatus::diverged:
+      return "diverged";
+    case RunStatus::unfinished:
+      return "unfinished";
+  }
+  return "?";
+}
+
+PlanNumbers Outcome::stated(const Plan& plan) const {
+  PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
+  if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
+  // Reports are the last of them, and all cost the same.
+  if (paid.beside && *paid.beside < numbers.beside.size())
+    numbers.beside.erase(numbers.beside.begin() + static_cast<std::ptrdiff_t>(*paid.beside),
+                         numbers.beside.end());
+  if (noise) {
+    numbers.noise_multiplier = noise->noise_multiplier;
+    numbers.charges = noise->steps;
+    numbers.beside = noise->checks;
+  }
+  return numbers;
+}
+
+Outcome outcome_of_all(const Plan& plan) {
+  // Steps with noise that adapts may turn out to cost less than the first ones.
+  const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
+  return {.status = RunStatus::unfinished,
+          .steps = 0,
+          .paid = {.charged = steps, .accounted = steps},
+          .epsilon = plan.epsilon(),
+          .noise = {},
+          .client = {},
+          .data = {}};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,342 @@
+#include "privgrad/statement/statement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <variant>
+
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/remarks.hpp"
+#include "privgrad/record/event_words.hpp"
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/statement/declared.hpp"
+#include "privgrad/statement/plan_json.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "statement_prose.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
+  if (unit == PrivacyUnit::client) {
+    switch (adjacency) {
+      case Adjacency::add_or_remove_one:
+        return "one of them has one client, with all its examples, more than the other";
+      case Adjacency::replace_one:
+        return "they differ in one client, all of whose examples are exchanged for any others";
+      case Adjacency::zero_out:
+        return "they differ in one client, whose contributions are replaced by zero";
+    }
+  }
+  switch (adjacency) {
+    case Adjacency::add_or_remove_one:
+      return "one of them holds one training example more than the other";
+    case Adjacency::replace_one:
+      return "they differ in one training example, which is exchanged for any other";
+    case Adjacency::zero_out:
+      return "they differ in one training example, whose contribution is replaced by zero";
+  }
+  return "";
+}
+
+/// Where the number of examples that the statement names comes from.
+std::string_view size_pedigree(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  if (plan.unit == PrivacyUnit::client) return "public";
+  if (size_is_public(manifest)) return "public";
+  if (manifest.size_noise) return "guess";
+  return declared_size(manifest) ? "declared" : "read_from_the_data";
+}
+
+/// What is planned, with the counts that were released.
+Json statistics(const PlanNumbers& stated, const ReleasedCounts& counts) {
+  Json list = to_json(stated.statistics);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const StatisticOf of = stated.statistics[i].of;
+    if (of == StatisticOf::rows && counts.rows) list[i]["value"] = *counts.rows;
+    if (of == StatisticOf::classes && !counts.classes.empty()) list[i]["value"] = counts.classes;
+  }
+  return list;
+}
+
+Json range(std::span<const double> values) {
+  if (values.empty()) return nullptr;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {{"smallest", *low}, {"largest", *high}};
+}
+
+Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
+  const Component& sampler = *plan.manifest->sampler.component;
+  return {{"sampler", sampler.full_name()},
+          {"means", plan.sampling_words()},
+          {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
+}
+
+/// The charges of correlated releases as the one Gaussian that they compose to: what the charged
+/// steps cost the example that they cost most (CorrelatedPlan::charges()).
+Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
+  double squared_sensitivity = 0.0;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
+    const auto* part = std::get_if<GaussianEvent>(&stated.charges[i].cost.kind());
+    if (part == nullptr) continue;
+    squared_sensitivity += 1.0 / (part->noise_multiplier * part->noise_multiplier);
+  }
+  if (squared_sensitivity == 0.0) return Event::nothing();
+  return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
+}
+
+/// Noise that steps share: of what is new in each release, and how often examples take part.
+Json correlated(const Plan& plan, std::uint64_t steps) {
+  std::vector<double> own;
+  for (const CorrelatedPart& part : plan.correlated->parts) {
+    for (std::uint64_t step = part.first_step; step < steps; ++step)
+      own.push_back(part.recipes.own_multiplier(step - part.first_step));
+  }
+  const RhoOfExamples rho = plan.rho_of_examples();
+  return {{"own_noise_multiplier", range(own)},
+          {"planned_steps_of_an_example",
+           {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
+          {"gradient_differences", plan.correlated->parts.size() > 1},
+          {"amplification", "none"}};
+}
+
+/// What the charged steps were charged as, in the vocabulary of the accountants.
+std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
+  std::vector<Event> costs;
+  if (plan.correlated && stated.beside.empty()) return describe(correlated_event(stated, steps));
+  for (const Charge& charge : stated.beside) costs.push_back(charge.cost);
+  if (plan.correlated) {
+    costs.push_back(correlated_event(stated, steps));
+    return describe(compose_runs(costs));
+  }
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
+    costs.push_back(stated.charges[i].cost);
+  }
+  return describe(compose_runs(costs));
+}
+
+/// What noise that adapts has followed, and what the ledger adds up to, once the run has ended.
+Json adaptive_noise(const Plan& plan, const Outcome& outcome) {
+  const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
+  Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
+            {"measured", to_text(adapts.measurement.what)},
+            {"every", adapts.measurement.every},
+            {"spent_epsilon", nullptr},
+            {"charged_checks", nullptr}};
+  if (adapts.is_charged()) {
+    json["loss_bound"] = adapts.measurement.loss_bound;
+    json["check_noise_multiplier"] = adapts.measurement.noise_multiplier;
+  }
+  if (outcome.noise) {
+    json["spent_epsilon"] = json_number(outcome.noise->spent_epsilon);
+    json["charged_checks"] = outcome.noise->checks.size();
+  }
+  return json;
+}
+
+Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stated,
+               std::uint64_t steps) {
+  const Manifest& manifest = *plan.manifest;
+  Json json{{"aggregator", manifest.aggregator.component->full_name()},
+            {"clipping", manifest.clipping.component->full_name()},
+            {"noise_multiplier", range(std::span(stated.noise_multiplier).first(steps))},
+            {"adaptive_clip_norm", plan.clip_norm_adapts()},
+            {"charged_as", charged_as(plan, stated, steps)}};
+  if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
+  if (plan.noise_adapts) {
+    json["adaptive_noise"] = adaptive_noise(plan, outcome);
+    // Before the run has ended, that of the first step is known, and nothing about charges.
+    if (!outcome.noise) {
+      json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
+      json["charged_as"] = "each step by its own noise";
+    }
+  }
+  if (!plan.clip_norm_adapts()) {
+    json["clip_norm"] = range(std::span(stated.clip_norm).first(steps));
+  } else {
+    json["first_clip_norm"] = stated.clip_norm.front();
+  }
+  return json;
+}
+
+Json answer(const PrivacyAnswer& epsilon) {
+  return {{"epsilon", json_number(epsilon.value)},
+          {"lower", epsilon.lower ? json_number(*epsilon.lower) : Json(nullptr)},
+          {"bound", to_text(epsilon.bound)},
+          {"note", epsilon.note}};
+}
+
+/// The others were asked about the steps that the budget pays for, before the run.
+Json also(const PlanNumbers& stated) {
+  Json list = Json::array();
+  for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
+    Json json = answer(report.epsilon);
+    json["accountant"] = report.name;
+    json["steps"] = stated.affordable_steps;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json unaccounted(const Plan& plan) {
+  Json list = Json::array();
+  for (const Unaccounted& item : plan.unaccounted) {
+    Json json{{"what", item.what},
+              {"reaches", item.reach == Reach::shown_values ? "shown_values" : "model"}};
+    if (!item.why.empty()) json["because"] = item.why;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+/// What the model begins from, who answers for it, and which of its layers are as they were.
+Json initial_weights(const Plan& plan) {
+  const Setting& setting = *plan.setting;
+  Json json = to_json(*setting.weights);
+  json["is"] = to_text(claim_of(*plan.manifest, *setting.weights));
+  json["frozen"] = Json::array();
+  const auto is_trained = [&setting](const ParameterBlock& block) {
+    const auto& trained = setting.lora->tensors;
+    return std::any_of(trained.begin(), trained.end(),
+                       [&](const TrainedTensor& tensor) { return tensor.name == block.name; });
+  };
+  for (const ParameterBlock& block : parameter_blocks(setting.whole)) {
+    if (block.offset < setting.frozen_parameters) {
+      json["frozen"].push_back(block.name);
+    } else if (setting.lora && !plan.manifest->lora && !is_trained(block)) {
+      json["frozen_behind"].push_back(block.name);
+    }
+  }
+  return json;
+}
+
+/// What of the tensors behind the frozen layers is trained.
+Json adapters(const Setting& setting, const Lora& wish) {
+  Json json{{"rank", wish.rank},
+            {"alpha", wish.alpha},
+            {"adapted", Json::array()},
+            {"trained", Json::array()}};
+  for (const TrainedTensor& tensor : setting.lora->tensors)
+    json[tensor.rank == 0 ? "trained" : "adapted"].push_back(tensor.name);
+  return json;
+}
+
+/// Who takes part in a federated run, and who adds the noise.
+Json federated(const Plan& plan, const PlanNumbers& stated) {
+  const Federated& wish = *plan.manifest->federated;
+  return {{"clients", wish.clients},
+          {"rounds", wish.rounds},
+          {"aggregation", to_text(wish.aggregation)},
+          {"noise_is_added_by", plan.federated->at_server ? "server" : "clients"},
+          {"partition", wish.partition.component->full_name()},
+          {"participation", wish.participation.component->full_name()},
+          {"local_iterations", wish.local_iterations.component->full_name()},
+          {"adaptive", plan.federated->is_adaptive()},
+          {"estimates", plan.federated->estimates ? Json(to_text(wish.estimates)) : Json("none")},
+          {"charged_estimates", stated.beside.size()}};
+}
+
+/// What kind of numbers contributions, sums and noise are: an attack on low-order digits needs
+/// floating-point ones.
+std::string_view arithmetic(const PlanNumbers& stated) {
+  if (stated.charges.empty()) return "no_noise";
+  if (stated.grid_levels != 0) return "integer_grid";
+  return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
+}
+
+/// Whether it is on record that the very file of a plugin passed its tests.
+Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
+  if (is_allowed_by_hash(manifest, plugin)) return "allowed";
+  return plugin.is_tested();
+}
+
+Json plugins(const Plan& plan) {
+  std::set<std::string> seen;
+  Json list = Json::array();
+  const auto add_all = [&](const Manifest& manifest) {
+    for (const auto& [plugin, use] : plugins_of(manifest)) {
+      if (!seen.insert(plugin->name).second) continue;
+      list.push_back({{"name", plugin->name},
+                      {"version", plugin->version},
+                      {"sha256", plugin->sha256},
+                      {"tested", tested(*plan.manifest, *plugin)}});
+    }
+  };
+  add_all(*plan.manifest);
+  // The plan's manifest is what the server does; clients have samplers and optimizers of their own.
+  if (plan.federated && plan.federated->at_server) add_all(plan.federated->local_manifest);
+  return list;
+}
+
+}  // namespace
+
+Json privacy_statement(const Plan& plan, const Outcome& outcome) {
+  const Manifest& manifest = *plan.manifest;
+  const PlanNumbers stated = outcome.stated(plan);
+  const std::uint64_t steps = manifest.noise_off ? outcome.steps : outcome.paid.accounted;
+  Json json = answer(outcome.epsilon);
+  json["statement"] = 1;
+  json["name"] = manifest.name;
+  if (!outcome.date.empty()) json["date"] = outcome.date;
+  json["status"] = to_text(outcome.status);
+  json["steps"] = outcome.steps;
+  json["charged_steps"] = manifest.noise_off ? 0 : outcome.paid.charged;
+  json["accounted_steps"] = manifest.noise_off ? 0 : outcome.paid.accounted;
+  json["planned_steps"] = plan.steps();
+  json["noise"] = !manifest.noise_off;
+  json["delta"] = manifest.target_delta;
+  json["target_epsilon"] =
+      manifest.target_epsilon && !manifest.noise_off ? Json(*manifest.target_epsilon) : nullptr;
+  json["accountant"] = stated.accountants.front().name;
+  if (manifest.accountant.certifier != nullptr)
+    json["proved_by"] = name_of_prover(manifest.accountant);
+  json["also"] = also(stated);
+  json["setting"] = plan.federated ? "federated" : "central";
+  if (plan.federated) json["federated"] = federated(plan, stated);
+  json["unit"] = to_text(plan.unit);
+  json["adjacency"] = to_text(manifest.adjacency);
+  json["adjacency_means"] = adjacency_means(manifest.adjacency, plan.unit);
+  json["dataset_size"] = plan.dataset_size;
+  json["dataset_size_is"] = size_pedigree(plan);
+  json["sampling"] = sampling(plan, stated, steps);
+  json["mechanism"] = mechanism(plan, outcome, stated, steps);
+  if (!stated.statistics.empty()) json["statistics"] = statistics(stated, outcome.counts);
+  if (stated.report) json["reported"] = {{"train_accuracy", to_json(*stated.report)}};
+  json["released"] = "all_iterates";
+  json["tuning"] = "not_included";
+  if (plan.account) json["account"] = to_json(*plan.account);
+  if (const auto& altered = manifest.augmentation) {
+    json["augmentation"] = {{"copies", altered->copies}, {"kinds", Json::array()}};
+    if (altered->flip) json["augmentation"]["kinds"].push_back("flip");
+    if (altered->crop) json["augmentation"]["kinds"].push_back("crop");
+  }
+  if (plan.setting->weights) json["initial_weights"] = initial_weights(plan);
+  if (manifest.lora) json["lora"] = adapters(*plan.setting, *manifest.lora);
+  json["unaccounted"] = unaccounted(plan);
+  json["declared"] = to_json(declared_facts(manifest));
+  json["remarks"] = remarks(plan, outcome.epsilon.value);
+  json["test_rows"] = !plan.setting->info.has_test_split ? "none"
+                      : manifest.test_is_public          ? "declared_public"
+                                                         : "private";
+  json["randomness"] = manifest.seed ? "seed" : "operating_system";
+  json["reproducible"] = manifest.seed.has_value();
+  json["arithmetic"] = arithmetic(stated);
+  json["floating_point"] = floating_point_json(plan);
+  json["data_commitment"] = outcome.data.value ? Json(*outcome.data.value) : Json(nullptr);
+  if (!outcome.data.why_not.empty()) json["no_data_commitment"] = outcome.data.why_not;
+  json["mode"] = manifest.mode == Mode::release ? "release" : "research";
+  json["versions"] = {
+      {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+                       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
+      {"plugins", plugins(plan)}};
+  json["stain"] = statement_stain(json);
+  json["short"] = short_statement(json);
+  json["prose"] = statement_prose(json);
+  return json;
+}
+
+}  // namespace privgrad::core

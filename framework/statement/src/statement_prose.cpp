@@ -1,0 +1,596 @@
+#include "statement_prose.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/statement/declared.hpp"
+#include "privgrad/statement/statement.hpp"
+#include "privgrad/value.hpp"
+#include "statistics_prose.hpp"
+
+// Written for somebody who has to sign it: every sentence is either proved by the core, or says who
+// vouches for it. Nothing here may sound better than the members that it is made from.
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string text(const Json& json, const char* key) { return json.at(key).get<std::string>(); }
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string all;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) all += i + 1 < items.size() ? ", " : " and ";
+    all += items[i];
+  }
+  return all;
+}
+
+std::string without_stop(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+/// \param reaches  "model" or "shown_values".
+/// \returns the names, each once.
+std::vector<std::string> unaccounted(const Json& statement, const std::string& reaches) {
+  std::vector<std::string> items;
+  for (const Json& item : statement.at("unaccounted")) {
+    const std::string what = text(item, "what");
+    if (item.at("reaches") != reaches || what == kFloatingPoint) continue;
+    if (std::find(items.begin(), items.end(), what) == items.end()) items.push_back(what);
+  }
+  return items;
+}
+
+/// Why the bits are not covered; empty where they are, or where there is no noise.
+std::vector<std::string> causes_of_floating_point(const Json& statement) {
+  std::vector<std::string> causes;
+  for (const Json& item : statement.at("unaccounted")) {
+    if (item.at("what") == kFloatingPoint) causes.push_back(text(item, "because"));
+  }
+  return causes;
+}
+
+std::string epsilon(const Json& statement) {
+  return short_bound(statement.at("epsilon").get<double>(), 5);
+}
+
+std::string delta(const Json& statement) {
+  return format_number(statement.at("delta").get<double>());
+}
+
+std::string count(const Json& statement, const char* key) {
+  return std::to_string(statement.at(key).get<std::uint64_t>());
+}
+
+std::string count_of_steps(const Json& statement, const char* key) {
+  const std::string number = count(statement, key);
+  return number + (number == "1" ? " step" : " steps");
+}
+
+std::string range_text(const Json& range) {
+  if (range.is_null()) return "none";
+  return short_range(range.at("smallest").get<double>(), range.at("largest").get<double>(), 5);
+}
+
+std::string bound_text(const Json& answer) {
+  const std::string bound = text(answer, "bound");
+  if (bound == "upper") return "an upper bound";
+  if (bound == "exact") return "exact up to the rounding of floating-point numbers";
+  return "an estimate and no bound";
+}
+
+bool is_federated(const Json& statement) { return statement.contains("federated"); }
+bool is_per_client(const Json& statement) { return statement.at("unit") == "client"; }
+
+/// Null unless the noise adapts.
+Json adaptive_noise(const Json& statement) {
+  return statement.at("mechanism").value("adaptive_noise", Json());
+}
+
+/// What the steps are that epsilon is of.
+std::string steps_words(const Json& statement) {
+  std::string words = count_of_steps(statement, "accounted_steps");
+  words += releases_beside_steps(statement);
+  const Json adapts = adaptive_noise(statement);
+  if (!adapts.is_null() && adapts.at("charged_checks").is_number() &&
+      adapts.at("charged_checks") > 0) {
+    return words + " and " + adapts.at("charged_checks").dump() + " checks of the loss";
+  }
+  if (!is_federated(statement)) return words;
+  if (is_per_client(statement)) return words + " of the server";
+  words += " of the client that was charged most";
+  const auto estimates = statement.at("federated").at("charged_estimates").get<std::uint64_t>();
+  if (estimates > 0) words += " and its " + std::to_string(estimates) + " estimates";
+  return words;
+}
+
+/// Whose proof the stated epsilon is.
+std::string prover(const Json& statement) {
+  return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
+}
+
+/// What the accountant that the manifest names has to do with it, where it proves nothing.
+std::string estimates_words(const Json& statement) {
+  if (!statement.contains("proved_by")) return "";
+  return " The accountant that the manifest names, " + text(statement, "accountant") +
+         ", gives estimates, which are no part of what is proved; noise that was calibrated by "
+         "them was raised until " +
+         prover(statement) + " proved that it keeps the budget.";
+}
+
+std::string claim(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "";
+  const std::string steps = steps_words(statement);
+  if (statement.at("epsilon").is_null()) {
+    return "No finite epsilon is proved for the releases of its " + steps +
+           ", at delta = " + delta(statement) + ".";
+  }
+  const bool in_full = statement.at("accounted_steps") != statement.at("charged_steps");
+  std::string sentence =
+      "Together, the noised sums of all " + steps +
+      (in_full ? " that the run could have made" : " that were paid for") +
+      " are (epsilon, delta)-differentially private with epsilon = " + epsilon(statement) +
+      " and delta = " + delta(statement) + ", per " +
+      (is_per_client(statement) ? "client" : "training example") + " and under the adjacency " +
+      text(statement, "adjacency") + ". This epsilon is " + bound_text(statement) +
+      (statement.contains("proved_by") ? ", proved" : ",") + " by the accountant " +
+      prover(statement);
+  if (!statement.at("lower").is_null()) {
+    sentence += ", which also proves that the true value is at least " +
+                short_lower_bound(statement.at("lower").get<double>(), 5);
+  }
+  sentence += "." + estimates_words(statement);
+  if (in_full) {
+    sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
+                " had been paid for when the run ended: releases decided when that was, so all of "
+                "them are accounted for.";
+  }
+  if (text(statement, "status") == "interrupted" && !in_full &&
+      adaptive_noise(statement).is_null()) {
+    sentence +=
+        " Somebody stopped the run. That is no part of what is proved: if what had been released "
+        "led to it, the epsilon is that of the whole plan.";
+  }
+  if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {
+    sentence +=
+        " It is the budget: the noise was chosen from earlier releases, and what is guaranteed "
+        "then is what a privacy filter keeps (Rogers et al. 2016; Feldman and Zrnic 2021)";
+    if (!adapts.at("spent_epsilon").is_null()) {
+      sentence += ", not what the ledger adds up to, which is epsilon = " +
+                  short_bound(adapts.at("spent_epsilon").get<double>(), 5);
+    }
+    sentence += ".";
+  }
+  if (statement.at("target_epsilon").is_null()) {
+    sentence += " No budget guarded the run: the noise was given.";
+  } else {
+    sentence += " The ledger would have refused a step beyond the budget of epsilon = " +
+                format_number(statement.at("target_epsilon").get<double>()) + ".";
+  }
+  return sentence;
+}
+
+std::string other_accountants(const Json& statement) {
+  std::vector<std::string> answers;
+  for (const Json& other : statement.at("also")) {
+    answers.push_back(text(other, "accountant") + " gives " +
+                      (other.at("epsilon").is_null()
+                           ? "no finite epsilon"
+                           : "epsilon = " + short_bound(other.at("epsilon").get<double>(), 5)) +
+                      " (" + bound_text(other) + ")");
+  }
+  if (answers.empty()) return "";
+  return " For the " + count(statement.at("also").front(), "steps") +
+         " planned steps that the budget pays for, " + joined(answers) + ".";
+}
+
+std::string unit(const Json& statement) {
+  if (is_per_client(statement)) {
+    return "Unit and neighbours. The unit of privacy is one client with all its examples. Two "
+           "federations are neighbours if " +
+           text(statement, "adjacency_means") + ". The number of clients, " +
+           count(statement, "dataset_size") + ", is public.";
+  }
+  std::string sentence =
+      "Unit and neighbours. The unit of privacy is one training example, one row of the training "
+      "data after preprocessing; a person with several rows is not protected as a whole. Two data "
+      "sets are neighbours if " +
+      text(statement, "adjacency_means") + ". ";
+  const std::string pedigree = text(statement, "dataset_size_is");
+  const std::string size = count(statement, "dataset_size");
+  if (pedigree == "public") {
+    return sentence + "The number of training examples, " + size +
+           ", is public under this relation.";
+  }
+  if (pedigree == "declared") {
+    return sentence + "The computation uses the number of training examples " + size +
+           ", which the manifest declares; that this number is public is for its author to vouch "
+           "for.";
+  }
+  if (pedigree == "guess") {
+    return sentence +
+           "The computation is planned with a public guess of the number of training "
+           "examples, " +
+           size + ", which need not be right.";
+  }
+  return sentence + "The computation uses the number of training examples, " + size +
+         ", which was read off the private data and is not covered.";
+}
+
+/// Of the sums' noise where steps share it.
+std::string correlated_noise(const Json& mechanism) {
+  const Json& correlated = mechanism.at("correlated");
+  const std::string differences =
+      correlated.at("gradient_differences").get<bool>()
+          ? "; gradients are those at the first iterate of each epoch, and beside them are the "
+            "differences of an example's clipped gradients to those at the current iterate and at "
+            "the first iterate of the epoch before, each clipped to a bound of the plan"
+          : "";
+  return differences + "; from their sums " + text(mechanism, "aggregator") +
+         " made releases over many steps with correlated Gaussian noise: a release continues "
+         "earlier ones, data and noise alike, and what is new in it has noise of its own, with a "
+         "noise multiplier (standard deviation over clip norm) of " +
+         range_text(correlated.at("own_noise_multiplier")) +
+         "; the divisor of the sums is a constant of the plan. Together the releases are one "
+         "Gaussian mechanism. It is charged for the example that it costs most in the very order "
+         "that ran, in which an example takes part in " +
+         range_text(correlated.at("planned_steps_of_an_example")) +
+         " of the planned steps; no amplification by sampling is claimed, and the order need not "
+         "be secret. The accountant was charged for: " +
+         text(mechanism, "charged_as") + ".";
+}
+
+/// Who sees what, and how steps of many clients make one guarantee.
+std::string setting(const Json& statement) {
+  if (!is_federated(statement)) {
+    return "The setting is central: whoever ran the training sees all rows. ";
+  }
+  const Json& federated = statement.at("federated");
+  std::string sentence = "The setting is federated, simulated on one machine, with " +
+                         count(federated, "clients") + " clients and up to " +
+                         count(federated, "rounds") + " rounds (" + text(federated, "aggregation") +
+                         "). ";
+  if (is_per_client(statement)) {
+    return sentence +
+           "The server sees the change that each client sends, exactly, and adds the noise to "
+           "their sum: it is trusted, and what it publishes is private. ";
+  }
+  sentence +=
+      "Each client adds the noise itself, so that the server and the other clients see released "
+      "models only. An example lies with one client, and what the run guarantees to it is what "
+      "that client was charged; the epsilon above is the largest of these (parallel composition: "
+      "McSherry 2009, Theorem 4). The shards are taken as given. ";
+  if (federated.at("adaptive").get<bool>()) {
+    sentence +=
+        "How many local steps a round has was chosen as the run went, from released values; "
+        "accounted for are the most steps and estimates that a client could have come to make, "
+        "in any order (concurrent composition: Vadhan and Zhang 2023; Lyu 2022). ";
+  }
+  return sentence;
+}
+
+/// What noise that adapts follows.
+std::string adaptive_words(const Json& adapts) {
+  const std::string every = count(adapts, "every");
+  const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
+  if (text(adapts, "measured") != "loss_change") {
+    return schedule + "from the " +
+           (text(adapts, "measured") == "validation_loss" ? "loss" : "accuracy") +
+           " on the public test rows, measured every " + every + " steps";
+  }
+  return schedule + "from a noised sum, released every " + every +
+         " steps and charged, of how much each training example's loss had changed; losses count "
+         "as 0 to " +
+         short_number(adapts.at("loss_bound").get<double>(), 5) +
+         ", and that noise had a multiplier (standard deviation over this bound) of " +
+         short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
+}
+
+/// What stands for an example's gradient where its copies are altered.
+std::string augmentation(const Json& statement) {
+  if (!statement.contains("augmentation")) return "";
+  const Json& altered = statement.at("augmentation");
+  return " An example's gradient is the mean over " + altered.at("copies").dump() +
+         " copies of it, altered anew in each step (" +
+         joined(altered.at("kinds").get<std::vector<std::string>>()) +
+         ") as a key that is kept secret says; what follows was done to that mean.";
+}
+
+std::string procedure(const Json& statement) {
+  const Json& sampling = statement.at("sampling");
+  const Json& mechanism = statement.at("mechanism");
+  const bool noise = statement.at("noise").get<bool>();
+  std::string sentence =
+      "Mechanism. " + setting(statement) + statistics_prose(statement) +
+      (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
+      text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
+      "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
+      (mechanism.contains("correlated")
+           ? "; each batch was checked against the order that was accounted."
+           : "; the sampler that ran is the one that was accounted.") +
+      augmentation(statement) +
+      (is_per_client(statement) ? " Each client's change was clipped by "
+                                : " Each example's gradient was clipped by ") +
+      text(mechanism, "clipping") + " to an L2 norm of at most ";
+  if (mechanism.at("adaptive_clip_norm").get<bool>()) {
+    sentence += "a clip norm that begins at " +
+                short_number(mechanism.at("first_clip_norm").get<double>(), 5) +
+                " and then follows counts that were released and charged with the sums";
+  } else {
+    sentence += range_text(mechanism.at("clip_norm"));
+  }
+  if (!noise) return sentence + "; the sums were used as they are, without noise.";
+  if (mechanism.contains("correlated")) return sentence + correlated_noise(mechanism);
+  return sentence + "; to their sum " + text(mechanism, "aggregator") +
+         " added noise with a noise multiplier (standard deviation over clip norm) of " +
+         range_text(mechanism.at("noise_multiplier")) +
+         (mechanism.contains("adaptive_noise") ? adaptive_words(mechanism.at("adaptive_noise"))
+                                               : "") +
+         "; the divisor of the sum is a constant of the plan. The accountant was charged for: " +
+         text(mechanism, "charged_as") + "." + report_prose(statement);
+}
+
+std::string coverage(const Json& statement) {
+  std::string sentence =
+      "What is covered. The bound is for all iterates at once: every noised sum, so every "
+      "intermediate model as well as the last, and whatever is computed from them without looking "
+      "at the training rows again. It is not tighter for somebody who sees the last model only.";
+  const auto shown = unaccounted(statement, "shown_values");
+  if (!shown.empty()) {
+    sentence += " Not covered are the " + joined(shown) +
+                " in metrics.jsonl, summary.json and report.html; whoever publishes the model file "
+                "alone publishes none of them.";
+  }
+  if (statement.at("test_rows") == "declared_public") {
+    sentence += " The metrics on the test rows are exact; the manifest declares those rows public.";
+  }
+  return sentence + " How long the run took is not covered.";
+}
+
+/// What of the weights is trained, where that is not all of them.
+std::string adapters(const Json& statement) {
+  if (!statement.contains("lora")) return "";
+  const Json& lora = statement.at("lora");
+  const auto trained = lora.at("trained").get<std::vector<std::string>>();
+  return " Low-rank changes of rank " + lora.at("rank").dump() + " were trained of " +
+         joined(lora.at("adapted").get<std::vector<std::string>>()) +
+         (trained.empty() ? "" : ", and all of " + joined(trained)) +
+         ". The model holds their sum; its other tensors are as they were, and nothing was "
+         "released for them.";
+}
+
+/// What came before the run.
+std::string beginning(const Json& statement) {
+  if (!statement.contains("initial_weights")) return "";
+  const Json& weights = statement.at("initial_weights");
+  const std::string is = text(weights, "is");
+  std::string sentence =
+      "Beginning. The model begins from trained weights (the file with the hash " +
+      text(weights, "sha256").substr(0, 16) + "): ";
+  if (is == "declared_public") {
+    sentence +=
+        "the manifest declares that they saw none of the private examples of this run without a "
+        "charge, and nothing here can check that.";
+  } else if (is == "charged_in_account") {
+    sentence +=
+        "they say of themselves that they were paid for from the account that this run was paid "
+        "from, which bounds both together.";
+  } else {
+    sentence +=
+        "nobody was charged for what they saw, so that what they tell of the private examples is "
+        "not in this bound.";
+  }
+  if (const Json& origin = weights.at("origin"); !origin.is_null()) {
+    sentence += " They are those of the run '" + text(origin, "name") +
+                "', whose file states epsilon = " + text(origin, "epsilon") +
+                " at delta = " + text(origin, "delta") + ", per " + text(origin, "unit") +
+                " under " + text(origin, "adjacency") + ".";
+  }
+  if (const std::size_t frozen = weights.at("frozen").size(); frozen > 0) {
+    sentence += " Its first " + std::to_string(frozen) +
+                " tensors are as they were: each example passed through them by itself, once, and "
+                "nothing was released for them.";
+  }
+  if (weights.contains("frozen_behind")) {
+    sentence += " Behind what was trained, " +
+                joined(weights.at("frozen_behind").get<std::vector<std::string>>()) +
+                " are as they were, and nothing was released for them.";
+  }
+  return sentence + adapters(statement);
+}
+
+std::string tuning(const Json& statement) {
+  std::string sentence =
+      "Tuning. This is the cost of this run alone. Other runs on the same rows are not in it, "
+      "nor is choosing this run, its model or its hyper-parameters by results on private rows.";
+  if (!statement.contains("account")) return sentence;
+  const Json& account = statement.at("account");
+  sentence += " The run was paid for from the account '" + text(account, "name") +
+              "' (opened with the hash " + text(account, "opened").substr(0, 16) +
+              "): all releases of all runs that are charged to it, however one led to another, are "
+              "together differentially private with epsilon = " +
+              format_number(account.at("target_epsilon").get<double>()) +
+              " and delta = " + format_number(account.at("target_delta").get<double>()) +
+              ", by the privacy filter " + text(account, "accountant") +
+              " (Feldman and Zrnic 2021).";
+  return sentence;
+}
+
+/// What makes the proof one about bits, in words for somebody who knows the mathematics of neither
+/// floating-point numbers nor lattices.
+std::string exact_arithmetic(const Json& statement) {
+  const bool is_discrete = statement.at("arithmetic") == "integer_grid";
+  std::string sentence =
+      "The bits that were released are covered, not only real numbers near them. What each " +
+      std::string(is_per_client(statement) ? "client" : "example") +
+      " adds is a list of whole numbers, counted in cells of a public grid; integer arithmetic "
+      "certified that it is no longer than the bound. Sums of whole numbers have no rounding, "
+      "whatever their order. ";
+  if (is_discrete) {
+    return sentence +
+           "The noise is a discrete Gaussian, drawn in whole numbers; it is exact, but for draws "
+           "beyond 512 standard deviations.";
+  }
+  return sentence +
+         "The noise is a Gaussian rounded to the grid, drawn exactly, given ideal random bits. "
+         "Adding it to a whole number is the same as adding the unrounded Gaussian and rounding "
+         "then: the rounding comes after the mechanism that was accounted, and the proof holds for "
+         "what is left.";
+}
+
+std::string arithmetic(const Json& statement) {
+  const std::vector<std::string> causes = causes_of_floating_point(statement);
+  if (causes.empty()) return exact_arithmetic(statement);
+  const std::string sentence =
+      "The bits that were released are not covered: " + joined(causes) + ". ";
+  if (statement.at("arithmetic") != "floating_point") {
+    return sentence +
+           "Sums and noise are whole numbers of cells of a public grid; but one example might move "
+           "the roundings of others before these are made.";
+  }
+  return sentence +
+         "The proof is for real numbers; sums and noise are floating-point numbers. One example "
+         "moves the roundings of those that follow it in a sum, with data made for that by many "
+         "clip norms; and low-order digits can show what the noise was added to (Mironov 2012).";
+}
+
+std::string assumptions(const Json& statement) {
+  const std::string randomness =
+      statement.at("randomness") == "seed"
+          ? "All randomness follows from a seed. "
+          : "Noise and samples come from a 256-bit key that the operating system drew and "
+            "that was never written down; the guarantee is against whoever cannot break "
+            "the ciphers and the hash that make numbers of it (AES-128, ChaCha20, "
+            "BLAKE2b). ";
+  return "Randomness and arithmetic. " + randomness + arithmetic(statement) +
+         " The accountant's own rounding errs upwards.";
+}
+
+/// The plugins of which this is said about tests: true, false, or "allowed".
+std::vector<std::string> plugins_that_are(const Json& statement, const Json& tested) {
+  std::vector<std::string> names;
+  for (const Json& plugin : statement.at("versions").at("plugins")) {
+    if (plugin.at("tested") == tested) names.push_back(text(plugin, "name"));
+  }
+  return names;
+}
+
+/// On what is not on record about the plugins; "" if all of them passed their tests.
+std::string untested(const Json& statement) {
+  const auto allowed = plugins_that_are(statement, "allowed");
+  const auto unknown = plugins_that_are(statement, false);
+  std::string words;
+  if (!allowed.empty()) {
+    words += " Allowed by hash, without a record of having passed the conformance tests: " +
+             joined(allowed) + ".";
+  }
+  if (!unknown.empty()) {
+    words += " Not on record as having passed the conformance tests: " + joined(unknown) + ".";
+  }
+  return words;
+}
+
+std::string versions(const Json& statement) {
+  const Json& versions = statement.at("versions");
+  std::vector<std::string> names;
+  for (const Json& plugin : versions.at("plugins")) {
+    names.push_back(text(plugin, "name") + " " + text(plugin, "version"));
+  }
+  return "Versions. PrivGrad " + text(versions, "privgrad") + " in " + text(statement, "mode") +
+         " mode, with the plugins " + joined(names) +
+         ", whose SHA-256 are in privgrad.lock. Plugins are trusted code: that " +
+         (statement.at("mechanism").contains("correlated")
+              ? "samplers draw their order without looking at data"
+              : "samplers state what their choice costs") +
+         ", accountants what events cost, and backends gradients of one "
+         "example each, is for whoever chose them to vouch for." +
+         untested(statement);
+}
+
+}  // namespace
+
+std::string statement_stain(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) {
+    return "This run is not differentially private: no noise was added, and nothing limits what "
+           "its outputs reveal about a training example.";
+  }
+  const auto in_model = unaccounted(statement, "model");
+  const auto shown = unaccounted(statement, "shown_values");
+  std::string all;
+  if (statement.at("reproducible").get<bool>()) {
+    all +=
+        "Not for release: the noise of this run follows from the seed in its manifest, and whoever "
+        "knows or guesses the seed can take the noise away; the figures below are those of the "
+        "same run with a random key. ";
+  }
+  if (const auto causes = causes_of_floating_point(statement); !causes.empty()) {
+    all +=
+        "The guarantee below is about real numbers, and does not cover the bits that were "
+        "released (floating_point): " +
+        joined(causes) + ". ";
+  }
+  if (!in_model.empty()) {
+    all += "The guarantee below has a gap: it leaves out " + joined(in_model) +
+           ", which nothing was charged for, and the model depends on it. ";
+  }
+  if (!shown.empty()) {
+    all += "The guarantee below covers the model, not everything that the run shows: the " +
+           joined(shown) + " in its files and on its page are exact values of private rows, and " +
+           "nothing was charged for them. ";
+  }
+  if (statement.at("status") == to_text(RunStatus::unfinished)) {
+    all +=
+        "This run has not come to its end: it is still going on, or it was cut off. What it has "
+        "spent is in its ledger, and is at most what is said here, which is for all steps that "
+        "its budget pays for. ";
+  }
+  if (!all.empty()) all.pop_back();
+  return all;
+}
+
+std::vector<std::string> statement_prose(const Json& statement) {
+  const bool noise = statement.at("noise").get<bool>();
+  std::vector<std::string> paragraphs;
+  const auto add = [&](const std::string& paragraph) {
+    if (!paragraph.empty()) paragraphs.push_back(paragraph);
+  };
+  add(statement_stain(statement));
+  add(claim(statement) + other_accountants(statement));
+  for (const Json& remark : statement.at("remarks"))
+    add("Note that " + remark.get<std::string>() + ".");
+  add(unit(statement));
+  add(procedure(statement));
+  if (noise) {
+    add(coverage(statement));
+    add(declared_prose(statement));
+    add(beginning(statement));
+    add(tuning(statement));
+    add(assumptions(statement));
+  }
+  add(versions(statement));
+  return paragraphs;
+}
+
+std::string short_statement(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return "not private: no noise was added";
+  std::string line;
+  if (statement.at("reproducible").get<bool>()) line += "not for release (seeded noise): ";
+  if (statement.at("status") == to_text(RunStatus::unfinished)) line += "unfinished, at most ";
+  line += statement.at("epsilon").is_null() ? "no finite epsilon" : "epsilon " + epsilon(statement);
+  line += " at delta " + delta(statement) + " (" + text(statement, "bound") + ", " +
+          prover(statement) + "), per " + text(statement, "unit") + " under " +
+          text(statement, "adjacency") + ", all iterates, without tuning";
+  std::vector<std::string> items = unaccounted(statement, "model");
+  if (!causes_of_floating_point(statement).empty()) items.emplace_back(kFloatingPoint);
+  for (const std::string& item : unaccounted(statement, "shown_values")) items.push_back(item);
+  if (!items.empty()) line += "; not covered: " + joined(items);
+  const auto allowed = plugins_that_are(statement, "allowed");
+  if (!allowed.empty()) line += "; allowed untested: " + joined(allowed);
+  return line;
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,72 @@
+#include "privgrad/data/data_commitment.hpp"
+
+#include <cmath>
+
+#include "privgrad/trust/sha256.hpp"
+#include "support.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+core::Opening counting() {
+  core::Opening opening{};
+  for (std::size_t i = 0; i < opening.size(); ++i) opening[i] = static_cast<std::uint8_t>(i);
+  return opening;
+}
+
+Dataset rows(std::vector<float> features, std::vector<float> targets = {0.0f, 1.0f, 1.0f}) {
+  return {{{1, 2}, 2}, std::move(features), std::move(targets)};
+}
+
+}  // namespace
+
+TEST_CASE("SHA-256 is that of FIPS 180-4, in one piece or in several", "[commitment]") {
+  const std::string abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  CHECK(core::sha256_hex("abc") == abc);
+  core::Sha256 pieces;
+  for (const char* piece : {"a", "", "bc"}) pieces.add(std::string_view(piece));
+  CHECK(pieces.hex() == abc);
+  CHECK(core::is_sha256_hex(abc));
+  CHECK_FALSE(core::is_sha256_hex(abc.substr(1)));
+  CHECK_FALSE(core::is_sha256_hex("G" + abc.substr(1)));
+}
+
+TEST_CASE("a commitment has the encoding that its comment says", "[commitment][privacy]") {
+  // By Python's hashlib and struct: sha256(b"privgrad data commitment 1\n" + bytes(range(32)) +
+  // pack("<QQQQQ", 3, 2, 1, 2, 2) + for each row pack("<3f", features..., target)).
+  CHECK(core::commitment_to(counting(), rows({0.5f, -1.25f, 0.0f, 3.0f, -0.0f, 1e-3f})) ==
+        "e176c2f41edfdea61da2567f29691eddc2a86309ed4216fb754074d10aebe8ea");
+}
+
+TEST_CASE("a commitment follows every bit of the rows, their order, and the opening",
+          "[commitment][privacy]") {
+  const std::vector<float> features{0.5f, -1.25f, 0.0f, 3.0f, -0.0f, 1e-3f};
+  const std::string one = core::commitment_to(counting(), rows(features));
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    std::vector<float> other = features;
+    other[i] = std::nextafter(other[i], 10.0f);
+    CHECK(core::commitment_to(counting(), rows(other)) != one);
+  }
+  // Zero has a sign, which a model can see.
+  CHECK(core::commitment_to(counting(), rows({0.5f, -1.25f, 0.0f, 3.0f, 0.0f, 1e-3f})) != one);
+  CHECK(core::commitment_to(counting(), rows(features, {1.0f, 1.0f, 1.0f})) != one);
+  CHECK(core::commitment_to(counting(), rows({0.0f, 3.0f, 0.5f, -1.25f, -0.0f, 1e-3f})) != one);
+  for (std::size_t i = 0; i < 32; ++i) {
+    core::Opening opening = counting();
+    opening[i] ^= 0x80;
+    CHECK(core::commitment_to(opening, rows(features)) != one);
+  }
+}
+
+TEST_CASE("a commitment is the same however rows are read in pieces", "[commitment]") {
+  // 600 rows are three pieces; bytes and the reals that they mean are the same rows.
+  std::vector<std::uint8_t> bytes(600);
+  std::vector<float> reals(600), targets(600, 0.0f);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<std::uint8_t>(i * 7);
+    reals[i] = static_cast<float>(bytes[i]);
+  }
+  CHECK(core::commitment_to(counting(), Dataset({{1}, 2}, bytes, 1.0f, targets)) ==
+        core::commitment_to(counting(), Dataset({{1}, 2}, reals, targets)));
+}
