@@ -58,7 +58,8 @@ class Sums {
   double plain() {
     return seconds_of([&] {
       std::fill(gradient_.begin(), gradient_.end(), 0.0f);
-      for_each_pass(plain_.pass_rows(), [&](const Batch& batch) { plain_.add(batch, gradient_); });
+      for_each_microbatch(plain_.microbatch_rows(),
+                          [&](const Batch& batch) { plain_.add(batch, gradient_); });
     });
   }
 
@@ -66,7 +67,7 @@ class Sums {
     Parts parts;
     std::fill(cells_.begin(), cells_.end(), 0);
     const std::size_t groups = exact_.groups();
-    for_each_pass(exact_.pass_rows(), [&](const Batch& batch) {
+    for_each_microbatch(exact_.microbatch_rows(), [&](const Batch& batch) {
       if (pass_ == nullptr) pass_ = exact_.make_pass(batch.rows());
       norms_.resize(batch.rows() * groups);
       scales_.resize(norms_.size());
@@ -86,7 +87,7 @@ class Sums {
   }
 
  private:
-  void for_each_pass(std::size_t rows, const std::function<void(const Batch&)>& body) {
+  void for_each_microbatch(std::size_t rows, const std::function<void(const Batch&)>& body) {
     for (std::size_t first = 0; first < targets_.size(); first += rows) {
       const std::size_t count = std::min(rows, targets_.size() - first);
       body({std::span(features_).subspan(first * row_size_, count * row_size_),

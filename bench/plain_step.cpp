@@ -159,7 +159,7 @@ void PlainSum::choose_rows() {
   for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
   chunk_rows_ = 256;
   while (chunk_rows_ > kBlock && chunk_rows_ * floats > kFloats) chunk_rows_ /= 2;
-  pass_rows_ =
+  microbatch_rows_ =
       std::clamp(kFloats / floats / chunk_rows_ * chunk_rows_, chunk_rows_, std::size_t{1024});
 }
 
@@ -208,7 +208,7 @@ bool PlainSum::shares_memory(std::size_t s) const {
 void PlainSum::make_memory() {
   entering_.resize(steps_.size() + 1);
   const auto make = [&](std::size_t floats) {
-    return std::make_unique_for_overwrite<float[]>(pass_rows_ * floats);
+    return std::make_unique_for_overwrite<float[]>(microbatch_rows_ * floats);
   };
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     storage_.push_back(shares_memory(s) ? nullptr : make(steps_[s]->outputs()));

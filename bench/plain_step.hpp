@@ -29,13 +29,13 @@ class PlainSum {
   PlainSum(const Network& network, Executor& executor);
 
   /// How many examples a call is best given, where there are as many.
-  std::size_t pass_rows() const noexcept { return pass_rows_; }
+  std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
 
   /// \param parameters  stay where they are until the next call.
   void load_parameters(std::span<const float> parameters);
 
   /// sum += the sum of the gradients of the batch's losses.
-  /// \param batch  at most pass_rows() rows.
+  /// \param batch  at most microbatch_rows() rows.
   void add(const Batch& batch, std::span<float> sum);
 
  private:
@@ -93,7 +93,7 @@ class PlainSum {
   std::vector<Stage> stages_;
   std::vector<Piece> pieces_;
   std::size_t first_with_parameters_ = 0;
-  std::size_t chunk_rows_ = 0, pass_rows_ = 0;
+  std::size_t chunk_rows_ = 0, microbatch_rows_ = 0;
 
   Batch batch_;
   std::vector<Memory> storage_;         // of step s's outputs; empty where they share memory

@@ -171,7 +171,7 @@ class Bench {
   /// The same without privacy, through OpenBLAS: see PlainSum.
   double plain_step() {
     return seconds_of([&] {
-      const std::size_t rows = std::min(plain_.pass_rows(), batch_.size());
+      const std::size_t rows = std::min(plain_.microbatch_rows(), batch_.size());
       plain_.load_parameters(parameters_);
       features_.resize(rows * data_.row_size());
       targets_.resize(rows);

@@ -18,7 +18,7 @@ class ExactLinear : public LinearProgram,
       : LinearProgram(std::move(network)), ends_{1, parameters_.size()} {}
 
   std::size_t groups() const override { return 1; }
-  std::size_t pass_rows() const override { return 16; }
+  std::size_t microbatch_rows() const override { return 16; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Rows>(); }
 
   void backward(const privgrad::Batch& batch, Pass& pass,

@@ -19,7 +19,7 @@ struct NoPass final : ExactLinear {
 };
 struct NoPassRows final : ExactLinear {
   using ExactLinear::ExactLinear;
-  std::size_t pass_rows() const override { return 0; }
+  std::size_t microbatch_rows() const override { return 0; }
 };
 struct MiscountsGroups final : ExactLinear {
   using ExactLinear::ExactLinear;
@@ -214,7 +214,7 @@ TEST_CASE("each rule of exact programs can fail") {
       right,
       {{"rows_have_the_same_bits_at_any_place", "other bits at place", findings<RoundsByPlace>()},
        {"exact_groups_are_the_layers", "make_pass() returns nothing", findings<NoPass>()},
-       {"exact_groups_are_the_layers", "pass_rows() is 0", findings<NoPassRows>()},
+       {"exact_groups_are_the_layers", "microbatch_rows() is 0", findings<NoPassRows>()},
        {"exact_groups_are_the_layers", "there are 2 groups", findings<MiscountsGroups>()},
        {"exact_norms_are_those_of_the_rows", "the squared norm", findings<NormsOfZero>()},
        {"exact_norms_are_those_of_the_rows", "the squared norm", findings<NormsOfAHundredth>()},

@@ -356,10 +356,10 @@ TEST_CASE("cuda: how many examples a pass is best given follows from the network
   const Compiled narrow = on_cuda(make_network({5}, {Dense{3}}), serial);
   const Compiled wide =
       on_cuda(make_network({28, 28}, {conv(32, 5, 1, 2), kRelu, Flatten{}, Dense{3}}), serial);
-  CHECK(narrow.exact.pass_rows() == 4096);
+  CHECK(narrow.exact.microbatch_rows() == 4096);
   // 25088 outputs, twice, and their derivatives; 800 weights as int32 and int16: 0.4 MB an example
   // of the twin's 64 MiB.
   if (on_gpu()) return;
-  CHECK(wide.exact.pass_rows() > 80);
-  CHECK(wide.exact.pass_rows() < 168);
+  CHECK(wide.exact.microbatch_rows() > 80);
+  CHECK(wide.exact.microbatch_rows() < 168);
 }

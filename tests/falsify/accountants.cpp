@@ -373,7 +373,7 @@ self.square_ = 0.0;
    .epsilon = EPSILON{return answer(0.9 * epsilon_of(self, delta), BoundKind::estimate);
 }
 }
-, {.told = {"no_kind_of_bound", "an answer without a pedigree"},
+, {.told = {"no_kind_of_bound", "an answer that does not say which kind of bound it is"},
    .epsilon = EPSILON{return answer(epsilon_of(self, delta), BoundKind{});
 }
 }

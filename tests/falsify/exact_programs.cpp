@@ -20,7 +20,7 @@ class Base : public LinearProgram, public ExactClipping, public ReproducibleRows
   };
   std::size_t size() const { return parameters_.size(); }
   std::size_t groups() const override { return 1; }
-  std::size_t pass_rows() const override { return 16; }
+  std::size_t microbatch_rows() const override { return 16; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Rows>(); }
   std::span<const float> row(const Rows& rows, std::size_t i) const {
     return std::span(rows.gradients).subspan(i * size(), size());

@@ -153,7 +153,7 @@ class SingleSums final : public Program, public ExactClipping {
   }
   Evaluation evaluate(const Batch&) const override { return {}; }
   std::size_t groups() const override { return 1; }
-  std::size_t pass_rows() const override { return 1u << 20; }
+  std::size_t microbatch_rows() const override { return 1u << 20; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Own>(); }
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
     auto& own = dynamic_cast<Own&>(pass);

@@ -50,7 +50,7 @@ struct WithRows final : Plain, ReproducibleRows {
 struct WithClipping final : Plain, ExactClipping {
   using Plain::Plain;
   std::size_t groups() const override { return 1; }
-  std::size_t pass_rows() const override { return 1; }
+  std::size_t microbatch_rows() const override { return 1; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override { return nullptr; }
   void backward(const Batch&, Pass&, std::span<double>) const override {}
   void make_cells(Pass&, std::span<const double>, std::uint64_t,

@@ -28,7 +28,7 @@ class Wrapped : public privgrad::Program,
     return program_->evaluate(batch);
   }
   std::size_t groups() const override { return exact_.groups(); }
-  std::size_t pass_rows() const override { return exact_.pass_rows(); }
+  std::size_t microbatch_rows() const override { return exact_.microbatch_rows(); }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     return exact_.make_pass(most_rows);
   }

@@ -85,7 +85,7 @@ TEST_CASE("cpu exact: sums are the same however a batch is cut into passes", "[b
     whole.make(scales);
     const Cells expected = whole.sum();
     for (const std::size_t part : {std::size_t{1}, std::size_t{7}, std::size_t{32},
-                                   std::size_t{150}, one.exact.pass_rows()}) {
+                                   std::size_t{150}, one.exact.microbatch_rows()}) {
       const auto pass = one.exact.make_pass(part);
       Cells sum(one.size, 0);
       for (std::size_t first = 0; first < rows; first += part) {

@@ -42,7 +42,7 @@ class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping
   }
 
   std::size_t groups() const override { return groups_; }
-  std::size_t pass_rows() const override { return 8; }
+  std::size_t microbatch_rows() const override { return 8; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Rows>(); }
 
   void backward(const privgrad::Batch& batch, Pass& pass,

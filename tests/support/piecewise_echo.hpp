@@ -28,7 +28,7 @@ class PiecewiseEcho final : public privgrad::Program,
     return echo_.evaluate(batch);
   }
   std::size_t groups() const override { return echo_.groups(); }
-  std::size_t pass_rows() const override { return echo_.pass_rows(); }
+  std::size_t microbatch_rows() const override { return echo_.microbatch_rows(); }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     auto pass = std::make_unique<Chosen>();
     pass->echo = echo_.make_pass(most_rows);

@@ -55,8 +55,8 @@ int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
 /// \param cluster  null: this process is alone.
 int make_study(const core::StudyPlan& plan, const Catalog& catalog, int jobs,
                const Arguments& arguments, Cluster* cluster) {
-  std::optional<StudyCrew> crew;
-  if (cluster != nullptr) crew.emplace(plan, jobs, arguments, *cluster);
+  std::optional<StudyProcesses> processes;
+  if (cluster != nullptr) processes.emplace(plan, jobs, arguments, *cluster);
   const core::StudyDirectory directory(arguments.has("out")
                                            ? fs::path(arguments.text("out"))
                                            : fs::path("studies") / plan.study->name);
@@ -65,9 +65,10 @@ int make_study(const core::StudyPlan& plan, const Catalog& catalog, int jobs,
     const std::vector<double> seconds = run_seconds(plan);
     if (!arguments.has("json")) print(study_plan_page(plan, seconds, open, jobs));
     calls::remove_results(directory);  // they would not be those of this study
-    if (!make_runs(plan, directory, seconds, jobs, arguments, crew ? &*crew : nullptr)) return 1;
+    if (!make_runs(plan, directory, seconds, jobs, arguments, processes ? &*processes : nullptr))
+      return 1;
   }
-  if (crew) crew->dismiss();
+  if (processes) processes->dismiss();
   return finish(plan, directory, arguments);
 }
 

@@ -79,15 +79,15 @@ std::vector<double> run_seconds(const core::StudyPlan& plan) {
 
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
-               StudyCrew* crew) {
+               StudyProcesses* processes) {
   tell_of_cache(plan, arguments);
   std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals;
   const std::vector<OpenRun> open = calls::left_runs(plan, directory);
   StudyRecorder recorder(plan, directory, open, seconds, arguments.has("quiet"));
   const std::vector<std::string> failed =
-      crew != nullptr ? crew->make(directory, open, signals.flag(), recorder)
-                      : run_all(plan, directory, open, jobs, arguments, signals, recorder);
+      processes != nullptr ? processes->make(directory, open, signals.flag(), recorder)
+                           : run_all(plan, directory, open, jobs, arguments, signals, recorder);
   const std::size_t left = open_runs(plan, directory);
   const std::size_t all = plan.arms.size() * plan.study->seeds.size();
   const std::string done =

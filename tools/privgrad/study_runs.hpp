@@ -4,7 +4,7 @@
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_results.hpp"
-#include "study_crew.hpp"
+#include "study_processes.hpp"
 
 namespace privgrad::tool {
 
@@ -20,11 +20,11 @@ std::vector<double> run_seconds(const core::StudyPlan& plan);
 /// standard error of those that failed. Options read: --cache, --plugin-dir, --quiet.
 /// \param seconds  as run_seconds().
 /// \param jobs  at a time, in each process.
-/// \param crew  the processes that make them together; null: there is this one alone.
+/// \param processes  the processes that make them together; null: there is this one alone.
 /// \returns whether all runs of the study are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
-               StudyCrew* crew = nullptr);
+               StudyProcesses* processes = nullptr);
 
 /// How many runs are left.
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);

@@ -1,7 +1,7 @@
 #include "privgrad/federated/any_run.hpp"
 
-#include "federated_crew.hpp"
 #include "federated_run.hpp"
+#include "shared_rounds.hpp"
 
 namespace privgrad::core {
 

@@ -9,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "federated_crew.hpp"
 #include "federated_record.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/client_program.hpp"
@@ -19,7 +18,8 @@
 #include "privgrad/train/resumable_run.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "remote_crew.hpp"
+#include "remote_rounds.hpp"
+#include "shared_rounds.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -52,7 +52,7 @@ class FederatedRun final : ResumableRun {
     train_and_report();
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle({}, std::string(to_text(result_.status)));
-    if (crew_) crew_->dismiss();
+    if (processes_) processes_->dismiss();
     if (remote_) remote_->dismiss(result_.status);
     erase_checkpoints();
     return std::move(result_);
@@ -75,18 +75,18 @@ class FederatedRun final : ResumableRun {
           std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
     }
     if (federated_.at_server) start_server();
-    gather_crew();
+    gather_processes();
   }
 
   /// \throws ConfigError if the rounds cannot be shared, or a process is not like this one.
-  void gather_crew() {
+  void gather_processes() {
     if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_, options_.lock);
     if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
       server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_rounds_are_not_shared(plan_); !why.empty())
       throw ConfigError(why);
-    crew_.emplace(*options_.cluster, plan_, options_, data_, *executor_);
+    processes_.emplace(*options_.cluster, plan_, options_, data_, *executor_);
   }
 
   void open_records() override {
@@ -181,7 +181,7 @@ class FederatedRun final : ResumableRun {
     estimator_.restore(in);
     rule_.restore(in, wish_.local_iterations.component->full_name());
     make_clients();
-    if (crew_) crew_->begin_from_kept();
+    if (processes_) processes_->begin_from_kept();
     if (federated_.at_server) return restore_server(in);
     for (const auto& client : clients_) client->restore(in);
   }
@@ -288,13 +288,13 @@ class FederatedRun final : ResumableRun {
                                                           std::optional<std::uint64_t> first_step,
                                                           const std::vector<ClientTask>& tasks) {
     if (remote_) return remote_->train(clients_, totals_.rounds, model, first_step, tasks);
-    return crew_->train(clients_, {.keys = *keys_, .model = model, .first_step = first_step}, tasks,
-                        pool_);
+    return processes_->train(clients_, {.keys = *keys_, .model = model, .first_step = first_step},
+                             tasks, pool_);
   }
 
   /// A round of these clients, each by itself.
   std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
-    if (crew_ || remote_) return train_elsewhere(model_, std::nullopt, tasks);
+    if (processes_ || remote_) return train_elsewhere(model_, std::nullopt, tasks);
     std::vector<std::optional<ClientRound>> sent(tasks.size());
     executor_->for_each_chunk(tasks.size(), [&](std::size_t i) {
       Client& client = *clients_[tasks[i].client];
@@ -574,8 +574,8 @@ class FederatedRun final : ResumableRun {
   ClientProgram* client_program_ = nullptr;  // of server_bench_
   std::optional<Trainer> server_;
 
-  std::optional<FederatedCrew> crew_;  // the other processes, if there are any
-  std::optional<RemoteCrew> remote_;   // clients that are programs of their own
+  std::optional<SharedRounds> processes_;  // the other processes, if there are any
+  std::optional<RemoteRounds> remote_;     // clients that are programs of their own
 
   ComponentPtr<Sampler> participation_;  // of fed_avg
   LocalIterationsRule chooser_;

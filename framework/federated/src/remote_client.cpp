@@ -20,7 +20,7 @@
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
-#include "remote_crew.hpp"
+#include "remote_rounds.hpp"
 
 namespace privgrad::core {
 

@@ -44,7 +44,7 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
 }
 
 /// Where the number of examples that the statement names comes from.
-std::string_view size_pedigree(const Plan& plan) {
+std::string_view size_provenance(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
   if (size_is_public(manifest)) return "public";
@@ -301,7 +301,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["adjacency"] = to_text(manifest.adjacency);
   json["adjacency_means"] = adjacency_means(manifest.adjacency, plan.unit);
   json["dataset_size"] = plan.dataset_size;
-  json["dataset_size_is"] = size_pedigree(plan);
+  json["dataset_size_is"] = size_provenance(plan);
   json["sampling"] = sampling(plan, stated, steps);
   json["mechanism"] = mechanism(plan, outcome, stated, steps);
   if (!stated.statistics.empty()) json["statistics"] = statistics(stated, outcome.counts);

@@ -200,18 +200,18 @@ std::string unit(const Json& statement) {
       "data after preprocessing; a person with several rows is not protected as a whole. Two data "
       "sets are neighbours if " +
       text(statement, "adjacency_means") + ". ";
-  const std::string pedigree = text(statement, "dataset_size_is");
+  const std::string provenance = text(statement, "dataset_size_is");
   const std::string size = count(statement, "dataset_size");
-  if (pedigree == "public") {
+  if (provenance == "public") {
     return sentence + "The number of training examples, " + size +
            ", is public under this relation.";
   }
-  if (pedigree == "declared") {
+  if (provenance == "declared") {
     return sentence + "The computation uses the number of training examples " + size +
            ", which the manifest declares; that this number is public is for its author to vouch "
            "for.";
   }
-  if (pedigree == "guess") {
+  if (provenance == "guess") {
     return sentence +
            "The computation is planned with a public guess of the number of training "
            "examples, " +

@@ -97,7 +97,7 @@ class ByPasses : public ByRows, public ExactClipping {
       : ByRows(program, layout), exact_(dynamic_cast<const ExactClipping&>(program)) {}
 
   std::size_t groups() const override { return exact_.groups(); }
-  std::size_t pass_rows() const override { return exact_.pass_rows(); }
+  std::size_t microbatch_rows() const override { return exact_.microbatch_rows(); }
 
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     auto made = std::make_unique<AuditPass>();

@@ -15,7 +15,8 @@
 namespace privgrad::core {
 
 bool Trainer::can_stay(Workbench& bench) const {
-  if (manifest_.noise_off || crew_ != nullptr || plan_.unit != PrivacyUnit::example) return false;
+  if (manifest_.noise_off || processes_ != nullptr || plan_.unit != PrivacyUnit::example)
+    return false;
   if (plan_.arithmetic != Arithmetic::exact || plan_.grid_levels != 0) return false;
   if (correlated_ || differences_ || adaptive_noise_ || plan_.clip_norm_adapts()) return false;
   const Optimizer* optimizer = made_.optimizer.get();

@@ -7,8 +7,8 @@
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/train/accuracy_report.hpp"
-#include "privgrad/train/crew.hpp"
 #include "privgrad/train/moving_average.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/train/resumable_run.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -37,7 +37,7 @@ class Training final : ResumableRun {
     }
     if (reservation_ && !result_.can_be_resumed)
       reservation_->settle(charged(), std::string(to_text(result_.status)));
-    if (crew_) crew_->dismiss();
+    if (processes_) processes_->dismiss();
     erase_checkpoints();
     return std::move(result_);
   }
@@ -48,7 +48,7 @@ class Training final : ResumableRun {
   void make_parts() override {
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(initial_parameters(plan_, keys_->lasting()));
-    gather_crew("");
+    gather_processes("");
     make_trainer();
     let_steps_stay();
     if (manifest_.ema_decay) average_.emplace(*manifest_.ema_decay, bench_.parameters);
@@ -57,7 +57,7 @@ class Training final : ResumableRun {
 
   void make_trainer() {
     trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
-                     crew_ ? &*crew_ : nullptr);
+                     processes_ ? &*processes_ : nullptr);
   }
 
   /// Where nobody is shown each release.
@@ -73,13 +73,13 @@ class Training final : ResumableRun {
 
   /// \param state  of the trainers, to go on from; "": the run begins.
   /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
-  void gather_crew(std::string_view state) {
+  void gather_processes(std::string_view state) {
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
-    crew_.emplace(*options_.cluster, plan_, *bench_.program);
+    processes_.emplace(*options_.cluster, plan_, *bench_.program);
     share_plan(*options_.cluster, plan_, options_);
-    crew_->join(common_ground(data_), state);
-    output_.share_work_with(*crew_);
+    processes_->join(common_ground(data_), state);
+    output_.share_work_with(*processes_);
   }
 
   std::filesystem::path ledger_file() const { return options_.directory / "ledger.jsonl"; }
@@ -129,7 +129,7 @@ class Training final : ResumableRun {
     }
     bench_ = make_workbench(plan_, *executor_);
     bench_.load(std::move(parameters));
-    gather_crew(in.rest());
+    gather_processes(in.rest());
     make_trainer();
     trainer_->restore(in, Trainer::Between::steps);
     let_steps_stay();
@@ -369,7 +369,7 @@ class Training final : ResumableRun {
 
   Ledger* ledger() { return trainer_ ? trainer_->ledger() : nullptr; }
 
-  std::optional<Crew> crew_;  // the other processes, if there are any
+  std::optional<ProcessGroup> processes_;  // the other processes, if there are any
   Workbench bench_;
   std::optional<Trainer> trainer_;        // goes before the bench, which its steps may stay with
   std::optional<MovingAverage> average_;  // if the manifest asks for one

@@ -17,7 +17,7 @@
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/statement/statement.hpp"
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -181,10 +181,10 @@ void RunOutput::measure_split(Split split, const RunData& data, const Workbench&
                               std::optional<double>& accuracy) const {
   const Dataset& measured = split == Split::test ? data.test : data.train;
   if (measured.rows() == 0) return;
-  const Evaluation sums = crew_ == nullptr
+  const Evaluation sums = processes_ == nullptr
                               ? evaluate(*bench.program, measured, executor)
-                              : crew_->evaluate(*bench.program, bench.parameters, measured,
-                                                split == Split::test, executor);
+                              : processes_->evaluate(*bench.program, bench.parameters, measured,
+                                                     split == Split::test, executor);
   const auto rows = static_cast<double>(measured.rows());
   loss = sums.loss / rows;
   if (plan_.setting->network.input.classes > 0) accuracy = static_cast<double>(sums.correct) / rows;

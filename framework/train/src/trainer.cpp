@@ -13,7 +13,7 @@
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plan/exact_plan.hpp"
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
@@ -83,7 +83,7 @@ std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
 
 Trainer::Trainer(const Plan& plan, const Dataset& data,
                  std::optional<std::span<const std::uint32_t>> rows, const RandomKey& key,
-                 Executor& executor, Crew* crew)
+                 Executor& executor, ProcessGroup* processes)
     : plan_(plan),
       manifest_(*plan.manifest),
       data_(data),
@@ -99,15 +99,15 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
                            manifest_.clipping.component->full_name()),
       clip_norm_(plan.clip_norm.front()),
       secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
-      crew_(crew) {
+      processes_(processes) {
   if (plan.correlated) {
-    correlated_.emplace(plan.correlated->parts, key.derive("noise"), executor,
-                        most_rows(manifest_, plan),
-                        crew == nullptr ? std::nullopt : std::optional(crew->parameters()));
+    correlated_.emplace(
+        plan.correlated->parts, key.derive("noise"), executor, most_rows(manifest_, plan),
+        processes == nullptr ? std::nullopt : std::optional(processes->parameters()));
   }
   if (made_.differences != nullptr) differences_.emplace(plan, *made_.differences, executor);
   if (plan.noise_adapts) adaptive_noise_.emplace(plan, *made_.aggregator, data, key, executor);
-  made_.optimizer->start(takes_slices() ? std::max<std::size_t>(1, crew->parameters().size)
+  made_.optimizer->start(takes_slices() ? std::max<std::size_t>(1, processes->parameters().size)
                                         : plan_.parameters);
 }
 
@@ -193,7 +193,7 @@ void Trainer::restore_optimizer(StateReader& in) {
 
 void Trainer::save(StateWriter& out, Between where) const {
   // Both have slices, which are put together while all save.
-  if (crew_ != nullptr && crew_->cluster().rank() == 0) crew_->ask_for_state();
+  if (processes_ != nullptr && processes_->cluster().rank() == 0) processes_->ask_for_state();
   out.begin("trainer");
   const LedgerPosition paid = ledger_ ? ledger_->position() : LedgerPosition{};
   out.word(paid.lines);
@@ -208,7 +208,7 @@ void Trainer::save(StateWriter& out, Between where) const {
   out.real(gradient_noise_);
   mechanism_.save(out);
   if (correlated_) {
-    if (crew_ != nullptr) out.put_together_by(crew_->whole());
+    if (processes_ != nullptr) out.put_together_by(processes_->whole());
     correlated_->save(out);
   }
   if (differences_) differences_->save(out);
@@ -301,7 +301,7 @@ void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client
 }
 
 bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
-  if (crew_ != nullptr) return take_step_together(step, bench);
+  if (processes_ != nullptr) return take_step_together(step, bench);
   if (resident_ != nullptr) return take_resident_step(step, bench);
   draw_batch(step);
   if (listener_) listener_(batch_);

@@ -13,7 +13,7 @@
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plan/components.hpp"
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
@@ -53,7 +53,7 @@ struct Trainer::Together {
 };
 
 bool Trainer::takes_slices() const {
-  return crew_ != nullptr && !differences_ &&
+  return processes_ != nullptr && !differences_ &&
          dynamic_cast<const Coordinatewise*>(made_.optimizer.get()) != nullptr;
 }
 
@@ -64,7 +64,7 @@ bool Trainer::take_step_together(std::uint64_t step, Workbench& bench) {
   const Clip clip = clip_of_step(step);
   std::optional<ContributionCheck> check = contribution_checks_.draw(step, batch_.size());
   const StepOrder order = order_of_step(step, clip, check ? &*check : nullptr);
-  crew_->ask_for(order, bench.parameters);
+  processes_->ask_for(order, bench.parameters);
   bench.previous = bench.parameters;
   Together made = make_slice(order, bench, check ? &*check : nullptr);
   if (check) {
@@ -130,7 +130,7 @@ StepOrder Trainer::order_of_step(std::uint64_t step, const Clip& clip,
 /// \param check  with the example's place in the whole batch.
 Trainer::Together Trainer::make_slice(const StepOrder& order, Workbench& bench,
                                       ContributionCheck* check) {
-  const Cluster& cluster = crew_->cluster();
+  const Cluster& cluster = processes_->cluster();
   const auto share = share_of(order.batch, data_.rows(), cluster.rank(), cluster.size());
   std::optional<ContributionCheck> own;
   const auto place = place_in_share(order.batch, share, order.checked);
@@ -146,17 +146,18 @@ Trainer::Together Trainer::make_slice(const StepOrder& order, Workbench& bench,
   if (plan_.clip_norm_adapts()) released.front() = without_count(order, released.front(), made);
   if (!takes_slices()) {
     for (const Released& slice : released) {
-      if (auto whole = put_together(slice, crew_->slices().parameter_ends(), crew_->cluster()))
+      if (auto whole =
+              put_together(slice, processes_->slices().parameter_ends(), processes_->cluster()))
         made.whole.push_back(std::move(*whole));
     }
     return made;
   }
-  const Slice slice = crew_->parameters();
+  const Slice slice = processes_->parameters();
   if (slice.size > 0) {
     update(std::span(bench.parameters).subspan(slice.first, slice.size), released.front(),
            order.step);
   }
-  crew_->exchange(bench.parameters);
+  processes_->exchange(bench.parameters);
   return made;
 }
 
@@ -184,8 +185,8 @@ std::vector<BoundedOnGrid> Trainer::slices_of_sums(const StepOrder& order,
                                              check));
         }
         for (BoundedOnGrid& one : shares) {
-          sums.push_back(add_shares(std::move(one), order.batch.size(), crew_->slices(),
-                                    crew_->cluster(), executor_));
+          sums.push_back(add_shares(std::move(one), order.batch.size(), processes_->slices(),
+                                    processes_->cluster(), executor_));
         }
       });
   return sums;
@@ -193,7 +194,7 @@ std::vector<BoundedOnGrid> Trainer::slices_of_sums(const StepOrder& order,
 
 /// Whether the process that looked at an example has seen a difference.
 bool Trainer::any_differs(bool mine) const {
-  const std::vector<double> all = crew_->all(mine ? 1.0 : 0.0);
+  const std::vector<double> all = processes_->all(mine ? 1.0 : 0.0);
   return std::any_of(all.begin(), all.end(), [](double differs) { return differs != 0.0; });
 }
 
@@ -201,7 +202,7 @@ std::vector<Released> Trainer::release_slices(std::vector<BoundedOnGrid> slices,
                                               const StepOrder& order) {
   const double divisor = plan_.batch_size[order.step];
   if (correlated_) return correlated_->release(std::move(slices), take_receipt(), divisor);
-  const std::size_t first = crew_->slices().of(crew_->cluster().rank()).first;
+  const std::size_t first = processes_->slices().of(processes_->cluster().rank()).first;
   std::vector<Released> released;
   released.push_back(
       PaidNoise::of(order.noise).release(std::move(slices.front()), first, executor_));
@@ -211,13 +212,13 @@ std::vector<Released> Trainer::release_slices(std::vector<BoundedOnGrid> slices,
 /// The gradient's part of a slice. The count is behind the last one: all are told what it says.
 Released Trainer::without_count(const StepOrder& order, const Released& slice,
                                 Together& made) const {
-  const std::size_t last = crew_->cluster().size() - 1;
-  if (crew_->cluster().rank() != last) {
-    made.unclipped = crew_->all(0.0)[last];
+  const std::size_t last = processes_->cluster().size() - 1;
+  if (processes_->cluster().rank() != last) {
+    made.unclipped = processes_->all(0.0)[last];
     return gradients_of(slice, order.count_share);
   }
   JointParts parts = take_apart(slice, order.clip_norm, order.count_share);
-  made.unclipped = crew_->all(parts.unclipped)[last];
+  made.unclipped = processes_->all(parts.unclipped)[last];
   return std::move(parts.gradients);
 }
 
@@ -225,9 +226,9 @@ Released Trainer::without_count(const StepOrder& order, const Released& slice,
 
 std::vector<float> Trainer::whole_state(std::span<const float> own) const {
   const auto shared = dynamic_cast<const Coordinatewise&>(*made_.optimizer).shared_state();
-  const Slice slice = crew_->parameters();
+  const Slice slice = processes_->parameters();
   const std::size_t size = std::max<std::size_t>(1, slice.size);  // as it was started
-  const auto put_together = crew_->whole();
+  const auto put_together = processes_->whole();
   std::vector<float> whole(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(shared.before));
   const std::size_t vectors = (own.size() - shared.before - shared.after) / size;
   for (std::size_t i = 0; i < vectors; ++i) {
@@ -243,7 +244,7 @@ std::vector<float> Trainer::whole_state(std::span<const float> own) const {
 
 std::vector<float> Trainer::state_of_slice(std::span<const float> whole) const {
   const auto shared = dynamic_cast<const Coordinatewise&>(*made_.optimizer).shared_state();
-  const Slice slice = crew_->parameters();
+  const Slice slice = processes_->parameters();
   const std::size_t size = std::max<std::size_t>(1, slice.size);
   const std::size_t vectors =
       (whole.size() - std::min(whole.size(), shared.before + shared.after)) / slice.of;

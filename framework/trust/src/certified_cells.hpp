@@ -6,7 +6,7 @@
 #include <limits>
 #include <span>
 
-#include "pass.hpp"
+#include "microbatches.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/exact_sum.hpp"

@@ -12,7 +12,7 @@
 
 #include "checked_pass.hpp"
 #include "gradient_rows.hpp"
-#include "pass.hpp"
+#include "microbatches.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {

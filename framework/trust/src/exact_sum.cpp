@@ -9,7 +9,7 @@
 #include "checked_pass.hpp"
 #include "gradient_rows.hpp"
 #include "grid_sum.hpp"
-#include "pass.hpp"
+#include "microbatches.hpp"
 #include "pass_to_come.hpp"
 #include "trust_base.hpp"
 
@@ -124,8 +124,8 @@ BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const 
   const CellGrid grid(clip);
   if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
     PassSum sum(program, pieces, grid, batch.size(), check, executor);
-    for_each_pass(*exact, data, batch, executor, most_rows, memory,
-                  [&](const Batch& examples, SumMemory& used) { sum.take(examples, used); });
+    for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
+                        [&](const Batch& examples, SumMemory& used) { sum.take(examples, used); });
     return sum.bounded(clip.clip_norm, unit);
   }
   std::vector<std::int64_t> total =

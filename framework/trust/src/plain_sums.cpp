@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gradient_rows.hpp"
-#include "pass.hpp"
+#include "microbatches.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/row_sum.hpp"
@@ -99,10 +99,10 @@ std::vector<double> plain_sum(const Program& program, const Dataset& data,
   std::vector<double> total(program.parameter_count(), 0.0);
   if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
     std::vector<std::int64_t> cells;
-    for_each_pass(*exact, data, batch, executor, most_rows, memory,
-                  [&](const Batch& examples, SumMemory& used) {
-                    add_pass(*exact, examples, factors, used, cells, total);
-                  });
+    for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
+                        [&](const Batch& examples, SumMemory& used) {
+                          add_pass(*exact, examples, factors, used, cells, total);
+                        });
     return total;
   }
   std::vector<std::vector<double>> lanes(lanes_of(program, batch.size()));

@@ -99,8 +99,8 @@ void ExactEngine::choose_rows() {
       floats += (steps_[s]->inputs() + steps_[s]->outputs()) / 2;
   }
   for (const Stage& stage : stages_) floats += steps_[stage.last - 1]->outputs();
-  pass_rows_ = 512;
-  while (pass_rows_ > kPanel && pass_rows_ * floats > kFloats) pass_rows_ /= 2;
+  microbatch_rows_ = 512;
+  while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
 }
 
 void ExactEngine::add_pieces(std::size_t s) {

@@ -96,7 +96,7 @@ class ExactEngine {
               const std::vector<std::unique_ptr<Step>>& steps, Executor& executor);
 
   std::size_t groups() const noexcept { return group_steps_.size(); }
-  std::size_t pass_rows() const noexcept { return pass_rows_; }
+  std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
 
   std::unique_ptr<ExactPass> make_pass(std::size_t most_rows) const;
   std::unique_ptr<ExactPass> make_forward_pass(std::size_t most_rows) const;
@@ -200,7 +200,7 @@ class ExactEngine {
   std::vector<std::size_t> range_pieces_;  // where the pieces of each range end
   std::vector<float> zeros_;               // as many as the widest operand has
   std::size_t first_with_parameters_ = 0;
-  std::size_t pass_rows_ = 0;
+  std::size_t microbatch_rows_ = 0;
 };
 
 }  // namespace privgrad::cpu

@@ -43,7 +43,7 @@ class CpuProgram final : public Program,
                std::span<float> outputs) const override;
 
   std::size_t groups() const override { return engine_->groups(); }
-  std::size_t pass_rows() const override { return engine_->pass_rows(); }
+  std::size_t microbatch_rows() const override { return engine_->microbatch_rows(); }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
   void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,

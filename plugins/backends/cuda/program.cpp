@@ -74,7 +74,7 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device, Precis
   }
   check_network(network_);
   check_places();
-  pass_rows_ = rows_within(device_->pass_bytes(), kPassRows, PassUse::cells);
+  microbatch_rows_ = rows_within(device_->pass_bytes(), kPassRows, PassUse::cells);
   own_rows_ = rows_within(device_->pass_bytes(), kOwnRows, PassUse::gradients);
   try {
     parameters_ = {device_, parameter_count_};
@@ -229,7 +229,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
   return pass;
 }
 
-std::size_t CudaProgram::bytes_of_pass(std::size_t rows, PassUse use) const {
+std::size_t CudaProgram::bytes_of_microbatch(std::size_t rows, PassUse use) const {
   const auto counting = std::make_shared<CountingDevice>();
   static_cast<void>(make(counting, rows, use));
   return counting->bytes();
@@ -237,8 +237,8 @@ std::size_t CudaProgram::bytes_of_pass(std::size_t rows, PassUse use) const {
 
 /// \returns how many rows a pass of so many bytes can have, at most most_rows; at least 1.
 std::size_t CudaProgram::rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const {
-  const std::size_t fixed = bytes_of_pass(1, use);
-  const std::size_t of_a_row = bytes_of_pass(2, use) - fixed;
+  const std::size_t fixed = bytes_of_microbatch(1, use);
+  const std::size_t of_a_row = bytes_of_microbatch(2, use) - fixed;
   if (bytes <= fixed) return 1;
   return std::clamp<std::size_t>((bytes - fixed) / of_a_row + 1, 1, most_rows);
 }
@@ -249,12 +249,12 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
   } catch (const OutOfMemory&) {
     const std::size_t free = device_->free_bytes();
     const std::string what = "a pass of " + std::to_string(most_rows) + " examples takes " +
-                             mebibytes(bytes_of_pass(most_rows, use)) + ", and " + device_->name() +
-                             " has " + mebibytes(free) + " free; ";
+                             mebibytes(bytes_of_microbatch(most_rows, use)) + ", and " +
+                             device_->name() + " has " + mebibytes(free) + " free; ";
     // Memory is given in large pieces: a tenth may be lost.
     const std::size_t fit = rows_within(free / 10 * 9, most_rows, use);
     throw IoError("backend cuda: " + what +
-                  (bytes_of_pass(fit, use) > free
+                  (bytes_of_microbatch(fit, use) > free
                        ? "not even one example would fit"
                        : "microbatch_size: " + std::to_string(fit) + " would fit"));
   }

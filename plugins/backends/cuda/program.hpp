@@ -49,7 +49,7 @@ class CudaProgram : public Program,
   bool is_specified() const override { return precision_ == Precision::float32; }
 
   std::size_t groups() const final { return group_steps_.size(); }
-  std::size_t pass_rows() const override { return pass_rows_; }
+  std::size_t microbatch_rows() const override { return microbatch_rows_; }
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override;
   void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
@@ -74,7 +74,7 @@ class CudaProgram : public Program,
   std::unique_ptr<CudaPass> make(const std::shared_ptr<Device>& device, std::size_t most_rows,
                                  PassUse use) const;
   std::unique_ptr<CudaPass> make_if_it_fits(std::size_t most_rows, PassUse use) const;
-  std::size_t bytes_of_pass(std::size_t rows, PassUse use) const;
+  std::size_t bytes_of_microbatch(std::size_t rows, PassUse use) const;
   std::size_t rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const;
   void check(const Batch& batch) const;
   void forward(const Batch& batch, CudaPass& pass) const;
@@ -88,7 +88,7 @@ class CudaProgram : public Program,
   std::vector<std::size_t> group_steps_;
   std::size_t first_with_parameters_ = 0;
   std::size_t inputs_ = 0, outputs_ = 0, parameter_count_ = 0;
-  std::size_t pass_rows_ = 0, own_rows_ = 0;
+  std::size_t microbatch_rows_ = 0, own_rows_ = 0;
   Array<float> parameters_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // of own_rows_

@@ -102,7 +102,7 @@ class ScriptedCells final : public Program, public ExactClipping {
   void gradient_rows(const Batch&, std::span<float>) const override {}
   Evaluation evaluate(const Batch&) const override { return {}; }
   std::size_t groups() const override { return 1; }
-  std::size_t pass_rows() const override { return 1; }
+  std::size_t microbatch_rows() const override { return 1; }
   std::unique_ptr<Pass> make_pass(std::size_t) const override {
     return std::make_unique<Nothing>();
   }

@@ -21,7 +21,7 @@ enum class BoundKind {
 
 PRIVGRAD_API std::string_view to_text(BoundKind bound);
 
-/// An epsilon or a delta with its pedigree.
+/// An epsilon or a delta, and what kind of bound it is.
 struct PrivacyAnswer {
   double value = 0.0;  ///< >= 0, +infinity if nothing finite can be proved; never NaN.
   BoundKind bound = BoundKind::estimate;

@@ -122,7 +122,7 @@ class PRIVGRAD_API ExactClipping {
   virtual std::size_t groups() const = 0;
 
   /// How many examples a pass is best given, where there are as many; > 0.
-  virtual std::size_t pass_rows() const = 0;
+  virtual std::size_t microbatch_rows() const = 0;
 
   /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;

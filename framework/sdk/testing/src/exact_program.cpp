@@ -156,7 +156,7 @@ void require_groups(Program& program, const Network& network) {
   require(exact.groups() == groups, in(network) + "there are " + std::to_string(exact.groups()) +
                                         " groups, of layers with parameters " +
                                         std::to_string(groups));
-  require(exact.pass_rows() > 0, in(network) + "pass_rows() is 0");
+  require(exact.microbatch_rows() > 0, in(network) + "microbatch_rows() is 0");
   require(exact.make_pass(1) != nullptr, in(network) + "make_pass() returns nothing");
 }
 
@@ -253,13 +253,13 @@ void require_sum(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   const Said said = said_of(program, examples.all());
   const std::size_t size = program.parameter_count();
-  for (const std::size_t pass_rows : {std::size_t{70}, std::size_t{16}, std::size_t{1}}) {
+  for (const std::size_t microbatch_rows : {std::size_t{70}, std::size_t{16}, std::size_t{1}}) {
     constexpr std::int64_t kBefore = std::numeric_limits<std::int64_t>::max();
     Cells sum(size, kBefore);
     std::vector<std::uint64_t> wanted(size, static_cast<std::uint64_t>(kBefore));
-    const auto pass = exact.make_pass(pass_rows);
-    for (std::size_t first = 0; first < examples.rows(); first += pass_rows) {
-      const std::size_t rows = std::min(pass_rows, examples.rows() - first);
+    const auto pass = exact.make_pass(microbatch_rows);
+    for (std::size_t first = 0; first < examples.rows(); first += microbatch_rows) {
+      const std::size_t rows = std::min(microbatch_rows, examples.rows() - first);
       const Batch batch{
           .features = std::span(examples.features)
                           .subspan(first * examples.row_size, rows * examples.row_size),
@@ -285,7 +285,7 @@ void require_sum(Program& program, const Network& network) {
     }
     for (std::size_t j = 0; j < size; ++j) {
       require(static_cast<std::uint64_t>(sum[j]) == wanted[j],
-              in(network) + "passes of " + std::to_string(pass_rows) +
+              in(network) + "passes of " + std::to_string(microbatch_rows) +
                   " examples do not add what their examples' cells are, modulo 2^64");
     }
   }

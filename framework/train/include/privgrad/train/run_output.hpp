@@ -69,8 +69,8 @@ class RunOutput {
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
   /// Models are measured together with other processes from now on.
-  /// \param crew  outlives this.
-  void share_work_with(Crew& crew) { crew_ = &crew; }
+  /// \param processes  outlives this.
+  void share_work_with(ProcessGroup& processes) { processes_ = &processes; }
 
   /// What a checkpoint needs to know; brings metrics.jsonl to the disk.
   FilePosition metrics_position() { return metrics_file_->position(); }
@@ -139,8 +139,8 @@ class RunOutput {
   Metrics last_metrics_;
   std::string date_;  // from before the data is read
   DataCommitment data_;
-  Crew* crew_ = nullptr;        // null: this process is alone
-  std::string ledger_opening_;  // joint_hash() of the ledgers' first lines; "" without noise
+  ProcessGroup* processes_ = nullptr;  // null: this process is alone
+  std::string ledger_opening_;         // joint_hash() of the ledgers' first lines; "" without noise
 };
 
 /// Reads the data, and commits to the training examples as they were read. The transforms are applied,

@@ -77,7 +77,7 @@ struct StepSeen {
   double clip_norm = 0.0;  ///< Of the next step where it adapts.
 };
 
-class Crew;
+class ProcessGroup;
 struct StepOrder;
 
 /// Whether it lowers what the steps cost that nobody knows whom they took. Else the order may be
@@ -98,11 +98,11 @@ class Trainer {
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
-  /// \param crew  the processes that make the steps together, each with a trainer that has a slice of
+  /// \param processes  the processes that make the steps together, each with a trainer that has a slice of
   ///   the sums, the noise and the optimizer; the plan can be shared (why_not_shared()). Null: this
   ///   process is alone.
   Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
-          const RandomKey& key, Executor& executor, Crew* crew = nullptr);
+          const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
@@ -290,7 +290,7 @@ class Trainer {
   std::function<void(const StepSeen&)> witness_;
   std::function<void(std::span<const std::uint32_t>)> listener_;
   std::unique_ptr<ResidentRun> resident_;  // null: steps are made here
-  Crew* crew_;                             // null: this process is alone
+  ProcessGroup* processes_;                // null: this process is alone
   ReleaseWitness* leader_ = nullptr;
   std::optional<std::size_t> client_;
 };

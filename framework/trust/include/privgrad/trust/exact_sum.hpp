@@ -27,7 +27,7 @@ class ReleaseMemory;
 /// program and must not outlive it.
 struct SumMemory {
   std::unique_ptr<ExactClipping::Pass> pass, pass_of_one;
-  std::size_t pass_rows = 0;
+  std::size_t microbatch_rows = 0;
   std::vector<float> features, targets;
   std::vector<double> squared_norms, scales;
   std::vector<SquaredLength> lengths;

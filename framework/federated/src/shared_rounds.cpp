@@ -1,4 +1,4 @@
-#include "federated_crew.hpp"
+#include "shared_rounds.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/cluster_talk.hpp"
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
@@ -179,8 +179,8 @@ std::string why_rounds_are_not_shared(const Plan& plan) {
   return "";
 }
 
-FederatedCrew::FederatedCrew(Cluster& cluster, const Plan& plan, const RunOptions& options,
-                             const RunData& data, Executor& executor)
+SharedRounds::SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options,
+                           const RunData& data, Executor& executor)
     : cluster_(cluster),
       executor_(executor),
       owners_(owners_of(*plan.federated, cluster.size())),
@@ -189,7 +189,7 @@ FederatedCrew::FederatedCrew(Cluster& cluster, const Plan& plan, const RunOption
   compare_common_parts(cluster, common_data(plan, data));
 }
 
-std::vector<std::optional<ClientRound>> FederatedCrew::train(
+std::vector<std::optional<ClientRound>> SharedRounds::train(
     const std::vector<std::unique_ptr<Client>>& clients, const Round& round,
     std::span<const ClientTask> tasks, WorkbenchPool& pool) {
   // Each ledger is a file of its own, flushed before its client's examples are looked at.
@@ -235,9 +235,9 @@ std::vector<std::optional<ClientRound>> FederatedCrew::train(
   return sent;
 }
 
-void FederatedCrew::estimate(const std::vector<std::unique_ptr<Client>>& clients,
-                             const Round& round, std::span<const ClientTask> tasks,
-                             std::vector<std::optional<ClientRound>>& sent, WorkbenchPool& pool) {
+void SharedRounds::estimate(const std::vector<std::unique_ptr<Client>>& clients, const Round& round,
+                            std::span<const ClientTask> tasks,
+                            std::vector<std::optional<ClientRound>>& sent, WorkbenchPool& pool) {
   std::vector<std::uint8_t> is_paid(tasks.size(), 0);
   const auto wants = [&](std::size_t i) {
     return sent[i] && clients[tasks[i].client]->wants_estimate();
@@ -273,7 +273,7 @@ void FederatedCrew::estimate(const std::vector<std::unique_ptr<Client>>& clients
   for (const StateReader& reader : readers) reader.end();
 }
 
-void FederatedCrew::dismiss() { broadcast_text(cluster_, RoundOrder{}.text()); }
+void SharedRounds::dismiss() { broadcast_text(cluster_, RoundOrder{}.text()); }
 
 namespace {
 

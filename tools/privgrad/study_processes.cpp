@@ -1,4 +1,4 @@
-#include "study_crew.hpp"
+#include "study_processes.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -504,8 +504,8 @@ class Helper {
 
 }  // namespace
 
-StudyCrew::StudyCrew(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
-                     Cluster& cluster)
+StudyProcesses::StudyProcesses(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
+                               Cluster& cluster)
     : plan_(plan), jobs_(jobs), arguments_(arguments), cluster_(cluster) {
   core::compare_common_parts(cluster, common_ground(plan));
   const std::vector<std::string> hosts = core::gathered_texts(cluster, cluster.host());
@@ -514,15 +514,16 @@ StudyCrew::StudyCrew(const core::StudyPlan& plan, int jobs, const Arguments& arg
     names_.push_back(core::name_of_process(rank, hosts[rank]));
 }
 
-std::vector<std::string> StudyCrew::make(const core::StudyDirectory& directory,
-                                         const std::vector<OpenRun>& open,
-                                         const std::atomic<bool>& stop, StudyRecorder& recorder) {
+std::vector<std::string> StudyProcesses::make(const core::StudyDirectory& directory,
+                                              const std::vector<OpenRun>& open,
+                                              const std::atomic<bool>& stop,
+                                              StudyRecorder& recorder) {
   is_over_ = true;
   Leader(plan_, directory, open, names_, arguments_, stop, recorder, cluster_).make(jobs_);
   return recorder.failed();
 }
 
-void StudyCrew::dismiss() {
+void StudyProcesses::dismiss() {
   if (is_over_) return;
   is_over_ = true;
   core::broadcast_text(cluster_, "");

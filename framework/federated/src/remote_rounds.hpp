@@ -7,21 +7,21 @@
 #include <string>
 #include <vector>
 
-#include "federated_crew.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/train/run.hpp"
 #include "round_messages.hpp"
+#include "shared_rounds.hpp"
 
 namespace privgrad::core {
 
 /// At the server of a federated run whose clients are programs of their own: asks them for their
 /// rounds, and looks at what they answer. The run's own clients hold no examples and no ledgers; they
 /// are told how far the others have come.
-class RemoteCrew {
+class RemoteRounds {
  public:
   /// \param clients, plan  outlive this.
   /// \throws PrivacyError where clients cannot be programs of their own.
-  RemoteCrew(RemoteClients& clients, const Plan& plan, const std::string& lock);
+  RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
 
   /// \param round  its number.
   /// \param model  that the clients receive.

@@ -17,16 +17,17 @@ namespace privgrad::tool {
 /// folder of their own machine's state, and send the files of those that have come to their ends. So
 /// machines need no file system in common. Several times a second all of them meet, which is how one
 /// that is gone or stopped is noticed.
-class StudyCrew {
+class StudyProcesses {
  public:
   /// Compares the processes: the same program, plugins, arms and examples.
   /// \param jobs  at a time, of this process.
   /// \throws ConfigError naming a process that differs; PrivacyError for arms that an account pays
   ///   for, which is a file of one machine, where there are several.
-  StudyCrew(const core::StudyPlan& plan, int jobs, const Arguments& arguments, Cluster& cluster);
-  StudyCrew(const StudyCrew&) = delete;
-  StudyCrew& operator=(const StudyCrew&) = delete;
-  ~StudyCrew() = default;
+  StudyProcesses(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
+                 Cluster& cluster);
+  StudyProcesses(const StudyProcesses&) = delete;
+  StudyProcesses& operator=(const StudyProcesses&) = delete;
+  ~StudyProcesses() = default;
 
   /// Makes the runs, at most once.
   /// \param stop  when it becomes true, the running ones are killed, everywhere.
@@ -48,7 +49,7 @@ class StudyCrew {
 };
 
 /// What every process but process 0 does for a study, until process 0 dismisses it.
-/// \throws as StudyCrew, and IoError if the user has no folder for state, or process 0 is gone.
+/// \throws as StudyProcesses, and IoError if the user has no folder for state, or process 0 is gone.
 void make_runs_for_others(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
                           Cluster& cluster);
 

@@ -5,7 +5,7 @@
 
 #include "privgrad/data/executor.hpp"
 #include "privgrad/plan/read_data.hpp"
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 #include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
@@ -19,10 +19,11 @@ class Worker {
       : executor_(make_executor(options.threads)), data_(read_rows(*plan.manifest, *plan.setting)) {
     apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
     bench_ = make_workbench(plan, *executor_);
-    crew_.emplace(*options.cluster, plan, *bench_.program);
-    const std::string state = crew_->joined(common_ground(data_));
+    processes_.emplace(*options.cluster, plan, *bench_.program);
+    const std::string state = processes_->joined(common_ground(data_));
     // Every key that it draws with, it is told.
-    trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_, &*crew_);
+    trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_,
+                     &*processes_);
     trainer_->expect_receipts();
     if (state.empty()) return;
     StateReader in(state, "the state that process 0 goes on from");
@@ -32,17 +33,17 @@ class Worker {
 
   void work() {
     for (;;) {
-      Crew::Asked asked = crew_->next();
+      ProcessGroup::Asked asked = processes_->next();
       if (asked.parameters) bench_.load(std::move(*asked.parameters));
       switch (asked.wish) {
         case Wish::step:
           trainer_->take_part(asked.order, bench_);
           break;
         case Wish::evaluate_train:
-          crew_->evaluations(*bench_.program, data_.train, *executor_);
+          processes_->evaluations(*bench_.program, data_.train, *executor_);
           break;
         case Wish::evaluate_test:
-          crew_->evaluations(*bench_.program, data_.test, *executor_);
+          processes_->evaluations(*bench_.program, data_.test, *executor_);
           break;
         case Wish::state: {
           StateWriter own;  // process 0's has all of it
@@ -59,7 +60,7 @@ class Worker {
   std::unique_ptr<Executor> executor_;
   RunData data_;
   Workbench bench_;
-  std::optional<Crew> crew_;
+  std::optional<ProcessGroup> processes_;
   std::optional<Trainer> trainer_;
 };
 

@@ -1,4 +1,4 @@
-#include "pass.hpp"
+#include "microbatches.hpp"
 
 #include <algorithm>
 
@@ -26,21 +26,22 @@ Batch gather(const Dataset& data, std::span<const std::uint32_t> rows, Executor&
 
 }  // namespace
 
-void for_each_pass(const ExactClipping& program, const Dataset& data,
-                   std::span<const std::uint32_t> batch, Executor& executor, std::size_t most_rows,
-                   SumMemory& memory, const std::function<void(const Batch&, SumMemory&)>& body) {
+void for_each_microbatch(const ExactClipping& program, const Dataset& data,
+                         std::span<const std::uint32_t> batch, Executor& executor,
+                         std::size_t most_rows, SumMemory& memory,
+                         const std::function<void(const Batch&, SumMemory&)>& body) {
   memory.lent.reset();
-  const std::size_t wanted = most_rows == 0 ? program.pass_rows() : most_rows;
+  const std::size_t wanted = most_rows == 0 ? program.microbatch_rows() : most_rows;
   if (wanted == 0) throw PluginError("the program takes 0 examples in a pass, expected at least 1");
-  const std::size_t pass_rows = std::min(batch.size(), wanted);
-  if (pass_rows > memory.pass_rows) {
+  const std::size_t microbatch_rows = std::min(batch.size(), wanted);
+  if (microbatch_rows > memory.microbatch_rows) {
     memory.pass.reset();
-    memory.pass = program.make_pass(pass_rows);
+    memory.pass = program.make_pass(microbatch_rows);
     if (memory.pass == nullptr) throw PluginError("the program makes no memory for a pass");
-    memory.pass_rows = pass_rows;
+    memory.microbatch_rows = microbatch_rows;
   }
-  for (std::size_t first = 0; first < batch.size(); first += pass_rows) {
-    const auto rows = batch.subspan(first, std::min(pass_rows, batch.size() - first));
+  for (std::size_t first = 0; first < batch.size(); first += microbatch_rows) {
+    const auto rows = batch.subspan(first, std::min(microbatch_rows, batch.size() - first));
     body(gather(data, rows, executor, memory), memory);
   }
 }

@@ -1,4 +1,4 @@
-#include "remote_crew.hpp"
+#include "remote_rounds.hpp"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -68,7 +68,7 @@ std::string why_clients_are_not_remote(const Plan& plan) {
   return "";
 }
 
-RemoteCrew::RemoteCrew(RemoteClients& clients, const Plan& plan, const std::string& lock)
+RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock)
     : remote_(clients),
       plan_(plan),
       // A run of its own, also where a seed makes all else the same.
@@ -78,7 +78,7 @@ RemoteCrew::RemoteCrew(RemoteClients& clients, const Plan& plan, const std::stri
     throw PrivacyError("clients cannot be programs of their own: " + why);
 }
 
-std::vector<std::optional<ClientRound>> RemoteCrew::train(
+std::vector<std::optional<ClientRound>> RemoteRounds::train(
     const std::vector<std::unique_ptr<Client>>& clients, std::uint64_t round,
     std::span<const float> model, std::optional<std::uint64_t> first_step,
     std::span<const ClientTask> tasks) {
@@ -112,7 +112,7 @@ std::vector<std::optional<ClientRound>> RemoteCrew::train(
   return sent;
 }
 
-void RemoteCrew::dismiss(RunStatus status) {
+void RemoteRounds::dismiss(RunStatus status) {
   std::vector<OrderToClient> words;
   for (std::uint32_t client = 0; client < plan_.federated->clients.size(); ++client) {
     const RemoteFarewell word{.run = run_, .ground = ground_, .client = client, .status = status};
@@ -122,8 +122,8 @@ void RemoteCrew::dismiss(RunStatus status) {
 }
 
 /// What is averaged, or clipped and added up, is what was asked for.
-RemoteAnswer RemoteCrew::checked(const std::string& text, std::uint64_t round,
-                                 const ClientTask& task, std::size_t parameters) const {
+RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
+                                   const ClientTask& task, std::size_t parameters) const {
   RemoteAnswer answer = RemoteAnswer::of(text);
   const auto refuse = [](const std::string& what) { throw ConfigError("its answer " + what); };
   if (answer.run != run_) refuse("is of another run");

@@ -1,4 +1,4 @@
-#include "privgrad/train/crew.hpp"
+#include "privgrad/train/process_group.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -75,33 +75,34 @@ std::vector<CommonPart> common_ground(const RunData& data) {
   return {{"other examples", hash_of_examples(data)}};
 }
 
-Crew::Crew(Cluster& cluster, const Plan& plan, const Program& program)
+ProcessGroup::ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program)
     : cluster_(cluster),
       slices_(program, cluster.size(), plan.clip_norm_adapts()),
       parameter_count_(program.parameter_count()) {}
 
 // ---- at process 0
 
-void Crew::join(std::span<const CommonPart> ground, std::string_view state) {
+void ProcessGroup::join(std::span<const CommonPart> ground, std::string_view state) {
   compare_common_parts(cluster_, ground);
   broadcast_text(cluster_, state);
 }
 
-void Crew::ask_for(const StepOrder& order, std::span<const float> parameters) {
+void ProcessGroup::ask_for(const StepOrder& order, std::span<const float> parameters) {
   send_order(Wish::step, order, parameters);
 }
 
-Evaluation Crew::evaluate(const Program& program, std::span<const float> parameters,
-                          const Dataset& data, bool is_test, Executor& executor) {
+Evaluation ProcessGroup::evaluate(const Program& program, std::span<const float> parameters,
+                                  const Dataset& data, bool is_test, Executor& executor) {
   send_order(is_test ? Wish::evaluate_test : Wish::evaluate_train, {}, parameters);
   return total_of(evaluations(program, data, executor));
 }
 
-void Crew::ask_for_state() { broadcast_text(cluster_, text_of(Wish::state, {}, false)); }
+void ProcessGroup::ask_for_state() { broadcast_text(cluster_, text_of(Wish::state, {}, false)); }
 
-void Crew::dismiss() { broadcast_text(cluster_, text_of(Wish::end, {}, false)); }
+void ProcessGroup::dismiss() { broadcast_text(cluster_, text_of(Wish::end, {}, false)); }
 
-void Crew::send_order(Wish wish, const StepOrder& order, std::span<const float> parameters) {
+void ProcessGroup::send_order(Wish wish, const StepOrder& order,
+                              std::span<const float> parameters) {
   const bool parameters_follow = !have(parameters);
   broadcast_text(cluster_, text_of(wish, order, parameters_follow));
   if (!parameters_follow) return;
@@ -109,19 +110,19 @@ void Crew::send_order(Wish wish, const StepOrder& order, std::span<const float> 
   cluster_.broadcast(std::as_writable_bytes(std::span(parameters_)));
 }
 
-bool Crew::have(std::span<const float> parameters) const {
+bool ProcessGroup::have(std::span<const float> parameters) const {
   return parameters_.size() == parameters.size() && !parameters_.empty() &&
          std::memcmp(parameters_.data(), parameters.data(), parameters.size_bytes()) == 0;
 }
 
 // ---- at the others
 
-std::string Crew::joined(std::span<const CommonPart> ground) {
+std::string ProcessGroup::joined(std::span<const CommonPart> ground) {
   compare_common_parts(cluster_, ground);
   return broadcast_text(cluster_, "");
 }
 
-Crew::Asked Crew::next() {
+ProcessGroup::Asked ProcessGroup::next() {
   const std::string text = broadcast_text(cluster_, "");
   StateReader in(text, "what process 0 asks for");
   Asked asked;
@@ -138,8 +139,8 @@ Crew::Asked Crew::next() {
 
 // ---- at all of them, at the same time
 
-std::vector<Evaluation> Crew::evaluations(const Program& program, const Dataset& data,
-                                          Executor& executor) const {
+std::vector<Evaluation> ProcessGroup::evaluations(const Program& program, const Dataset& data,
+                                                  Executor& executor) const {
   const std::size_t parts = evaluation_parts(data);
   const auto begin_of = [&](std::size_t rank) { return parts * rank / cluster_.size(); };
   const std::size_t begin = begin_of(cluster_.rank());
@@ -160,12 +161,12 @@ std::vector<Evaluation> Crew::evaluations(const Program& program, const Dataset&
   return all;
 }
 
-void Crew::exchange(std::span<float> parameters) {
+void ProcessGroup::exchange(std::span<float> parameters) {
   gather(parameters, slices_.parameter_ends(), cluster_);
   if (cluster_.rank() == 0) parameters_.assign(parameters.begin(), parameters.end());
 }
 
-std::vector<double> Crew::all(double mine) const {
+std::vector<double> ProcessGroup::all(double mine) const {
   std::vector<double> numbers(cluster_.size(), 0.0);
   numbers[cluster_.rank()] = mine;
   std::vector<std::size_t> ends(cluster_.size());
@@ -174,7 +175,7 @@ std::vector<double> Crew::all(double mine) const {
   return numbers;
 }
 
-StateWriter::Whole Crew::whole() const {
+StateWriter::Whole ProcessGroup::whole() const {
   return [this](std::span<const std::byte> slice, std::size_t element) {
     std::vector<std::size_t> ends = slices_.parameter_ends();
     for (std::size_t& end : ends) end *= element;

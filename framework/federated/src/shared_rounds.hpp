@@ -31,13 +31,13 @@ struct ClientTask {
 /// all that is kept about it, so that its own clients are always those of a run on one process:
 /// checkpoints are, too.
 /// Threads: calls never overlap, and come from the thread that made the cluster.
-class FederatedCrew {
+class SharedRounds {
  public:
   /// Compares the processes, and has the others make the same plan.
   /// \param cluster  outlives this, as do the others.
   /// \throws ConfigError naming a process that differs.
-  FederatedCrew(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
-                Executor& executor);
+  SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
+               Executor& executor);
 
   struct Round {
     const RunKeys& keys;

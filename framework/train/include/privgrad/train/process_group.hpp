@@ -52,14 +52,14 @@ std::vector<CommonPart> common_ground(const RunData& data);
 /// Who asks has paid: a ledger's lines are on the disk before a batch is drawn, and no other process
 /// sees a row before it is asked.
 /// Threads: calls never overlap.
-class Crew {
+class ProcessGroup {
  public:
   /// \param cluster  outlives this.
   /// \param program  of the run.
-  Crew(Cluster& cluster, const Plan& plan, const Program& program);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
-  ~Crew() = default;
+  ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program);
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+  ~ProcessGroup() = default;
 
   Cluster& cluster() const noexcept { return cluster_; }
   /// How a step's sum is divided.
