@@ -12,6 +12,7 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "privgrad/calls/lock_text.hpp"
@@ -37,26 +38,10 @@ constexpr std::size_t kMostFile = std::size_t{64} << 30;
 /// What process 0 says at a meeting.
 struct Orders {
   enum class State : std::uint64_t { go_on = 1, stop, over };
-  State state = State::go_on;
+  State what_now = State::go_on;
   std::vector<std::vector<std::uint64_t>> start;  ///< [processes]: places in the list of runs.
 
-  std::string text() const {
-    core::StateWriter out;
-    out.word(static_cast<std::uint64_t>(state));
-    out.word(start.size());
-    for (const auto& runs : start) out.array(runs);
-    return out.text();
-  }
-
-  static Orders of(const std::string& text) {
-    core::StateReader in(text, "what process 0 orders");
-    Orders orders;
-    orders.state = static_cast<State>(in.word());
-    for (std::uint64_t left = in.word(); left > 0; --left)
-      orders.start.push_back(in.array<std::uint64_t>());
-    in.end();
-    return orders;
-  }
+  static auto state(auto& self) { return std::tie(self.what_now, self.start); }
 };
 
 /// A run that has ended, as another process tells of it.
@@ -65,29 +50,8 @@ struct Report {
   ChildEnd end;
   std::map<std::string, std::string> files;  ///< By their names; none if it has no summary.
 
-  void save(core::StateWriter& out) const {
-    out.word(run);
-    out.word(end.by_signal ? 1 : 0);
-    out.word(static_cast<std::uint64_t>(end.code));
-    out.bytes(end.error);
-    out.word(files.size());
-    for (const auto& [name, content] : files) {
-      out.bytes(name);
-      out.bytes(content);
-    }
-  }
-
-  static Report of(core::StateReader& in) {
-    Report report;
-    report.run = in.word();
-    report.end.by_signal = in.word() == 1;
-    report.end.code = static_cast<int>(in.word());
-    report.end.error = in.bytes();
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      std::string name = in.bytes();
-      report.files[std::move(name)] = in.bytes();
-    }
-    return report;
+  static auto state(auto& self) {
+    return std::tie(self.run, self.end.by_signal, self.end.code, self.end.error, self.files);
   }
 };
 
@@ -97,40 +61,16 @@ struct Job {
   std::string study;   ///< The study's directory, as process 0 calls it.
   std::vector<OpenRun> runs;
 
-  std::string text() const {
-    core::StateWriter out;
-    out.bytes(folder);
-    out.bytes(study);
-    out.word(runs.size());
-    for (const OpenRun& run : runs) {
-      out.word(run.arm);
-      out.word(run.seed);
-    }
-    return out.text();
-  }
-
-  static Job of(const std::string& text) {
-    core::StateReader in(text, "the runs that process 0 shares out");
-    Job job;
-    job.folder = in.bytes();
-    job.study = in.bytes();
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      const std::uint64_t arm = in.word();
-      job.runs.push_back({arm, in.word()});
-    }
-    in.end();
-    return job;
-  }
+  static auto state(auto& self) { return std::tie(self.folder, self.study, self.runs); }
 };
 
-/// What a process says of itself when it joins: how many runs it makes at a time, and which it has
-/// begun in an earlier call.
-std::string joining(int jobs, const std::vector<std::uint64_t>& held) {
-  core::StateWriter out;
-  out.word(static_cast<std::uint64_t>(jobs));
-  out.array(held);
-  return out.text();
-}
+/// What a process says of itself when it joins.
+struct Joining {
+  int jobs = 0;                     ///< Runs that it makes at a time.
+  std::vector<std::uint64_t> held;  ///< That it has begun in an earlier call.
+
+  static auto state(auto& self) { return std::tie(self.jobs, self.held); }
+};
 
 // ---- what they have in common
 
@@ -303,10 +243,10 @@ class Leader {
         cluster_(cluster) {}
 
   void make(int jobs) {
-    core::broadcast_text(cluster_, Job{.folder = folder_of(directory_, cluster_.host()),
-                                       .study = directory_.path().string(),
-                                       .runs = open_}
-                                       .text());
+    core::broadcast_text(cluster_,
+                         core::state_text(Job{.folder = folder_of(directory_, cluster_.host()),
+                                              .study = directory_.path().string(),
+                                              .runs = open_}));
     Sharing sharing = join(jobs);
     while (true) {
       for (const ChildRuns::Ended& ended : own_.wait(kMeetingMs)) {
@@ -316,8 +256,8 @@ class Leader {
       const std::vector<std::string> reports = core::gathered_texts(cluster_, "");
       for (std::size_t rank = 1; rank < reports.size(); ++rank) take(reports[rank], rank, sharing);
       const Orders orders = next_orders(sharing);
-      core::broadcast_text(cluster_, orders.text());
-      if (orders.state != Orders::State::go_on) return;
+      core::broadcast_text(cluster_, core::state_text(orders));
+      if (orders.what_now != Orders::State::go_on) return;
       for (const std::uint64_t run : orders.start.front())
         own_.start(
             run, call_for(plan_, place_in(directory_, plan_, open_[run]), open_[run], arguments_));
@@ -334,11 +274,12 @@ class Leader {
     }
     std::vector<std::uint64_t> slots;
     std::vector<std::vector<std::uint64_t>> all_held;
-    const std::vector<std::string> texts = core::gathered_texts(cluster_, joining(jobs, held));
+    const std::vector<std::string> texts =
+        core::gathered_texts(cluster_, core::state_text(Joining{jobs, held}));
     for (const std::string& text : texts) {
-      core::StateReader in(text, "what a process says when it joins");
-      slots.push_back(in.word());
-      all_held.push_back(in.array<std::uint64_t>());
+      auto joining = core::from_state_text<Joining>(text, "what a process says when it joins");
+      slots.push_back(static_cast<std::uint64_t>(joining.jobs));
+      all_held.push_back(std::move(joining.held));
     }
     return {open_.size(), std::move(slots), all_held};
   }
@@ -347,7 +288,7 @@ class Leader {
     Orders orders;
     orders.start.resize(cluster_.size());
     if (stop_.load() || sharing.is_over()) {
-      orders.state = stop_.load() ? Orders::State::stop : Orders::State::over;
+      orders.what_now = stop_.load() ? Orders::State::stop : Orders::State::over;
       return orders;
     }
     // One after the other in turns, so that few runs are spread over all processes.
@@ -373,8 +314,10 @@ class Leader {
 
   void take(const std::string& text, std::size_t rank, Sharing& sharing) {
     core::StateReader in(text, "what " + names_[rank] + " reports");
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      const Report report = Report::of(in);
+    std::vector<Report> reports;
+    in.get(reports);
+    in.end();
+    for (const Report& report : reports) {
       if (report.run >= open_.size()) in.fail("there is no such run");
       const OpenRun& run = open_[report.run];
       if (!report.files.empty())
@@ -382,7 +325,6 @@ class Leader {
       recorder_.ended(run, report.end, " by " + names_[rank]);
       sharing.ended(rank);
     }
-    in.end();
   }
 
   const core::StudyPlan& plan_;
@@ -418,17 +360,17 @@ class Helper {
   }
 
   void work(int jobs) {
-    core::gathered_texts(cluster_, joining(jobs, held()));
+    core::gathered_texts(cluster_, core::state_text(Joining{jobs, held()}));
     while (true) {
       const std::vector<Report> reports = reports_of(runs_.wait(kMeetingMs));
       core::StateWriter out;
-      out.word(reports.size());
-      for (const Report& report : reports) report.save(out);
+      out.put(reports);
       core::gathered_texts(cluster_, out.text());
-      const Orders orders = Orders::of(core::broadcast_text(cluster_, ""));
+      const Orders orders = core::from_state_text<Orders>(core::broadcast_text(cluster_, ""),
+                                                          "what process 0 orders");
       for (const Report& report : reports) forget(report);  // process 0 has it
-      if (orders.state == Orders::State::over) clean_up();
-      if (orders.state != Orders::State::go_on) return;
+      if (orders.what_now == Orders::State::over) clean_up();
+      if (orders.what_now != Orders::State::go_on) return;
       for (const std::uint64_t run : orders.start.at(cluster_.rank())) start(run);
     }
   }
@@ -542,7 +484,11 @@ void make_runs_for_others(const core::StudyPlan& plan, int jobs, const Arguments
   core::compare_common_parts(cluster, common_ground(plan));
   core::gathered_texts(cluster, cluster.host());
   const std::string job = core::broadcast_text(cluster, "");
-  if (!job.empty()) Helper(plan, arguments, cluster, Job::of(job)).work(jobs);
+  if (!job.empty()) {
+    Helper(plan, arguments, cluster,
+           core::from_state_text<Job>(job, "the runs that process 0 shares out"))
+        .work(jobs);
+  }
 }
 
 }  // namespace privgrad::tool

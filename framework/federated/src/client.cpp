@@ -67,9 +67,7 @@ void Client::open_ledger(const std::filesystem::path& file, const nlohmann::json
 
 void Client::save(StateWriter& out) const {
   out.begin("client");
-  out.word(next_step_);
-  out.word(steps_done_);
-  out.word(estimates_made_);
+  out.put(progress(*this));
   trainer_.save(out, Trainer::Between::rounds);
   if (estimate_mechanism_) estimate_mechanism_->save(out);
   if (estimate_watch_) estimate_watch_->save(out);
@@ -77,9 +75,7 @@ void Client::save(StateWriter& out) const {
 
 void Client::restore(StateReader& in) {
   in.begin("client");
-  next_step_ = in.word();
-  steps_done_ = in.word();
-  estimates_made_ = in.word();
+  in.get(progress(*this));
   trainer_.restore(in, Trainer::Between::rounds);
   if (estimate_mechanism_) estimate_mechanism_->restore(in);
   if (!has_paid_estimates()) return;

@@ -19,39 +19,11 @@ constexpr std::uint64_t kBytesOfSteps = 8;
 /// Two numbers in double precision.
 constexpr std::uint64_t kBytesOfEstimates = 16;
 
-void save_progress(StateWriter& out, const FederatedProgress& progress) {
-  for (const std::uint64_t count :
-       {progress.round, progress.rounds_left, progress.steps_left, progress.last,
-        static_cast<std::uint64_t>(progress.parameters)}) {
-    out.word(count);
-  }
-  for (const double value : {progress.learning_rate, progress.clip_norm, progress.gradient_noise})
-    out.real(value);
-  LossEstimates{.lipschitz = progress.lipschitz,
-                .smoothness = progress.smoothness,
-                .divergence = progress.divergence,
-                .convexity = progress.convexity,
-                .heterogeneity = progress.heterogeneity}
-      .save(out);
-}
-
-FederatedProgress restored_progress(StateReader& in) {
-  FederatedProgress progress;
-  progress.round = in.word();
-  progress.rounds_left = in.word();
-  progress.steps_left = in.word();
-  progress.last = in.word();
-  progress.parameters = in.word();
-  progress.learning_rate = in.real();
-  progress.clip_norm = in.real();
-  progress.gradient_noise = in.real();
-  const LossEstimates estimates = LossEstimates::restored(in);
-  progress.lipschitz = estimates.lipschitz;
-  progress.smoothness = estimates.smoothness;
-  progress.divergence = estimates.divergence;
-  progress.convexity = estimates.convexity;
-  progress.heterogeneity = estimates.heterogeneity;
-  return progress;
+auto all_of(auto& progress) {
+  return std::tie(progress.round, progress.rounds_left, progress.steps_left, progress.last,
+                  progress.parameters, progress.learning_rate, progress.clip_norm,
+                  progress.gradient_noise, progress.lipschitz, progress.smoothness,
+                  progress.divergence, progress.convexity, progress.heterogeneity);
 }
 
 }  // namespace
@@ -69,24 +41,6 @@ void RoundTotals::add(const Round& round) {
   stragglers += round.stragglers;
   bytes_down += round.bytes_down;
   bytes_up += round.bytes_up;
-}
-
-void RoundTotals::save(StateWriter& out) const {
-  out.begin("rounds");
-  for (const std::uint64_t count :
-       {rounds, most_iterations, dropped, stragglers, bytes_down, bytes_up}) {
-    out.word(count);
-  }
-}
-
-RoundTotals RoundTotals::restored(StateReader& in) {
-  in.begin("rounds");
-  RoundTotals totals;
-  for (std::uint64_t* count : {&totals.rounds, &totals.most_iterations, &totals.dropped,
-                               &totals.stragglers, &totals.bytes_down, &totals.bytes_up}) {
-    *count = in.word();
-  }
-  return totals;
 }
 
 Json to_json(const LossEstimates& estimates) {
@@ -157,13 +111,14 @@ std::uint64_t AskedRule::next(const FederatedProgress& progress) {
 void AskedRule::save(StateWriter& out) const {
   out.begin("local iterations");
   out.array(answers_);
-  for (const FederatedProgress& progress : told_) save_progress(out, progress);
+  for (const FederatedProgress& progress : told_) out.put(all_of(progress));
 }
 
 void AskedRule::restore(StateReader& in, const std::string& who) {
   in.begin("local iterations");
   for (const std::uint64_t answer : in.array<std::uint64_t>()) {
-    const FederatedProgress progress = restored_progress(in);
+    FederatedProgress progress;
+    in.get(all_of(progress));
     if (rule_ != nullptr && next(progress) == answer) continue;
     throw PluginError(who +
                       ": gives other local iterations for the same progress than when the "

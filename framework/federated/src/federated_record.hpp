@@ -38,8 +38,10 @@ struct RoundTotals {
   RoundTotals without_participation() const {
     return {.rounds = rounds, .most_iterations = most_iterations};
   }
-  void save(StateWriter& out) const;
-  static RoundTotals restored(StateReader& in);
+  static auto state(auto& self) {
+    return std::tie(self.rounds, self.most_iterations, self.dropped, self.stragglers,
+                    self.bytes_down, self.bytes_up);
+  }
 };
 
 nlohmann::json to_json(const LossEstimates& estimates);

@@ -127,15 +127,16 @@ class FederatedRun final : ResumableRun {
     output_.ledgers_are_open(opened);
   }
 
-  /// Between two rounds.
+  static auto between_rounds(auto& self) {
+    return std::tie(self.is_short_, self.first_local_step_, self.last_iterations_, self.estimates_,
+                    self.model_);
+  }
+
   void save_parts(StateWriter& out) override {
     rounds_file_->position().save(out);
-    (shows_participation() ? totals_ : totals_.without_participation()).save(out);
-    out.word(is_short_ ? 1 : 0);
-    out.word(first_local_step_);
-    out.word(last_iterations_);
-    estimates_.save(out);
-    out.array(model_);
+    out.begin("rounds");
+    out.put(shows_participation() ? totals_ : totals_.without_participation());
+    out.put(between_rounds(*this));
     if (average_) average_->save(out);
     estimator_.save(out);
     rule_.save(out);
@@ -168,12 +169,10 @@ class FederatedRun final : ResumableRun {
 
   void restore_parts(StateReader& in) override {
     rounds_file_.emplace(options_.directory / "rounds.jsonl", FilePosition::restored(in));
-    totals_ = RoundTotals::restored(in);
-    is_short_ = in.word() == 1;
-    first_local_step_ = in.word();
-    last_iterations_ = in.word();
-    estimates_ = LossEstimates::restored(in);
-    model_ = in.array<float>(plan_.parameters);
+    in.begin("rounds");
+    in.get(totals_);
+    in.get(between_rounds(*this));
+    if (model_.size() != plan_.parameters) in.fail("its model has another size");
     if (manifest_.ema_decay) {
       average_.emplace(*manifest_.ema_decay, model_);
       average_->restore(in);

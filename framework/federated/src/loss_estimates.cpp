@@ -8,48 +8,18 @@ namespace {
 
 double root(double square) { return std::sqrt(std::max(0.0, square)); }
 
-void save_optional(StateWriter& out, const std::optional<double>& value) {
-  out.word(value ? 1 : 0);
-  out.real(value.value_or(0.0));
-}
-
-std::optional<double> restored_optional(StateReader& in) {
-  const bool is_there = in.word() == 1;
-  const double value = in.real();
-  return is_there ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
-
-void LossEstimates::save(StateWriter& out) const {
-  for (const auto* value : {&lipschitz, &smoothness, &divergence, &convexity, &heterogeneity})
-    save_optional(out, *value);
-}
-
-LossEstimates LossEstimates::restored(StateReader& in) {
-  LossEstimates made;
-  for (auto* value : {&made.lipschitz, &made.smoothness, &made.divergence, &made.convexity,
-                      &made.heterogeneity}) {
-    *value = restored_optional(in);
-  }
-  return made;
-}
 
 void LossEstimator::save(StateWriter& out) const {
   out.begin("loss estimates");
-  out.array(model_);
-  out.array(gradient_);
-  out.real(noise_);
-  out.real(noise_in_step_);
+  out.put(state(*this));
 }
 
 void LossEstimator::restore(StateReader& in) {
   in.begin("loss estimates");
-  model_ = in.array<float>();
-  gradient_ = in.array<float>(model_.size());
-  if (!model_.empty() && model_.size() != size_) in.fail("a model of another size");
-  noise_ = in.real();
-  noise_in_step_ = in.real();
+  in.get(state(*this));
+  if (gradient_.size() != model_.size() || (!model_.empty() && model_.size() != size_))
+    in.fail("a model of another size");
 }
 
 /// What the models of a round show.

@@ -303,24 +303,20 @@ class RemoteClient::Part {
     save(Phase::between_rounds);
   }
 
+  static auto progress(auto& self) {
+    return std::tie(self.steps_in_round_, self.next_round_, self.last_order_, self.last_answer_);
+  }
+
   /// The state comes first: what a program finds that says "in a round" was charged, perhaps, and
   /// perhaps released.
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
-    out.bytes(run_);
-    out.bytes(ground_);
-    out.bytes(output_->date());
-    out.bytes(data_.value.value_or(""));
-    out.word(static_cast<std::uint64_t>(phase));
+    out.put(run_, ground_, output_->date(), data_.value.value_or(""), phase);
     if (phase == Phase::over) return folder_->write(out.text());
-    out.array(std::span<const std::uint8_t>(lasting_->secret_bytes()));
-    out.array(std::span<const std::uint8_t>(key_->secret_bytes()));
-    if (phase == Phase::leaving) out.bytes(std::string(to_text(end_)));
-    out.word(steps_in_round_);
-    out.word(next_round_);
-    out.bytes(last_order_);
-    out.bytes(last_answer_);
+    out.put(*lasting_, *key_);
+    if (phase == Phase::leaving) out.bytes(to_text(end_));
+    out.put(progress(*this));
     if (is_charged()) {
       // That between rounds is what a round begins with.
       if (phase == Phase::between_rounds) kept_ = state_of_client();
@@ -360,15 +356,10 @@ class RemoteClient::Part {
       is_over_ = true;
       return in.end();
     }
-    for (std::optional<RandomKey>* key : {&lasting_, &key_}) {
-      const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
-      *key = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
-    }
+    lasting_ = in.key();
+    key_ = in.key();
     const std::string end = phase == Phase::leaving ? in.bytes() : "";
-    steps_in_round_ = in.word();
-    next_round_ = in.word();
-    last_order_ = in.bytes();
-    last_answer_ = in.bytes();
+    in.get(progress(*this));
     make_client();
     if (is_charged()) {
       kept_ = in.bytes();

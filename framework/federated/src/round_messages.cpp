@@ -1,7 +1,6 @@
 #include "round_messages.hpp"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "privgrad/error.hpp"
@@ -26,16 +25,23 @@ void check_version(StateReader& in) {
                     std::to_string(kRoundProtocol));
 }
 
+template <class... T>
+std::string message(const char* what, const T&... values) {
+  StateWriter out;
+  out.begin(what);
+  out.put(kRoundProtocol, values...);
+  return out.text();
+}
+
 /// Reads what anybody may have written.
-template <class Read>
-auto read_message(const std::string& text, const char* what, const Read& read) {
+template <class... T>
+void read_message(const std::string& text, const char* what, T&... values) {
   try {
     StateReader in(text, what);
     in.begin(what);
     check_version(in);
-    auto message = read(in);
+    in.get(values...);
     in.end();
-    return message;
   } catch (const IoError& problem) {
     throw ConfigError(problem.what());
   } catch (const ConfigError& problem) {
@@ -45,42 +51,16 @@ auto read_message(const std::string& text, const char* what, const Read& read) {
 
 }  // namespace
 
-std::string RemoteOrder::text() const {
-  StateWriter out;
-  out.begin(kOrder);
-  out.word(kRoundProtocol);
-  out.bytes(run);
-  out.bytes(ground);
-  for (const std::uint64_t number : {client, round, steps}) out.word(number);
-  out.word(first_step ? 1 : 0);
-  out.word(first_step.value_or(0));
-  out.array(model);
-  return out.text();
-}
+std::string RemoteOrder::text() const { return message(kOrder, *this); }
 
 RemoteOrder RemoteOrder::of(const std::string& text) {
-  return read_message(text, kOrder, [](StateReader& in) {
-    RemoteOrder order;
-    order.run = in.bytes();
-    order.ground = in.bytes();
-    for (std::uint64_t* number : {&order.client, &order.round, &order.steps}) *number = in.word();
-    const bool has_first = in.word() == 1;
-    const std::uint64_t first = in.word();
-    if (has_first) order.first_step = first;
-    order.model = in.array<float>();
-    return order;
-  });
+  RemoteOrder order;
+  read_message(text, kOrder, order);
+  return order;
 }
 
 std::string RemoteFarewell::text() const {
-  StateWriter out;
-  out.begin(kFarewell);
-  out.word(kRoundProtocol);
-  out.bytes(run);
-  out.bytes(ground);
-  out.word(client);
-  out.bytes(std::string(to_text(status)));
-  return out.text();
+  return message(kFarewell, run, ground, client, std::string(to_text(status)));
 }
 
 bool RemoteFarewell::begins(const std::string& text) {
@@ -90,59 +70,23 @@ bool RemoteFarewell::begins(const std::string& text) {
 }
 
 RemoteFarewell RemoteFarewell::of(const std::string& text) {
-  return read_message(text, kFarewell, [](StateReader& in) {
-    RemoteFarewell farewell;
-    farewell.run = in.bytes();
-    farewell.ground = in.bytes();
-    farewell.client = in.word();
-    const std::string said = in.bytes();
-    const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
-                                         [&](RunStatus status) { return to_text(status) == said; });
-    if (end == std::end(kEnds)) throw ConfigError("has a status that no run ends with");
-    farewell.status = *end;
-    return farewell;
-  });
+  RemoteFarewell farewell;
+  std::string said;
+  read_message(text, kFarewell, farewell.run, farewell.ground, farewell.client, said);
+  const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
+                                       [&](RunStatus status) { return to_text(status) == said; });
+  if (end == std::end(kEnds))
+    throw ConfigError(std::string(kFarewell) + ": has a status that no run ends with");
+  farewell.status = *end;
+  return farewell;
 }
 
-std::string RemoteAnswer::text() const {
-  StateWriter out;
-  out.begin(kAnswer);
-  out.word(kRoundProtocol);
-  out.bytes(run);
-  out.bytes(ground);
-  for (const std::uint64_t number : {client, round, steps_done, estimates_made}) out.word(number);
-  out.word(diverged ? 1 : 0);
-  out.word(sent ? 1 : 0);
-  const ClientRound& made = sent ? *sent : ClientRound{};
-  out.array(made.model);
-  out.real(made.rates);
-  out.real(made.noise_variance);
-  out.word(made.loss_changes ? 1 : 0);
-  for (const double change : made.loss_changes.value_or(std::array<double, 2>{})) out.real(change);
-  return out.text();
-}
+std::string RemoteAnswer::text() const { return message(kAnswer, *this); }
 
 RemoteAnswer RemoteAnswer::of(const std::string& text) {
-  return read_message(text, kAnswer, [](StateReader& in) {
-    RemoteAnswer answer;
-    answer.run = in.bytes();
-    answer.ground = in.bytes();
-    for (std::uint64_t* number :
-         {&answer.client, &answer.round, &answer.steps_done, &answer.estimates_made})
-      *number = in.word();
-    answer.diverged = in.word() == 1;
-    const bool has_made = in.word() == 1;
-    ClientRound made;
-    made.model = in.array<float>();
-    made.rates = in.real();
-    made.noise_variance = in.real();
-    const bool has_changes = in.word() == 1;
-    const double change = in.real();
-    const double second = in.real();
-    if (has_changes) made.loss_changes = {change, second};
-    if (has_made) answer.sent = std::move(made);
-    return answer;
-  });
+  RemoteAnswer answer;
+  read_message(text, kAnswer, answer);
+  return answer;
 }
 
 }  // namespace privgrad::core

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/federated/client.hpp"
@@ -22,6 +23,10 @@ struct RemoteOrder {
   std::optional<std::uint64_t> first_step;  ///< As Client::begin_at(); nothing: it goes on.
   std::vector<float> model;                 ///< From which it begins.
 
+  static auto state(auto& self) {
+    return std::tie(self.run, self.ground, self.client, self.round, self.steps, self.first_step,
+                    self.model);
+  }
   std::string text() const;
   /// \throws ConfigError for a text that is no order of this version.
   static RemoteOrder of(const std::string& text);
@@ -50,6 +55,10 @@ struct RemoteAnswer {
   std::uint64_t steps_done = 0, estimates_made = 0;
   bool diverged = false;
 
+  static auto state(auto& self) {
+    return std::tie(self.run, self.ground, self.client, self.round, self.steps_done,
+                    self.estimates_made, self.diverged, self.sent);
+  }
   std::string text() const;
   /// \throws ConfigError for a text that is no answer of this version.
   static RemoteAnswer of(const std::string& text);

@@ -1,7 +1,7 @@
 #include "shared_rounds.hpp"
 
 #include <algorithm>
-#include <array>
+#include <tuple>
 #include <utility>
 
 #include "privgrad/data/executor.hpp"
@@ -18,15 +18,6 @@ namespace privgrad::core {
 namespace {
 
 // ---- what the processes tell each other
-
-void save_key(StateWriter& out, const RandomKey& key) {
-  out.array(std::span<const std::uint8_t>(key.secret_bytes()));
-}
-
-RandomKey restored_key(StateReader& in) {
-  const std::vector<std::uint8_t> bytes = in.array<std::uint8_t>(32);
-  return RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(bytes.data(), 32));
-}
 
 std::string state_of(const Client& client) {
   StateWriter out;
@@ -46,7 +37,9 @@ enum class RoundWish : std::uint64_t { steps = 1, estimates, end };
 struct ClientOrder {
   std::uint64_t client = 0;
   std::uint64_t steps = 0;
-  std::string state{};  ///< What is kept about it; "": as its process has it.
+  std::string kept{};  ///< What is kept about it; "": as its process has it.
+
+  static auto state(auto& self) { return std::tie(self.client, self.steps, self.kept); }
 };
 
 struct RoundOrder {
@@ -57,82 +50,43 @@ struct RoundOrder {
   std::optional<std::uint64_t> first_step{};
   std::vector<ClientOrder> clients{};  ///< Of estimates, those that were paid for.
 
-  std::string text() const {
-    StateWriter out;
-    out.word(static_cast<std::uint64_t>(wish));
-    out.bytes(keys);
-    out.array(model);
-    out.word(first_step ? 1 : 0);
-    out.word(first_step.value_or(0));
-    out.word(clients.size());
-    for (const ClientOrder& client : clients) {
-      out.word(client.client);
-      out.word(client.steps);
-      out.bytes(client.state);
-    }
-    return out.text();
-  }
-
-  static RoundOrder of(const std::string& text) {
-    StateReader in(text, "what process 0 asks for");
-    RoundOrder order;
-    order.wish = static_cast<RoundWish>(in.word());
-    order.keys = in.bytes();
-    order.model = in.array<float>();
-    const bool has_first = in.word() == 1;
-    order.first_step = in.word();
-    if (!has_first) order.first_step.reset();
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      ClientOrder client{.client = in.word(), .steps = in.word()};
-      client.state = in.bytes();
-      order.clients.push_back(std::move(client));
-    }
-    in.end();
-    return order;
+  static auto state(auto& self) {
+    return std::tie(self.wish, self.keys, self.model, self.first_step, self.clients);
   }
 };
+
+RoundOrder order_of(const std::string& text) {
+  return from_state_text<RoundOrder>(text, "what process 0 asks for");
+}
 
 /// The keys of one round.
 std::string told(const RunKeys& keys) {
   StateWriter out;
-  save_key(out, keys.lasting());
-  out.word(keys.ratchets() ? 1 : 0);
-  save_key(out, keys.of_step());
+  out.put(keys.lasting(), keys.ratchets(), keys.of_step());
   return out.text();
 }
 
 RunKeys keys_told(const std::string& text) {
   StateReader in(text, "the keys of a round");
-  const RandomKey lasting = restored_key(in);
-  const bool ratchets = in.word() == 1;
-  const RandomKey of_step = restored_key(in);
+  const RandomKey lasting = in.key();
+  const bool ratchets = in.flag();
+  const RandomKey of_step = in.key();
   in.end();
   return ratchets ? RunKeys::of_one_step(lasting, of_step) : RunKeys::constant(lasting);
 }
 
 /// What a client sends, and what is kept about it: private.
 void save_sent(StateWriter& out, const ClientRound& round, const Client& client) {
-  out.array(round.model);
-  out.real(round.rates);
-  out.real(round.noise_variance);
-  out.word(round.loss_changes ? 1 : 0);
-  for (const double change : round.loss_changes.value_or(std::array<double, 2>{})) out.real(change);
-  out.word(client.diverged() ? 1 : 0);
-  out.bytes(state_of(client));
+  out.put(round, client.diverged(), state_of(client));
 }
 
 /// \param client  process 0's, which becomes what the other process has.
 ClientRound restored_sent(StateReader& in, Client& client) {
   ClientRound round;
-  round.model = in.array<float>();
-  round.rates = in.real();
-  round.noise_variance = in.real();
-  const bool has_changes = in.word() == 1;
-  const double change = in.real();
-  const double second = in.real();
-  if (has_changes) round.loss_changes = {change, second};
-  const bool diverged = in.word() == 1;
-  restore_client(client, in.bytes());
+  bool diverged = false;
+  std::string kept;
+  in.get(round, diverged, kept);
+  restore_client(client, kept);
   client.set_diverged(diverged);
   return round;
 }
@@ -205,13 +159,12 @@ std::vector<std::optional<ClientRound>> SharedRounds::train(
     const std::uint32_t number = tasks[i].client;
     if (is_paid[i] == 0 || owners_[number] == 0) continue;
     Client& client = *clients[number];
-    order.clients.push_back({.client = number,
-                             .steps = tasks[i].steps,
-                             .state = told_[number] ? "" : state_of(client)});
+    order.clients.push_back(
+        {.client = number, .steps = tasks[i].steps, .kept = told_[number] ? "" : state_of(client)});
     told_[number] = true;
     if (client.ledger() != nullptr) client.hand_over(tasks[i].steps);
   }
-  broadcast_text(cluster_, order.text());
+  broadcast_text(cluster_, state_text(order));
   std::vector<std::optional<ClientRound>> sent(tasks.size());
   executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
     if (is_paid[i] == 0 || owners_[tasks[i].client] != 0) return;
@@ -254,7 +207,7 @@ void SharedRounds::estimate(const std::vector<std::unique_ptr<Client>>& clients,
     order.clients.push_back({.client = tasks[i].client});
     clients[tasks[i].client]->hand_over_estimate();
   }
-  broadcast_text(cluster_, order.text());
+  broadcast_text(cluster_, state_text(order));
   executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
     if (is_paid[i] == 0 || owners_[tasks[i].client] != 0) return;
     pool.with([&](Workbench& bench) {
@@ -273,7 +226,7 @@ void SharedRounds::estimate(const std::vector<std::unique_ptr<Client>>& clients,
   for (const StateReader& reader : readers) reader.end();
 }
 
-void SharedRounds::dismiss() { broadcast_text(cluster_, RoundOrder{}.text()); }
+void SharedRounds::dismiss() { broadcast_text(cluster_, state_text(RoundOrder{})); }
 
 namespace {
 
@@ -296,7 +249,7 @@ class FederatedWorker {
 
   void work() {
     for (;;) {
-      RoundOrder order = RoundOrder::of(broadcast_text(cluster_, ""));
+      RoundOrder order = order_of(broadcast_text(cluster_, ""));
       if (order.wish == RoundWish::end) return;
       std::erase_if(order.clients,
                     [&](const ClientOrder& one) { return owner(one) != cluster_.rank(); });
@@ -338,7 +291,7 @@ class FederatedWorker {
                                         data_.train, *keys_, *executor_);
       if (is_charged(federated_, one.client)) client->expect_receipts();
     }
-    if (!one.state.empty()) restore_client(*client, one.state);
+    if (!one.kept.empty()) restore_client(*client, one.kept);
     if (first_step) client->begin_at(*first_step);
     if (one.steps > client->steps_left()) throw IoError("process 0 asked for too many steps");
     if (is_charged(federated_, one.client)) client->take_over(one.steps);

@@ -50,14 +50,10 @@ KeptNumbers::KeptNumbers(std::vector<double> scales, std::string_view schedules)
   if (schedules.empty()) return;
   StateReader in(schedules, "what was kept of the schedules");
   in.begin("schedules");
-  for (std::uint64_t left = in.word(); left > 0; --left) {
-    Schedule one;
-    one.slot = in.bytes();
-    one.steps = in.word();
-    one.distinct = in.array<double>();
+  in.get(schedules_);
+  for (const Schedule& one : schedules_) {
     if (one.distinct.empty() || (one.distinct.size() != 1 && one.distinct.size() != one.steps))
       in.fail("a schedule has not as many values as steps");
-    schedules_.push_back(std::move(one));
   }
   in.end();
 }
@@ -89,12 +85,7 @@ std::vector<double> KeptNumbers::schedule(const std::string& slot, std::vector<d
 std::string KeptNumbers::schedules_text() const {
   StateWriter out;
   out.begin("schedules");
-  out.word(schedules_.size());
-  for (const Schedule& one : schedules_) {
-    out.bytes(one.slot);
-    out.word(one.steps);
-    out.array(one.distinct);
-  }
+  out.put(schedules_);
   return out.text();
 }
 

@@ -122,23 +122,28 @@ void AdaptiveNoise::tell_aggregator() {
 
 namespace {
 
-void save_charges(StateWriter& out, const std::vector<Charge>& charges) {
-  out.word(charges.size());
-  for (const Charge& charge : charges) {
-    out.word(charge.step);
-    out.bytes(to_json(charge.release).dump());
-    out.bytes(to_json(charge.cost).dump());
-    out.bytes(charge.what);
-  }
+/// A charge with its events in words.
+struct SavedCharge {
+  std::uint64_t step = 0;
+  std::string release, cost, what;
+
+  static auto state(auto& self) { return std::tie(self.step, self.release, self.cost, self.what); }
+};
+
+std::vector<SavedCharge> saved(const std::vector<Charge>& charges) {
+  std::vector<SavedCharge> all;
+  for (const Charge& one : charges)
+    all.push_back({one.step, to_json(one.release).dump(), to_json(one.cost).dump(), one.what});
+  return all;
 }
 
 std::vector<Charge> restored_charges(StateReader& in) {
+  std::vector<SavedCharge> all;
+  in.get(all);
   std::vector<Charge> charges;
-  for (std::uint64_t left = in.word(); left > 0; --left) {
-    const std::uint64_t step = in.word();
-    Event release = event_from_json(in.bytes(), "checkpoint");
-    Event cost = event_from_json(in.bytes(), "checkpoint");
-    charges.push_back({step, std::move(release), std::move(cost), in.bytes()});
+  for (SavedCharge& one : all) {
+    charges.push_back({one.step, event_from_json(one.release, "checkpoint"),
+                       event_from_json(one.cost, "checkpoint"), std::move(one.what)});
   }
   return charges;
 }
@@ -148,28 +153,20 @@ std::vector<Charge> restored_charges(StateReader& in) {
 void AdaptiveNoise::save(StateWriter& out) const {
   out.begin("adaptive noise");
   check_mechanism_.save(out);
-  out.array(losses_);
-  out.array(multipliers_);
-  out.real(current_);
-  out.array(record_.noise_multiplier);
-  save_charges(out, record_.steps);
-  save_charges(out, record_.checks);
-  out.array(record_.measured_at);
-  out.array(record_.measured);
+  out.put(numbers(*this));
+  out.put(saved(record_.steps), saved(record_.checks));
 }
 
 void AdaptiveNoise::restore(StateReader& in) {
   in.begin("adaptive noise");
   check_mechanism_.restore(in);
-  losses_ = in.array<double>();
+  const std::size_t steps = multipliers_.size();
+  in.get(numbers(*this));
   if (!losses_.empty() && losses_.size() != train_.rows()) in.fail("it has losses of other rows");
-  multipliers_ = in.array<double>(multipliers_.size());
-  current_ = in.real();
-  record_.noise_multiplier = in.array<double>();
+  if (multipliers_.size() != steps || record_.measured.size() != record_.measured_at.size())
+    in.fail("its noise is of other steps");
   record_.steps = restored_charges(in);
   record_.checks = restored_charges(in);
-  record_.measured_at = in.array<std::uint64_t>();
-  record_.measured = in.array<double>(record_.measured_at.size());
   tell_aggregator();
 }
 

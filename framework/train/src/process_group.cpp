@@ -16,29 +16,9 @@ namespace {
 
 std::string text_of(Wish wish, const StepOrder& order, bool parameters_follow) {
   StateWriter out;
-  out.word(static_cast<std::uint64_t>(wish));
-  out.word(parameters_follow ? 1 : 0);
-  if (wish != Wish::step) return out.text();
-  out.word(order.step);
-  out.array(order.batch);
-  out.real(order.clip_norm);
-  out.real(order.count_share);
-  out.word(order.checked);
-  out.array(order.augmentation_key);
-  out.bytes(order.noise);
+  out.put(wish, parameters_follow);
+  if (wish == Wish::step) out.put(order);
   return out.text();
-}
-
-StepOrder order_of(StateReader& in) {
-  StepOrder order;
-  order.step = in.word();
-  order.batch = in.array<std::uint32_t>();
-  order.clip_norm = in.real();
-  order.count_share = in.real();
-  order.checked = in.word();
-  order.augmentation_key = in.array<std::uint8_t>(32);
-  order.noise = in.bytes();
-  return order;
 }
 
 std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOptions& options) {
@@ -52,9 +32,8 @@ std::vector<CommonPart> common_before_plan(const Manifest& manifest, const RunOp
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
   compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
   StateWriter planned;
-  planned.array(std::span<const std::uint8_t>(plan.setting->plan_key->secret_bytes()));
-  planned.array(plan.setting->kept->scales());
-  planned.bytes(plan.setting->kept->schedules_text());
+  planned.put(*plan.setting->plan_key, plan.setting->kept->scales(),
+              plan.setting->kept->schedules_text());
   broadcast_text(cluster, planned.text());
 }
 
@@ -62,11 +41,13 @@ Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
   compare_common_parts(*options.cluster, common_before_plan(manifest, options));
   const std::string text = broadcast_text(*options.cluster, "");
   StateReader in(text, "what process 0 planned with");
-  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
-  const std::vector<double> scales = in.array<double>();
-  return make_shared_plan(
-      manifest, RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32)),
-      std::make_shared<KeptNumbers>(scales, in.bytes()));
+  const RandomKey key = in.key();
+  std::vector<double> scales;
+  std::string schedules;
+  in.get(scales, schedules);
+  in.end();
+  return make_shared_plan(manifest, key,
+                          std::make_shared<KeptNumbers>(std::move(scales), schedules));
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {
@@ -126,9 +107,9 @@ ProcessGroup::Asked ProcessGroup::next() {
   const std::string text = broadcast_text(cluster_, "");
   StateReader in(text, "what process 0 asks for");
   Asked asked;
-  asked.wish = static_cast<Wish>(in.word());
-  const bool parameters_follow = in.word() == 1;
-  if (asked.wish == Wish::step) asked.order = order_of(in);
+  bool parameters_follow = false;
+  in.get(asked.wish, parameters_follow);
+  if (asked.wish == Wish::step) in.get(asked.order);
   in.end();
   if (parameters_follow) {
     asked.parameters.emplace(parameter_count_);

@@ -137,20 +137,12 @@ Json ResumableRun::facts_for_ledger() const {
 
 void ResumableRun::save(Stop stop) {
   StateWriter out;
-  out.word(static_cast<std::uint64_t>(stop));
-  out.bytes(reservation_ ? reservation_->id() : "");
-  out.bytes(output_.date());
-  out.bytes(data_commitment_of_ledger_);
-  out.bytes(test_rows_);
+  out.put(stop, reservation_ ? reservation_->id() : "", output_.date(), data_commitment_of_ledger_,
+          test_rows_);
   save_statistics(out);
-  out.bytes(rows_made_);
-  out.bytes(plan_.federated ? hash_of_shards(*plan_.federated) : "");
+  out.put(rows_made_, plan_.federated ? hash_of_shards(*plan_.federated) : "");
   output_.metrics_position().save(out);
-  out.word(checkpoints_->shown());
-  out.word(result_.steps);
-  out.real(seconds());
-  out.word(measured_at_ ? 1 : 0);
-  out.word(measured_at_.value_or(0));
+  out.put(checkpoints_->shown(), result_.steps, seconds(), measured_at_);
   keys_->save(out);
   save_parts(out);
   checkpoints_->write(plan_, options_, out.text());
@@ -176,11 +168,7 @@ void ResumableRun::take_up() {
     refuse("federated.partition gives the clients other examples");
   output_.reopen(data, FilePosition::restored(in));
   checkpoints_->set_shown(in.word());
-  result_.steps = in.word();
-  earlier_seconds_ = in.real();
-  const bool was_measured = in.word() == 1;
-  measured_at_ = in.word();
-  if (!was_measured) measured_at_.reset();
+  in.get(result_.steps, earlier_seconds_, measured_at_);
   const std::optional<RandomKey> constant =
       manifest_.seed ? std::optional(run_key(manifest_)) : std::nullopt;
   keys_ = RunKeys::restored(in, constant, bound_with_rows());

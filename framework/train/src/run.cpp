@@ -107,22 +107,17 @@ class Training final : ResumableRun {
   }
 
   void save_parts(StateWriter& out) override {
-    out.word(chosen_);
-    out.array(kept_);
-    out.array(parameters());
-    out.array(reported_.steps);
-    out.array(reported_.between);
+    out.put(chosen_, kept_, parameters(), reported_.steps, reported_.between);
     if (average_) average_->save(out);
     trainer_->save(out, Trainer::Between::steps);
   }
 
   void restore_parts(StateReader& in) override {
     if (result_.steps > plan_.steps()) in.fail("it is of more steps than were planned");
-    chosen_ = in.word();
-    kept_ = in.array<float>();
-    std::vector<float> parameters = in.array<float>(plan_.parameters);
-    reported_.steps = in.array<std::uint64_t>();
-    reported_.between = in.array<double>(reported_.steps.size());
+    std::vector<float> parameters;
+    in.get(chosen_, kept_, parameters, reported_.steps, reported_.between);
+    if (parameters.size() != plan_.parameters || reported_.between.size() != reported_.steps.size())
+      in.fail("its model, or its measurements, have another size");
     if (manifest_.ema_decay) {
       average_.emplace(*manifest_.ema_decay, parameters);
       average_->restore(in);

@@ -196,16 +196,10 @@ void Trainer::save(StateWriter& out, Between where) const {
   if (processes_ != nullptr && processes_->cluster().rank() == 0) processes_->ask_for_state();
   out.begin("trainer");
   const LedgerPosition paid = ledger_ ? ledger_->position() : LedgerPosition{};
-  out.word(paid.lines);
-  out.word(paid.bytes);
-  out.bytes(paid.last_hash);
-  out.word(receipts_.size());
+  out.put(paid, receipts_.size());
   if (where == Between::steps) save_optimizer(out);
   save_component(out, dynamic_cast<const Checkpointable*>(made_.aggregator.get()));
-  out.real(clip_norm_);
-  out.word(clipped_fraction_ ? 1 : 0);
-  out.real(clipped_fraction_.value_or(0.0));
-  out.real(gradient_noise_);
+  out.put(of_last_step(*this));
   mechanism_.save(out);
   if (correlated_) {
     if (processes_ != nullptr) out.put_together_by(processes_->whole());
@@ -220,17 +214,10 @@ void Trainer::save(StateWriter& out, Between where) const {
 void Trainer::restore(StateReader& in, Between where) {
   check_charges(plan_, made_);  // before noise that has adapted changes them
   in.begin("trainer");
-  restored_.at.lines = in.word();
-  restored_.at.bytes = in.word();
-  restored_.at.last_hash = in.bytes();
-  restored_.in_hand = in.word();
+  in.get(restored_.at, restored_.in_hand);
   if (where == Between::steps) restore_optimizer(in);
   restore_component(in, dynamic_cast<Checkpointable*>(made_.aggregator.get()));
-  clip_norm_ = in.real();
-  const bool has_fraction = in.word() == 1;
-  clipped_fraction_ = in.real();
-  if (!has_fraction) clipped_fraction_.reset();
-  gradient_noise_ = in.real();
+  in.get(of_last_step(*this));
   mechanism_.restore(in);
   if (correlated_) correlated_->restore(in);
   if (differences_) differences_->restore(in);

@@ -212,14 +212,12 @@ ContributionChecks::ContributionChecks(const RandomKey& key, std::string program
 
 void ContributionChecks::save(StateWriter& out) const {
   out.begin("contribution checks");
-  out.word(made_);
-  out.word(differences_);
+  out.put(made_, differences_);
 }
 
 void ContributionChecks::restore(StateReader& in) {
   in.begin("contribution checks");
-  made_ = in.word();
-  differences_ = in.word();
+  in.get(made_, differences_);
 }
 
 std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,

@@ -253,17 +253,15 @@ void CorrelatedMechanism::use_key(const RandomKey& noise_key) {
 std::string CorrelatedMechanism::secret_key() const {
   StateWriter out;
   out.begin("correlated noise");
-  out.array(std::span<const std::uint8_t>(noise_key_.secret_bytes()));
-  out.word(follows_payment_ ? 1 : 0);
+  out.put(noise_key_, follows_payment_);
   return out.text();
 }
 
 void CorrelatedMechanism::use_secret_key(std::string_view secret_key) {
   StateReader in(secret_key, "the noise that process 0 has paid for");
   in.begin("correlated noise");
-  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
-  noise_key_ = RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), 32));
-  follows_payment_ = in.word() == 1;
+  noise_key_ = in.key();
+  follows_payment_ = in.flag();
   in.end();
   draw_with(noise_key_);
 }
@@ -282,18 +280,12 @@ void CorrelatedMechanism::save(StateWriter& out) const {
   out.word(whole_size());
   out.word(parts_.size());
   for (const Part& part : parts_) {
-    out.word(part.exact != nullptr ? 1 : 0);
+    out.put(part.exact != nullptr);
     if (part.exact != nullptr) {
       part.exact->save(out);
       continue;
     }
-    out.array(part.sum);
-    out.word(part.kept.size());
-    for (const KeptNoise& kept : part.kept) {
-      out.word(kept.step);
-      out.real(kept.carried);
-      out.array(kept.z);
-    }
+    out.put(part.sum, part.kept);
   }
 }
 
@@ -309,19 +301,17 @@ void CorrelatedMechanism::restore(StateReader& in) {
     in.cut_to(*slice_);
   }
   for (Part& part : parts_) {
-    const bool is_exact = in.word() == 1;
+    const bool is_exact = in.flag();
     if (is_exact && parts_.front().exact == nullptr) make_exact_parts();
     for (std::uint64_t step = part.first_step; step < next_step_; ++step) part.variance.next();
     if (is_exact) {
       part.exact->restore(in);
       continue;
     }
-    part.sum = in.array<double>();
+    in.get(part.sum, part.kept);
     if (!part.sum.empty() && part.sum.size() != size_) in.fail("a sum has another length");
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      const std::uint64_t step = in.word();
-      const double carried = in.real();
-      part.kept.push_back({.step = step, .carried = carried, .z = in.array<float>(size_)});
+    for (const KeptNoise& kept : part.kept) {
+      if (kept.z.size() != size_) in.fail("kept noise has another length");
     }
   }
 }

@@ -357,23 +357,16 @@ Released PaidNoise::release(BoundedOnGrid part, std::size_t first, Executor& exe
 std::string PaidNoise::secret_text() const {
   StateWriter out;
   out.begin("paid noise");
-  out.array(std::span<const std::uint8_t>(key_.secret_bytes()));
-  for (const std::uint64_t word : {node_, levels_, std::uint64_t{shift_}}) out.word(word);
-  for (const double number : {sigma_, l2_bound_, width_, stddev_}) out.real(number);
+  out.put(key_);
+  out.put(numbers(*this));
   return out.text();
 }
 
 PaidNoise PaidNoise::of(std::string_view secret_text) {
   StateReader in(secret_text, "the noise that process 0 has paid for");
   in.begin("paid noise");
-  const std::vector<std::uint8_t> key = in.array<std::uint8_t>(32);
-  PaidNoise noise(
-      RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(key.data(), key.size())));
-  noise.node_ = in.word();
-  noise.levels_ = in.word();
-  noise.shift_ = static_cast<unsigned>(in.word());
-  for (double* number : {&noise.sigma_, &noise.l2_bound_, &noise.width_, &noise.stddev_})
-    *number = in.real();
+  PaidNoise noise(in.key());
+  in.get(numbers(noise));
   in.end();
   return noise;
 }

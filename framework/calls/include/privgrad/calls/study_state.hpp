@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/catalog.hpp"
@@ -25,6 +26,8 @@ void prepare_directory(const core::StudyDirectory& directory, const core::StudyP
 struct OpenRun {
   std::size_t arm = 0;
   std::uint64_t seed = 0;
+
+  static auto state(auto& self) { return std::tie(self.arm, self.seed); }
 };
 
 /// By seed, then arm: whoever looks at a study half-way has compared all arms.

@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/federated/loss_estimates.hpp"
@@ -126,6 +127,10 @@ class Client {
   void has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged);
 
  private:
+  static auto progress(auto& self) {
+    return std::tie(self.next_step_, self.steps_done_, self.estimates_made_);
+  }
+
   void use_key_of_round();
   bool has_paid_estimates() const;
   void watch_estimates();

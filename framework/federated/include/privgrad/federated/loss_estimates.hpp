@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
@@ -29,6 +30,11 @@ struct ClientRound {
   /// being the model that it received and w' the one that it sent.
   std::optional<std::array<double, 2>> loss_changes;
   std::optional<ExactLosses> exact;
+
+  /// What a client sends.
+  static auto state(auto& self) {
+    return std::tie(self.model, self.rates, self.noise_variance, self.loss_changes);
+  }
 };
 
 /// What an adaptive number of local iterations asks about the losses; see FederatedProgress for the
@@ -36,8 +42,10 @@ struct ClientRound {
 struct LossEstimates {
   std::optional<double> lipschitz, smoothness, divergence, convexity, heterogeneity;
 
-  void save(StateWriter& out) const;
-  static LossEstimates restored(StateReader& in);
+  static auto state(auto& self) {
+    return std::tie(self.lipschitz, self.smoothness, self.divergence, self.convexity,
+                    self.heterogeneity);
+  }
 };
 
 /// Estimates constants of the clients' losses from what they sent, round by round.
@@ -88,6 +96,10 @@ class LossEstimator {
   void restore(StateReader& in);
 
  private:
+  static auto state(auto& self) {
+    return std::tie(self.model_, self.gradient_, self.noise_, self.noise_in_step_);
+  }
+
   struct Models;
   Models look_at(std::span<const float> before, const std::vector<ClientRound>& clients) const;
   void from_models(const Models& models, const std::vector<ClientRound>& clients,

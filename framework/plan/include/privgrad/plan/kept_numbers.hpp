@@ -53,6 +53,7 @@ class KeptNumbers {
     /// The largest relative difference of a value; infinite for another number of steps.
     double distance_to(const std::vector<double>& others) const;
     std::vector<double> values() const;
+    static auto state(auto& self) { return std::tie(self.slot, self.steps, self.distinct); }
   };
 
   bool is_made_again_ = false;

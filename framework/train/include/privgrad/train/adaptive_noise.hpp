@@ -79,6 +79,10 @@ class AdaptiveNoise {
   const NoiseRecord& record() const noexcept { return record_; }
 
  private:
+  static auto numbers(auto& self) {
+    return std::tie(self.losses_, self.multipliers_, self.current_, self.record_.noise_multiplier,
+                    self.record_.measured_at, self.record_.measured);
+  }
   std::vector<double> bounded_losses(const Program& program) const;
   std::optional<double> measure(std::uint64_t step, const Model& model, const Dataset& test,
                                 Ledger& ledger);

@@ -28,6 +28,11 @@ struct StepOrder {
   std::vector<std::uint8_t> augmentation_key;
   /// PaidNoise::secret_text(); of correlated releases CorrelatedMechanism::secret_key().
   std::string noise;
+
+  static auto state(auto& self) {
+    return std::tie(self.step, self.batch, self.clip_norm, self.count_share, self.checked,
+                    self.augmentation_key, self.noise);
+  }
 };
 
 /// What process 0 asks for.

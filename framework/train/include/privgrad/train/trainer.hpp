@@ -225,6 +225,9 @@ class Trainer {
   std::optional<double> clipped_fraction() const noexcept { return clipped_fraction_; }
 
  private:
+  static auto of_last_step(auto& self) {
+    return std::tie(self.clip_norm_, self.clipped_fraction_, self.gradient_noise_);
+  }
   void draw_batch(std::uint64_t step);
   Clip clip_of_step(std::uint64_t step);
   std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);

@@ -115,6 +115,8 @@ class CorrelatedMechanism {
     std::uint64_t step = 0;
     double carried = 1.0;  // K(step, now)
     std::vector<float> z;
+
+    static auto state(auto& self) { return std::tie(self.step, self.carried, self.z); }
   };
   struct Part {
     Part(const CorrelatedRecipes& the_recipes, std::uint64_t the_first_step,

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "privgrad/accountant.hpp"
@@ -59,6 +60,8 @@ struct Charge {
 struct LedgerPosition {
   std::uint64_t lines = 0, bytes = 0;
   std::string last_hash;
+
+  static auto state(auto& self) { return std::tie(self.lines, self.bytes, self.last_hash); }
 };
 
 /// How a ledger is taken up again.

@@ -61,6 +61,10 @@ class PaidNoise {
   friend class Mechanism;
   friend class ResidentRun;
   explicit PaidNoise(const RandomKey& key) : key_(key) {}
+  static auto numbers(auto& self) {
+    return std::tie(self.node_, self.levels_, self.shift_, self.sigma_, self.l2_bound_, self.width_,
+                    self.stddev_);
+  }
 
   RandomKey key_;
   std::uint64_t node_ = 0, levels_ = 0;

@@ -1,22 +1,42 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/slice.hpp"
 
 namespace privgrad::core {
 
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
+
+/// A type that lists its state once, for whoever writes it and whoever reads it:
+///
+///     static auto state(auto& self) { return std::tie(self.run, self.round, self.model); }
+///
+/// Members may be numbers, enumerators, switches, texts, keys, types that list their state, and
+/// vectors, arrays, maps and optionals of these.
+template <class T>
+concept ListsState = requires(T& value) {
+  T::state(value);
+};
+
+/// Whether vectors of the type are written as one block of bytes.
+template <class T>
+inline constexpr bool kIsPlainNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 /// Writes what an object must know to go on later, one value behind the other. Numbers keep their
 /// bits. What is written may be private; it goes into the private folder of a run and nowhere else.
@@ -41,6 +61,17 @@ class StateWriter {
     array(std::span<const T>(values));
   }
 
+  /// Writes values as their types say: whole numbers, enumerators and switches as words, sizes before
+  /// vectors and maps, a switch before an optional, and nothing around the parts of a list.
+  template <class... T>
+  void put(const T&... values) {
+    (put_one(values), ...);
+  }
+  template <class... T>
+  void put(const std::tuple<T&...>& list) {
+    std::apply([&](const auto&... values) { put(values...); }, list);
+  }
+
   /// Puts a vector together of which each process has a slice; all of them call it, in the same order.
   /// \param slice  of this process; elements of `element` bytes.
   /// \returns the whole vector's bytes.
@@ -63,6 +94,42 @@ class StateWriter {
   const std::string& text() const noexcept { return text_; }
 
  private:
+  template <class T>
+  void put_one(const T& value) {
+    if constexpr (ListsState<T>) {
+      put(T::state(value));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      real(value);
+    } else {
+      word(static_cast<std::uint64_t>(value));
+    }
+  }
+  void put_one(const std::string& text) { bytes(text); }
+  void put_one(const RandomKey& key) { array(std::span<const std::uint8_t>(key.secret_bytes())); }
+  template <class T, std::size_t N>
+  void put_one(const std::array<T, N>& values) {
+    for (const T& value : values) put_one(value);
+  }
+  template <class T>
+  void put_one(const std::vector<T>& values) {
+    if constexpr (kIsPlainNumber<T>) {
+      array(values);
+    } else {
+      word(values.size());
+      for (const T& value : values) put_one(value);
+    }
+  }
+  template <class T>
+  void put_one(const std::optional<T>& value) {
+    put_one(value.has_value());
+    put_one(value ? *value : T{});
+  }
+  template <class K, class V>
+  void put_one(const std::map<K, V>& values) {
+    word(values.size());
+    for (const auto& [key, value] : values) put(key, value);
+  }
+
   void append(const void* from, std::size_t size) {
     if (size > 0) text_.append(static_cast<const char*>(from), size);
   }
@@ -84,6 +151,16 @@ class StateReader {
   }
   std::uint64_t word() { return number<std::uint64_t>(); }
   double real() { return number<double>(); }
+  /// \throws IoError for a switch that is neither on nor off.
+  bool flag() {
+    bool is_on = false;
+    get(is_on);
+    return is_on;
+  }
+  RandomKey key() {
+    const std::vector<std::uint8_t> secret = array<std::uint8_t>(32);
+    return RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(secret.data(), 32));
+  }
   std::string bytes() {
     const std::string_view taken = take(word(), 1);
     return std::string(taken);
@@ -107,6 +184,18 @@ class StateReader {
     }
     return values;
   }
+  /// Reads what StateWriter::put() wrote of values of the same types.
+  /// \throws IoError also for a number that its type cannot hold, and as flag(). Keys have no value before
+  ///   they are read: key(). Enumerators are the caller's to check.
+  template <class... T>
+  void get(T&... values) {
+    (get_one(values), ...);
+  }
+  template <class... T>
+  void get(const std::tuple<T&...>& list) {
+    std::apply([&](auto&... values) { get(values...); }, list);
+  }
+
   /// The reader's object has a slice of what sliced() wrote.
   void cut_to(const Slice& slice) { slice_ = slice; }
 
@@ -132,6 +221,48 @@ class StateReader {
 
  private:
   template <class T>
+  void get_one(T& value) {
+    if constexpr (ListsState<T>) {
+      get(T::state(value));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      value = real();
+    } else {
+      const std::uint64_t written = word();
+      value = static_cast<T>(written);
+      if (static_cast<std::uint64_t>(value) != written) fail("a number is out of its range");
+    }
+  }
+  void get_one(std::string& text) { text = bytes(); }
+  template <class T, std::size_t N>
+  void get_one(std::array<T, N>& values) {
+    for (T& value : values) get_one(value);
+  }
+  template <class T>
+  void get_one(std::vector<T>& values) {
+    if constexpr (kIsPlainNumber<T>) {
+      values = array<T>();
+    } else {
+      values.clear();
+      for (std::uint64_t left = word(); left > 0; --left) get_one(values.emplace_back());
+    }
+  }
+  template <class T>
+  void get_one(std::optional<T>& value) {
+    bool is_there = false;
+    get(is_there, value.emplace());
+    if (!is_there) value.reset();
+  }
+  template <class K, class V>
+  void get_one(std::map<K, V>& values) {
+    values.clear();
+    for (std::uint64_t left = word(); left > 0; --left) {
+      std::pair<K, V> entry;
+      get(entry.first, entry.second);
+      values.insert(std::move(entry));
+    }
+  }
+
+  template <class T>
   T number() {
     const std::string_view taken = take(1, sizeof(T));
     T value{};
@@ -149,5 +280,25 @@ class StateReader {
   std::string name_;
   Slice slice_;  // of nothing: objects have all of their vectors
 };
+
+/// \returns all that a type's state is, as a text.
+template <ListsState T>
+std::string state_text(const T& value) {
+  StateWriter out;
+  out.put(value);
+  return out.text();
+}
+
+/// The way back.
+/// \param name  what errors call the text.
+/// \throws IoError for a text that state_text() did not make.
+template <ListsState T>
+T from_state_text(std::string_view text, std::string name) {
+  StateReader in(text, std::move(name));
+  T value;
+  in.get(value);
+  in.end();
+  return value;
+}
 
 }  // namespace privgrad::core
