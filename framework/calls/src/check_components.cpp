@@ -17,8 +17,8 @@
 namespace privgrad::calls {
 namespace {
 
-/// What the parameters of one component say together is checked by its constructor; collects what
-/// all of them find.
+/// Constructs one component, since its constructor checks the combination of its parameters, and
+/// collects the problems that it finds.
 template <class Interface>
 void try_make(const core::ComponentUse& use, std::vector<std::string>& problems) {
   if (use.component == nullptr) return;

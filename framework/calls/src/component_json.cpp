@@ -41,7 +41,7 @@ Json optional_json(const std::optional<Value>& value) {
 
 Json limit_json(const std::optional<double>& limit) { return limit ? Json(*limit) : Json(nullptr); }
 
-/// Of a number, or of every element of a list of numbers.
+/// The range of a number, or of every element of a list of numbers.
 Json range_json(const ParamSpec& spec) {
   if (!spec.min && !spec.max) return nullptr;
   return {{"min", limit_json(spec.min)},
@@ -74,7 +74,7 @@ Json param_json(const ParamSpec& spec) {
   return json;
 }
 
-/// What the user calls a component: KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.
+/// A component's name as the user writes it: KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.
 struct WantedComponent {
   std::string kind;  // "": any
   std::string name;

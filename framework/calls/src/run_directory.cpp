@@ -52,7 +52,7 @@ DefaultRunDirectory::DefaultRunDirectory(std::string_view name) {
   for (int i = 1; i <= kMostTries; ++i) {
     path_ = parent / (i == 1 ? base : base + "-" + std::to_string(i));
     if (fs::create_directory(path_, error)) return;
-    // What exists already and is no directory is an error too, and as good a reason to go on.
+    // A file that is not a directory is an error too, and as good a reason to try the next name.
     if (error && error != std::errc::file_exists) fail(path_, error);
   }
   fail(path_, std::make_error_code(std::errc::file_exists));

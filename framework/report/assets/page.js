@@ -31,7 +31,7 @@
     return short(value);
   }
 
-  // What a series looks like, in the chart and in its legend.
+  // The look of a series, in the chart and in its legend.
   function styleOf(series, i, palette) {
     const round = Math.floor(i / kColours);
     const curve = series.stepped || series.points.length > 40;

@@ -1,3 +1,4 @@
+// The scripts and style sheet that every HTML page carries, embedded in the program.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// Reads a run's audit.json, and words and draws its lower bound for the page and the statement.
 #pragma once
 
 #include <optional>
@@ -9,15 +10,15 @@ namespace privgrad::report {
 
 /// A lower bound on a run's epsilon that an attack found, beside the one that is proved.
 struct AuditShown {
-  double lower = 0.0, upper = 0.0;  ///< Upper: as the run's statement has it.
+  double lower = 0.0, upper = 0.0;  ///< Upper: from the run's statement.
   double confidence = 0.0;
-  bool of_the_same_files = true;  ///< Plugins and program are those that the run had.
+  bool of_the_same_files = true;  ///< The audit had the run's plugins and program.
   std::string method;
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
 
-/// The audit.json of a run's directory, if it is of this run: of this manifest, with these last
-/// lines and this epsilon. If it is of another one, a note says that it is not shown.
+/// The audit.json of a run's directory, if it belongs to this run: the same manifest, the same last
+/// lines and the same epsilon. If it belongs to another run, a note says that it is not shown.
 /// \param record  with its bindings read (read_bindings()).
 /// \throws IoError for a file that no audit writes.
 std::optional<AuditShown> read_audit(RunRecord& record);

@@ -27,7 +27,7 @@ Json series_json(const Series& series) {
           {"markers", series.markers}};
 }
 
-/// What is drawn, for somebody who does not see it.
+/// A description of the chart for readers who cannot see it.
 std::string in_words(const Chart& chart) {
   std::string words = chart.title + ".";
   for (const Series& series : chart.series) {

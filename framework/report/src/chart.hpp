@@ -1,3 +1,4 @@
+// Charts of a page: their series as data, how they are thinned out, and their place in the HTML.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -38,10 +39,10 @@ struct IntervalRow {
 struct Chart {
   std::string id;  ///< Letters, digits and '-'; unique on the page.
   std::string title;
-  std::string x, y;  ///< What the axes show.
-  std::string says;  ///< What a reader learns from it, in a sentence or two.
+  std::string x, y;  ///< The titles of the axes.
+  std::string says;  ///< Its message to a reader, in a sentence or two.
   std::vector<Series> series{};
-  std::vector<IntervalRow> rows{};  ///< Given: a chart of intervals, one row each.
+  std::vector<IntervalRow> rows{};  ///< If not empty: a chart of intervals, one row each.
   std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
   bool from_zero = false;                                ///< The y axis begins at 0.
   bool share = false;                                    ///< y is in [0, 1].
@@ -58,15 +59,15 @@ class Charts {
   nlohmann::json data_ = nlohmann::json::array();
 };
 
-/// Fewer points of about the same picture: the smallest and the largest of each part, the first and
-/// the last.
+/// Keeps fewer points that give about the same picture: the smallest and the largest of each part,
+/// the first and the last.
 /// \returns whether some were left out.
 bool thin(std::vector<Point>& points);
 
-/// Lines that would lie on each other are one, with all their names.
+/// Adds a series; lines that would lie on each other become one, with all their names.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The one value that all points of all lines have, which needs no chart; nothing if there are two
+/// The one value that all points of all lines share, which needs no chart; nothing if there are two
 /// values, or no points.
 std::optional<double> only_value(const std::vector<Series>& all);
 

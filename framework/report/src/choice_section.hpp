@@ -1,3 +1,4 @@
+// The section of a study's page about the privacy cost of choosing among its arms.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -5,7 +6,7 @@
 
 namespace privgrad::report {
 
-/// What having looked at many arms costs: the section of a study's page.
+/// The section of a study's page on the cost of having looked at many arms.
 /// \param results  results.json; an empty object while there is none.
 /// \param source   its name, for errors.
 /// \throws IoError if a member has another type.

@@ -1,3 +1,4 @@
+// How pages print numbers: how many digits, and a dash for a missing value.
 #pragma once
 
 #include <optional>
@@ -7,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// The digits of a bound on privacy, which is rounded away from its better side.
+/// The digits of a bound on privacy, which is rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
 /// A number as pages show it, or a dash where there is none.

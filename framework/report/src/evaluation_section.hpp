@@ -1,3 +1,4 @@
+// The section of a run's page about the final model's quality on the test rows.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,10 +8,10 @@
 
 namespace privgrad::report {
 
-/// What the final model is worth on the test rows: the confusion matrix, what each class is worth,
-/// and of two classes the ROC curve. "" if the summary has none.
+/// The final model's quality on the test rows: the confusion matrix, the measures of each class,
+/// and for two classes the ROC curve. "" if the summary has no evaluation.
 /// \param source  the summary's name, for errors.
-/// \throws IoError naming what is not as runs write it.
+/// \throws IoError naming any part that is not as runs write it.
 std::string evaluation_section(const nlohmann::json& summary, const std::string& source,
                                Charts& charts);
 

@@ -1,3 +1,4 @@
+// The section of a run's page about the clients and rounds of a federated run.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 namespace privgrad::report {
 
 /// The clients and rounds of a federated run; "" for a central one.
-/// \throws IoError naming what is not as runs write it.
+/// \throws IoError naming any part that is not as runs write it.
 std::string federated_section(const RunRecord& record, Charts& charts);
 
 }  // namespace privgrad::report

@@ -1,3 +1,4 @@
+// Runs gnuplot, which draws the pictures of Markdown pages.
 #pragma once
 
 #include <string>

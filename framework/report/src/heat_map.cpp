@@ -45,7 +45,7 @@ std::string cell(std::optional<double> value, const Scale& scale) {
 }
 
 struct Axis {
-  std::string key;  ///< Of several that vary together, the first.
+  std::string key;  ///< The first of several that vary together.
   std::vector<std::string> labels;
 };
 

@@ -1,3 +1,4 @@
+// Tables with shaded cells for the results of a study whose arms vary along two axes.
 #pragma once
 
 #include <functional>
@@ -18,9 +19,9 @@ struct HeatMap {
   bool higher_is_better = true;
 };
 
-/// A table whose cells are the darker the better their value is, between the worst and the best:
-/// on a logarithmic scale where all values are positive and the largest is more than ten times the
-/// smallest, so that one bad corner does not make all others look alike. The best is in bold.
+/// A table with darker cells for better values, between the worst and the best: on a logarithmic
+/// scale where all values are positive and the largest is more than ten times the smallest, so that
+/// one bad corner does not make all others look alike. The best is in bold.
 /// \returns "" if there are fewer than two values.
 std::string html(const HeatMap& map);
 
@@ -28,7 +29,7 @@ std::string html(const HeatMap& map);
 /// \param study    study.json.
 /// \param source   its name, for errors.
 /// \param mean_of  the mean of an arm by its name; nothing where it has none.
-/// \returns nothing for a study of more axes or fewer. Arms beside the grid are left out.
+/// \returns nothing for a study of more or fewer than two axes. Arms beside the grid are left out.
 /// \throws IoError if a member has another type.
 std::optional<HeatMap> map_of_two_axes(
     const nlohmann::json& study, const std::string& source,

@@ -1,3 +1,4 @@
+// Building blocks of HTML pages: escaping of untrusted text, sections, tables and banners.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +8,7 @@
 
 namespace privgrad::report {
 
-/// Any text, as text of an element or of a quoted attribute. What is no UTF-8, and control
+/// Any text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and control
 /// characters, become U+FFFD.
 std::string escaped(std::string_view text);
 
@@ -19,8 +20,8 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view text);
 
-/// A file of the record as preformatted text, in an element that opens on a click. Print has its
-/// name instead: it is long, and whoever wants to compare it has the file.
+/// A file of the record as preformatted text, in an element that opens on a click. In print only
+/// its name appears: it is long, and readers who want to compare it have the file.
 std::string folded_file(std::string_view name, std::string_view text);
 
 /// A cell that leads to a page below the one that it stands on.
@@ -50,11 +51,11 @@ class HtmlTable {
   std::string rows_;
 };
 
-/// Two columns: what, and its value.
+/// A table of two columns: the names of facts, and their values.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// What stands above all else on the page of a record that is not what its ledgers bind; "" if
-/// there are no problems.
+/// The banner at the top of a page whose record is not the one that its ledgers bind; "" if there
+/// are no problems.
 std::string unverified_banner(const std::vector<std::string>& problems);
 
 }  // namespace privgrad::report

@@ -1,3 +1,4 @@
+// Reads an estimate of influence from its directory and makes its chart and page.
 #pragma once
 
 #include <filesystem>
@@ -13,21 +14,21 @@ namespace privgrad::report {
 /// Whether the directory holds an estimate of influence (influence.json).
 bool is_influence(const std::filesystem::path& directory);
 
-/// What the estimate says, ready to be drawn.
+/// An estimate of influence, ready to be drawn.
 struct InfluenceChart {
   std::string name;
   std::string method;
   bool own_data = false;  ///< Measured on private rows, and charged nowhere.
   std::vector<InfluenceEstimate> estimates;
-  std::optional<double> gamma;    ///< Of the nearest exponential.
-  std::string within_noise = {};  ///< What the estimates do not show; empty if they do.
+  std::optional<double> gamma;    ///< The nearest exponential's.
+  std::string within_noise = {};  ///< A warning if noise hides differences; else "".
   Chart chart;
 };
 
 /// \throws IoError naming the file and what is wrong with it.
 InfluenceChart influence_chart(const std::filesystem::path& directory);
 
-/// Its page.
+/// The page of an estimate of influence.
 /// \throws IoError naming the file and what is wrong with it.
 std::string influence_page(const std::filesystem::path& directory);
 

@@ -65,7 +65,7 @@ std::string interval(double low, double high, int digits) {
 struct Arm {
   std::string name;
   std::map<std::string, std::string> labels;
-  std::string steps;                                  ///< That its runs made.
+  std::string steps;                                  ///< Made by its runs.
   std::map<std::string, std::vector<double>> values;  ///< Per metric, one per seed.
 };
 

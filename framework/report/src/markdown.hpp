@@ -1,3 +1,4 @@
+// The Markdown section of one finished study or one estimate of influence, with its pictures.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +23,7 @@ struct MarkdownSection {
 /// Where an axis of a study has numbers as its values (training sizes, say), arms are compared with
 /// the one that has the same numbers and the baseline's place on the other axes, seed by seed, and
 /// drawn over the numbers.
-/// \param folder  what links to pictures begin with.
+/// \param folder  the prefix of links to pictures.
 /// \throws ConfigError if it is neither, or the study is not finished; IoError if its files are
 ///   broken.
 MarkdownSection markdown_section(const std::filesystem::path& directory, const std::string& folder);

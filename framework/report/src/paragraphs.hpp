@@ -1,3 +1,4 @@
+// Wraps paragraphs of text for a terminal.
 #pragma once
 
 #include <string>

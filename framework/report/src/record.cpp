@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// What the program writes stays far below these; what is above them was not written by it.
+// The program's own files stay far below these limits; a larger file was not written by it.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
@@ -150,7 +150,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
-    // What was released beside the steps (checks of noise that adapts) shows at the next step.
+    // Releases beside the steps (checks of noise that adapts) show at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
     // Steps that were paid for together show the same total; the ends of a level draw it.

@@ -1,3 +1,4 @@
+// Reads and checks the files that a run leaves in its directory, for pages about it.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct Measurement {
   std::optional<double> epsilon;  ///< Nothing: infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;            ///< Of a federated run: how many had been made.
-  std::optional<double> charged_epsilon;  ///< Likewise: what the fullest ledger came to.
+  std::optional<double> round;            ///< In a federated run: how many had been made.
+  std::optional<double> charged_epsilon;  ///< Likewise: the total of the fullest ledger.
 };
 
 /// One line of rounds.jsonl.
@@ -27,14 +28,14 @@ struct FederatedRound {
   double round = 0.0;               ///< From 1 on.
   double local_iterations = 0.0;    ///< Steps of each client.
   double steps = 0.0;               ///< The most that a client had made by then.
-  bool shows_participation = true;  ///< Of secret participation release mode shows nothing; 0 then:
+  bool shows_participation = true;  ///< No if secret, in release mode; then these are 0:
   double clients = 0.0, dropped = 0.0;
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing: infinite.
 };
 
-/// What a run left. A run that was cut off lacks the later parts; a part that is there is whole,
-/// except for the last line of a file that grows, which a kill can cut off and which is left out.
+/// The files that a run left. A run that was cut off lacks the later ones; each is whole, except
+/// for the last line of a file that grows, which a kill can cut off and which is left out.
 struct RunRecord {
   std::filesystem::path directory;
   std::string manifest;                     ///< As resolved.
@@ -45,18 +46,18 @@ struct RunRecord {
   std::vector<Measurement> measurements;
 
   std::vector<FederatedRound> rounds;     ///< Empty: a central run, or none was made.
-  std::optional<nlohmann::json> clients;  ///< Of a federated run: clients.json.
+  std::optional<nlohmann::json> clients;  ///< clients.json, in a federated run.
 
   bool has_ledger = false;   ///< A run without noise has none.
   std::vector<Point> spent;  ///< Epsilon after so many charged steps; finite ones.
   std::uint64_t charged_steps = 0;
-  std::optional<double> last_epsilon;  ///< Of the ledger's last charge; nothing: infinite or none.
-  std::vector<std::string> notes;      ///< What a reader should know about the record itself.
+  std::optional<double> last_epsilon;  ///< At the ledger's last charge; nothing: infinite or none.
+  std::vector<std::string> notes;      ///< Remarks for readers about the record itself.
 
-  /// Why this is not the record that its ledgers bind ("FILE: what is wrong"); none: it is, as far
-  /// as can be seen without the plugins.
+  /// Why this is not the record that its ledgers bind ("FILE: what is wrong"); empty if it is, as
+  /// far as can be seen without the plugins.
   std::vector<std::string> problems;
-  std::vector<std::pair<std::string, std::string>> last_lines;  ///< Of each ledger: the hash.
+  std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
 };
 
 /// Finds out whether the files of a run are those that its ledgers bind, and by which last lines.
@@ -66,8 +67,8 @@ void read_bindings(RunRecord& record);
 /// Whether the directory holds a run, or the beginning of one.
 bool is_run(const std::filesystem::path& directory);
 
-/// \throws IoError "FILE:LINE: what is wrong": a file that cannot be read, that is larger than a
-///   run writes, that holds no JSON or members of a wrong type, or a ledger whose chain is broken.
+/// \throws IoError "FILE:LINE: what is wrong" for a file that cannot be read, is larger than runs
+///   write, or holds no JSON or members of a wrong type, and for a ledger whose chain is broken.
 RunRecord read_run(const std::filesystem::path& directory);
 
 /// A whole file.
@@ -93,7 +94,7 @@ const nlohmann::json& members(const nlohmann::json& object, const char* key,
                               const std::string& source);
 
 /// The texts of a list.
-/// \throws IoError if one is none.
+/// \throws IoError if an element is not a text.
 std::vector<std::string> texts(const nlohmann::json& object, const char* key,
                                const std::string& source);
 

@@ -21,7 +21,7 @@ using core::short_bound;
 using core::short_lower_bound;
 using core::short_number;
 
-/// What a kind of bound means.
+/// A kind of bound, in words.
 std::string bound_words(const std::string& bound) {
   if (bound == "upper") return "upper bound";
   if (bound == "exact") return "exact";
@@ -83,7 +83,7 @@ class RunPage {
   bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
   bool ended() const { return record_.summary.has_value(); }
 
-  /// What was spent: of a run that ended, what it says; of another, what its ledger says.
+  /// The epsilon spent: from the summary if the run ended, else from its ledger.
   std::optional<double> epsilon() const {
     return ended() ? number(summary_, "epsilon", summary_file_) : record_.last_epsilon;
   }
@@ -299,7 +299,7 @@ class RunPage {
             (seconds ? paragraph("The steps took " + short_number(*seconds, 3) + " s.") : ""));
   }
 
-  /// What was promised before the run, and what came of it.
+  /// The excess risk predicted before the run, and the one that was measured.
   std::string excess_chart() {
     if (!record_.schedules || !record_.schedules->contains("predicted_excess")) return "";
     const std::string source = (record_.directory / "schedules.json").string();

@@ -1,3 +1,4 @@
+// Makes the HTML page of one run from its record.
 #pragma once
 
 #include <string>

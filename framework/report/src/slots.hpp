@@ -1,3 +1,4 @@
+// The schedules of a run on its page: their titles, and their values step by step.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,14 +9,14 @@
 
 namespace privgrad::report {
 
-/// What a schedule's slot is called, and what its chart tells.
+/// The title of a schedule's slot, and the message of its chart.
 struct SlotWords {
   std::string title, says;
 };
 SlotWords words_of_slot(const std::string& slot);
 
 /// A list of steps with a value each, in order.
-/// \param name  what it is, for errors.
+/// \param name  the list's name, for errors.
 /// \throws IoError for anything else.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);

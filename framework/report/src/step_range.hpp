@@ -1,3 +1,4 @@
+// Prints whole numbers as one value or a range, such as the steps that the runs of an arm made.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// The arms of a study with the records of their runs, and their mean curves over the seeds.
 #pragma once
 
 #include <map>
@@ -11,12 +12,12 @@
 
 namespace privgrad::report {
 
-/// An arm of a study, with what its runs left.
+/// An arm of a study, with the records of its runs.
 struct Arm {
   std::string name;
   nlohmann::json plan;                 ///< Its entry in study.json.
-  std::vector<std::string> run_paths;  ///< Of `runs`, below the study's directory, with '/'.
-  std::vector<RunRecord> runs;         ///< Those that came to their end.
+  std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
+  std::vector<RunRecord> runs;         ///< Only finished ones.
 };
 
 /// The mean over an arm's seeds wherever all of them were measured, with Student's 95 % interval.
@@ -44,7 +45,7 @@ Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where wh
   return series;
 }
 
-/// Over the steps.
+/// The same curve over the steps.
 Series curve(const Arm& arm, std::optional<double> Measurement::*value);
 
 }  // namespace privgrad::report

@@ -112,7 +112,7 @@ class StudyPage {
   std::string name() const { return text(study_, "name", study_file_).value_or("study"); }
   std::string baseline() const { return text(study_, "baseline", study_file_).value_or(""); }
 
-  /// Of an arm in results.json; an empty object where there is none.
+  /// The entry of an arm in results.json; an empty object where there is none.
   const Json& result_of(const std::string& arm) const {
     static const Json none = Json::object();
     for (const Json& entry : list(results_, "arms", results_file_)) {
@@ -239,7 +239,7 @@ class StudyPage {
     return words.empty() ? "0" : words;
   }
 
-  /// Those that its runs made; before any has ended, those that are planned.
+  /// The steps that its runs made; before any has ended, those that are planned.
   std::string steps_of(const Arm& arm) const {
     std::vector<double> made;
     for (const RunRecord& run : arm.runs) {
@@ -544,7 +544,7 @@ class StudyPage {
     return section("runs", "The runs", table.html());
   }
 
-  /// What a run gave in the first metric; where that is not known, how it ended.
+  /// A run's result in the first metric; where that is not known, how the run ended.
   std::string outcome_of(const RunRecord& run) const {
     const std::string file = (run.directory / "summary.json").string();
     const Json& last = members(*run.summary, "metrics", file);

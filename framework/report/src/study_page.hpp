@@ -1,3 +1,4 @@
+// Makes the HTML page of a study from the files in its directory.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@ namespace privgrad::report {
 /// Whether the directory holds a study, or the beginning of one.
 bool is_study(const std::filesystem::path& directory);
 
-/// The page of a study, from the files that docs/studies.md describes: also of one that was cut
-/// off.
+/// The page of a study, also of one that was cut off, from the files that docs/studies.md
+/// describes.
 /// \throws IoError as read_run().
 std::string study_page(const std::filesystem::path& directory);
 

@@ -49,7 +49,7 @@ std::string setup(const Chart& chart, std::size_t height) {
          "\nset tics nomirror\nset format '%.6g'\nset grid lt 1 lw 0.6 lc rgb '#e0e0e0'\n";
 }
 
-/// What a command plots from, line by line.
+/// A named block of data for a plot command, line by line.
 std::string block(const std::string& name, const std::string& lines) {
   return name + " << END\n" + lines + "END\n";
 }

@@ -1,3 +1,4 @@
+// Decides which bounds an audit computes and how many guesses each makes, and evaluates them.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,21 @@
 
 namespace privgrad::core {
 
-/// One coin, as it was guessed.
+/// The guess of one coin.
 struct AuditGuess {
   double score;  ///< The larger its absolute value, the clearer.
   bool is_right;
 };
 
-/// The methods, and how many guesses each is to make: fixed before anything is thrown or drawn,
-/// from what the plan says. The first one is the audit's.
-/// \param canaries  of one run; of repeated ones places.
-/// \param family  of the plan's charges.
+/// The methods, and how many guesses each is to make: fixed from the plan before anything is thrown
+/// or drawn. The first one is the audit's.
+/// \param canaries  their number in one run; the places in repeated runs.
+/// \param family  the trade-offs of the plan's charges.
 std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& options,
                                        std::uint64_t canaries,
                                        const std::optional<SampledFamily>& family);
 
-/// Fills in what the planned bounds of `result` come to.
+/// Fills in the values of the planned bounds of `result`.
 void evaluate(AuditResult& result, std::vector<AuditGuess> guesses,
               const std::optional<SampledFamily>& family);
 

@@ -72,7 +72,7 @@ class ByRows : public Program {
     }
   }
 
-  /// Of the examples of the data.
+  /// Evaluates the examples of the data alone.
   Evaluation evaluate(const Batch& batch) const override {
     const Parted parted(batch);
     return parted.rows.empty() ? Evaluation{} : program_.evaluate(parted.batch());

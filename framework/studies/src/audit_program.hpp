@@ -1,3 +1,4 @@
+// Wraps a network's program so that canaries have gradients of their own in spare parameters.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +13,19 @@
 
 namespace privgrad::core {
 
-/// The parameters of a network with spare ones: each group has `spares` more at its end, which no
-/// layer reads. A canary has coordinate `slot` of every group to itself, so that its gradient is its
-/// own under rules that clip each group apart, too.
+/// A network's parameters with spare ones: each group has `spares` more at its end, which no layer
+/// reads. A canary has coordinate `slot` of every group to itself, so that its gradient is its own
+/// even under rules that clip each group apart.
 class SpareLayout {
  public:
-  /// \param groups  of the network's parameters, in order, without gaps.
+  /// \param groups  the network's parameters, in order, without gaps.
   SpareLayout(std::vector<ParameterGroup> groups, std::size_t spares);
 
   std::size_t spares() const { return spares_; }
-  /// Without spare ones.
+  /// The number of parameters without spare ones.
   std::size_t parameters() const { return inner_.back().offset + inner_.back().size; }
   std::span<const ParameterGroup> inner() const { return inner_; }
-  /// With spare ones.
+  /// The groups with spare ones.
   const std::vector<ParameterGroup>& outer() const { return outer_; }
   std::size_t outer_parameters() const { return outer_.back().offset + outer_.back().size; }
   std::size_t spare(std::size_t group, std::size_t slot) const {
@@ -43,21 +44,21 @@ class SpareLayout {
   std::size_t spares_;
 };
 
-/// What an example is in an audit.
+/// The role of an example in an audit.
 struct Role {
   std::uint32_t slot =
       0;  ///< 0: an example of the data; else a canary, of spare coordinate slot - 1.
-  float gradient = 0.0f;  ///< Of a canary, in its coordinate of every group.
+  float gradient = 0.0f;  ///< A canary's, in its coordinate of every group.
 };
 
 /// The examples with their roles, which become two more features; an AuditProgram reads them.
 /// \param roles  one per row.
 Dataset with_roles(const Dataset& data, std::span<const Role> roles);
 
-/// Wraps a program for examples that with_roles() made: those of the data have the gradients that
-/// they had, canaries have theirs in their spare coordinates. It offers the abilities that the
+/// Wraps a program for examples that with_roles() made: those of the data keep their gradients,
+/// canaries have theirs in their spare coordinates. The wrapper offers the abilities that the
 /// program offers, so that sums take the path that they would take without an audit.
-/// \param program, layout  must outlive it.
+/// \param program, layout  must outlive the result.
 std::unique_ptr<Program> audit_program(Program& program, const SpareLayout& layout);
 
 }  // namespace privgrad::core

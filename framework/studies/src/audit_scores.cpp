@@ -51,7 +51,7 @@ AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const Publ
       scores_(layout.spares(), 0.0),
       moved_(keeps_steps ? layout.spares() : 0) {}
 
-/// What a contribution of one clip norm moves a release by.
+/// How far a contribution of one clip norm moves a release.
 double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
                             double noise_multiplier) const {
   const double mean = plan_.clip_norm[step] / plan_.batch_size[step];

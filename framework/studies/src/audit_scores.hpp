@@ -1,3 +1,4 @@
+// Scores each canary of an audit by the likelihood of the releases, with and without it.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@ namespace privgrad::core {
 /// Which canaries take part in which step of a sampler whose order is public.
 class PublicParts {
  public:
-  /// \param rows  the canaries', in the data.
+  /// \param rows  the canaries' rows in the data.
   /// \param random  the sampler's streams.
   PublicParts(const Plan& plan, std::span<const std::uint32_t> rows, const RandomSource& random);
 
-  /// \returns whether the sampler has such an order; if not, only the share of the rows that it takes
-  ///   is known.
+  /// \returns whether the sampler has a public order; if not, only the share of the rows that it
+  ///   takes is known.
   bool is_known() const { return is_known_; }
   bool takes_part(std::uint64_t step, std::size_t canary) const {
     return parts_[step * canaries_ + canary] != 0;
@@ -31,30 +32,31 @@ class PublicParts {
   std::vector<std::uint8_t> parts_;  // [steps, canaries]
 };
 
-/// For each canary, by how much its coin is likelier to be on the one side than on the other, given
-/// what was released in its coordinates: the logarithm of the likelihood ratio, of releases that are
-/// what the plan says. (If they are not, guesses are worse, and the bound is what it is.)
+/// For each canary, how much likelier its coin is on one side than on the other, given the releases
+/// in its coordinates: the logarithm of the likelihood ratio, for releases as the plan describes
+/// them. (If they are not, guesses are worse, and the bound is lower but still holds.)
 ///
 /// Released values enter in units of their noise, so that a canary that takes part in a step has
 /// moved its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t
-/// adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same of -a under replace_one). Releases
-/// that continue earlier ones are taken apart first: what is new in each has noise of its own
-/// (CorrelatedRecipes), and of the order, which is public, follows what the canary adds to it.
+/// adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one).
+/// Releases that continue earlier ones are taken apart first: the new part of each has noise of its
+/// own (CorrelatedRecipes), and the canary's contribution to it follows from the order, which is
+/// public.
 class AuditScores {
  public:
-  /// \param plan, layout, parts  must outlive it.
+  /// \param plan, layout, parts  must outlive this object.
   /// \param exchanged  whether the other side of a coin is the opposite gradient.
   /// \param keeps_steps  for moved().
   AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
               bool keeps_steps);
 
-  /// Steps in order.
-  /// \param noise_multiplier  of the step's gradient; 0: there is none.
+  /// Adds a step; call in the order of the steps.
+  /// \param noise_multiplier  of the step's gradient; 0: no noise.
   void add(std::uint64_t step, const Released& gradient, double noise_multiplier);
 
   /// [canaries]: above 0 where the canary seems to be there.
   std::span<const double> values() const { return scores_; }
-  /// [canaries][steps]: what was released in a canary's coordinates, in its contributions.
+  /// [canaries][steps]: the releases in a canary's coordinates, in units of its contribution.
   const std::vector<std::vector<float>>& moved() const { return moved_; }
 
  private:
@@ -68,8 +70,8 @@ class AuditScores {
   bool exchanged_;
   std::vector<double> scores_;
   std::vector<std::vector<float>> moved_;  // none unless they are kept
-  /// Of correlated releases: what was released, and the canaries' sums s if they are there, of each
-  /// step, in units of the clip norm; [steps][canaries].
+  /// For correlated releases: each step's release, and the canaries' sums s if they are there, in
+  /// units of the clip norm; [steps][canaries].
   std::vector<std::vector<double>> released_, sums_;
 };
 

@@ -31,7 +31,7 @@ ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
   return accountant;
 }
 
-/// What keeps any cost from being proved; "" for nothing.
+/// The reason why no cost can be proved for these plans; "" if there is none.
 std::string obstacle(const std::vector<const Plan*>& plans) {
   for (const Plan* plan : plans) {
     if (plan->manifest->noise_off) return "an arm is without privacy";

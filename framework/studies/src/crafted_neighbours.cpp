@@ -24,7 +24,7 @@ constexpr float kFar = -1e4f;
 /// Pairs of runs from which the adversary learns what the two data sets release. The middle between
 /// them is then known within an eighth of the noise, which costs a hundredth of the power.
 constexpr std::uint64_t kRehearsals = 64;
-/// Of a release that only one of the two can have made.
+/// The score of a release that only one of the two can have made.
 constexpr double kCertain = 1e6;
 /// Digits after the first of a float32.
 constexpr int kFloatDigits = 23;
@@ -129,7 +129,7 @@ class CraftedAudit {
     double noise_stddev = 0.0;
   };
 
-  /// What floating point leaks is of no law that is known beforehand, so that the bound for any
+  /// Leaks of floating point follow no law that is known beforehand, so that the bound for any
   /// release comes first. Where there is a lattice, two runs of five show it.
   std::vector<AuditBound> planned() const {
     std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1, std::nullopt);
@@ -191,7 +191,8 @@ class CraftedAudit {
       const double value = std::fabs(release.values[j]), away = 0.49 * std::fabs(shift_[j]);
       if (value == 0.0 || value >= away) continue;
       // c + n is this near to 0, so that |n| > |c| / 2, and float32 numbers of that size are
-      // multiples of the unit; so are c, and their sum. Of noise alone, all digits are as they come.
+      // multiples of the unit; so are c, and their sum. Of noise alone, all digits are as they
+      // come.
       const double unit = std::ldexp(1.0, std::ilogb(away) - kFloatDigits);
       const double own = std::ldexp(1.0, std::ilogb(value) - kFloatDigits);
       if (std::fmod(value, unit) != 0.0) return -kCertain;

@@ -1,3 +1,4 @@
+// Audits with two data sets crafted so that noise added in floating point would give them away.
 #pragma once
 
 #include "privgrad/studies/audit.hpp"
@@ -8,9 +9,9 @@ namespace privgrad::core {
 /// many rows as the plan's. They differ in row 0, which has a gradient in one and none in the other
 /// (under add_or_remove_one it is missing there), and are neighbours under every adjacency.
 ///
-/// Only the first step is made: what it releases is a part of what the plan releases, so that what
-/// it costs bounds the plan's epsilon from below. The adversary knows both data sets and the code,
-/// and has run it on both beforehand: how far the two releases lie apart is measured, not derived.
+/// Only the first step is made: its release is a part of the plan's releases, so that its cost
+/// bounds the plan's epsilon from below. The adversary knows both data sets and the code, and has
+/// run it on both beforehand: how far the two releases lie apart is measured, not derived.
 /// \throws ConfigError unless the model is one dense layer with the squared loss, and every row is
 ///   in the first batch.
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options);

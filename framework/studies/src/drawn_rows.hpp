@@ -1,3 +1,4 @@
+// Random rows from a public law, for audits that must not use anybody's data.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace privgrad::core {
 /// Examples that nobody's data went into, of the shape that the network takes: standard normal
 /// features (tokens: any of the vocabulary), and targets that are uniform among the classes, or
 /// standard normal.
-/// \param key  public, or of the operating system.
+/// \param key  public, or from the operating system.
 Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& key);
 
 /// As many training examples as the setting says are there, and test examples where it has some.

@@ -1,3 +1,4 @@
+// The metrics that a study may compare, and the default one.
 #pragma once
 
 #include <vector>
@@ -6,7 +7,7 @@
 
 namespace privgrad::core {
 
-/// What a study may compare; the first is compared where it names none.
+/// The metrics that a study may compare; the first is the default.
 const std::vector<StudyMetric>& known_metrics();
 
 }  // namespace privgrad::core

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFile = "audit.json";
-// What audits and runs write stays far below these.
+// The files of audits and runs stay far below these limits.
 constexpr std::size_t kMostRecord = std::size_t{1} << 20;
 constexpr std::size_t kMostOfRun = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
@@ -32,7 +32,7 @@ Json object_in(const RecordDirectory& directory, const std::string& name, std::s
   return json;
 }
 
-/// What an audit of this run is bound to.
+/// The files and hashes that bind an audit to this run.
 Json what_it_audits(const RecordDirectory& directory, const Verification& verified) {
   Json audits = Json::object();
   for (const auto& [name, hash] : verified.seals) audits[name] = hash;
@@ -114,7 +114,7 @@ RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, Aud
       parse_manifest(directory.read("manifest.yaml", kMaxYamlBytes),
                      directory.path() / "manifest.yaml", {}, catalog, DataFiles::may_be_missing);
   const Plan plan = make_plan(manifest, facts_from_json(directory.read("facts.json", kMostOfRun)));
-  // Of federated runs, which have several ledgers, there is no audit.
+  // There are no audits of federated runs, which have several ledgers.
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
   options.rows = AuditRows::drawn;
   options.key = RandomKey::from_public_hex(verified.seals.front().second).derive("audit.json");

@@ -1,3 +1,4 @@
+// Reads the axes, the arms and the baseline of a study file.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,7 @@
 
 namespace privgrad::core {
 
-/// What a study varies, as it is written.
+/// The axes of a study, as written.
 struct StudyAxes {
   std::vector<Axis> axes;
   std::vector<Mark> marks;  ///< One per axis.
@@ -18,12 +19,12 @@ struct StudyAxes {
 /// Reads `axes` and `zip`.
 StudyAxes read_axes(const Value& root, ManifestProblems& problems);
 
-/// Reads `skip` and `only` and makes the arms of the grid that are left, then those of `arms`.
+/// Reads `skip` and `only`, and makes the remaining arms of the grid, then those of `arms`.
 std::vector<Arm> make_arms(const Value& root, const std::string& file, const StudyAxes& axes,
                            ManifestProblems& problems);
 
 /// \returns the index of the arm that `baseline` names, or describes by its place on the axes; 0 if
-///   it is not given.
+///   there is no `baseline`.
 std::size_t find_baseline(const Value& root, const StudyAxes& axes, const std::vector<Arm>& arms,
                           ManifestProblems& problems);
 

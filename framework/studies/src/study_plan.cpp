@@ -142,7 +142,7 @@ void check_mode(const Manifest& manifest) {
                          "mode: research");
 }
 
-/// What equal privacy asks of a manifest alone.
+/// The conditions of equal privacy on a manifest alone.
 void check_target(const Manifest& manifest, const Manifest& first) {
   const auto refuse = [&](const char* key, const std::string& why) {
     throw privacy_error_at(manifest, key,
@@ -169,8 +169,8 @@ void check_target(const Manifest& manifest, const Manifest& first) {
   }
 }
 
-/// What equal privacy asks of a plan: never above the target, and hardly below. What is guaranteed
-/// of noise that adapts is the target itself, whatever comes to be spent of it.
+/// The condition of equal privacy on a plan: never above the target, and hardly below. With noise
+/// that adapts, the guarantee is the target itself, however much of it is spent.
 void check_guarantee(const Plan& plan) {
   if (plan.noise_adapts) return;
   const Manifest& manifest = *plan.manifest;

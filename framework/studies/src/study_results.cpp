@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What every run measures, and what this study asks for besides.
+/// The metrics that every run measures, and any others that this study asks for.
 std::vector<std::string> columns_of(const Study& study) {
   std::vector<std::string> names{"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
   for (const StudyMetric& metric : study.metrics) {
@@ -55,8 +55,8 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 bool has_diverged(const RunRecord& run) { return run.status == "diverged"; }
 
-/// One metric of one arm, a value per seed; nothing if a run has diverged, has none, or none that is
-/// finite: what is left of such an arm says nothing about how good it is.
+/// One metric of one arm, a value per seed; nothing if a run has diverged, has none, or none that
+/// is finite: what is left of such an arm says nothing about how good it is.
 std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
                                              const std::string& metric) {
   std::vector<double> values;
@@ -162,7 +162,7 @@ std::string p_text(const std::optional<double>& p) {
   return number_text(std::ceil(*p * 1e4) / 1e4, std::chars_format::fixed, 4);
 }
 
-/// What claims are held to.
+/// The significance level of claims.
 constexpr double kLevel = 0.05;
 
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
@@ -179,8 +179,8 @@ std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs)
   return text + ")";
 }
 
-/// Student's t takes the differences for normal, which a few of them cannot show: what sign flips do
-/// not confirm does not stand. Of many pairs there are none, and normal is near enough.
+/// Student's t takes the differences for normal, which a few of them cannot show: what sign flips
+/// do not confirm does not stand. Of many pairs there are none, and normal is near enough.
 std::string verdict(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   if (!is_small(one.p)) return "chance can explain it";

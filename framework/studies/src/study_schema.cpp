@@ -24,7 +24,7 @@ Json list_of(Json items, std::size_t least = 1) {
   return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}};
 }
 
-/// What a value is held to follows from its type, so that a message is about one of the two.
+/// The schema depends on the value's type, so that a message is about one of the two alone.
 Json if_type(const char* type, Json fits, Json otherwise) {
   return {{"if", {{"type", type}}}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }

@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
-/// Of all runs together; more would hide the first ones.
+/// For all runs together; more would hide the first ones.
 constexpr std::size_t kMostProblems = 200;
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
@@ -200,7 +200,7 @@ class StudyVerifier {
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 
-  /// What plan_study() made sure of before the first run.
+  /// The checks that plan_study() made before the first run.
   void check_equal_privacy() {
     if (!plan_.study->equal_privacy) return;
     const Manifest& first = *plan_.arms.front().manifest;

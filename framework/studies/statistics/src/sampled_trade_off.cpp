@@ -13,7 +13,7 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 /// Beyond so many standard deviations there is less than 1e-20.
 constexpr double kTail = 9.5;
 constexpr std::ptrdiff_t kLeastHalf = 1 << 10, kMostHalf = 1 << 19;
-/// Of the curves, which are kept: one grid more, whose error does not add up over steps.
+/// The grid of the curves, which are kept; its error does not add up over steps.
 constexpr std::ptrdiff_t kCurvePoints = 1 << 12;
 /// A grid adds at most width^2 / 4 to the variance of a step's loss: 1e-4 of it.
 constexpr double kWidthInDeviations = 0.02;
@@ -52,7 +52,7 @@ class Release {
     return opposites() ? towards - log_mixture(q_, (-y - 0.5) / square) : towards;
   }
 
-  /// What is seen where the loss is this one; -infinity where all losses are above.
+  /// The observation with this loss; -infinity where all losses are above it.
   double seen(double loss) const {
     const double square = z_ * z_;
     if (!opposites()) {
@@ -94,11 +94,11 @@ class Release {
 
 /// How far losses reach, and how much they vary, by quadrature: for the choice of a grid alone.
 struct Spread {
-  double reach = 0.0;      ///< Of all releases together.
-  double deviation = 0.0;  ///< Of a single one, on the average.
+  double reach = 0.0;      ///< All releases' together.
+  double deviation = 0.0;  ///< A single release's, on average.
 };
 
-/// Of moments, for Chernoff's bound.
+/// Orders of moments, for Chernoff's bound.
 constexpr double kOrders[] = {0.25, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0};
 
 Spread spread_of(std::span<const SampledRelease> releases, CoinSides sides) {
@@ -362,8 +362,8 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Means over the sides of the coin. Who guesses the one side is right with P and wrong with Q, who
-  // guesses the other the other way round, at the opposite loss.
+  // Means over the sides of the coin. Who guesses the one side is right with P and wrong with Q,
+  // who guesses the other the other way round, at the opposite loss.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
@@ -456,7 +456,7 @@ double SampledFamily::one_run_factor(const Guesses& guesses, double level, doubl
 double SampledFamily::repeated_factor(const Guesses& guesses, double level) const {
   const double right = proportion_above(guesses.correct, guesses.canaries, level);
   if (right <= 0.5) return 0.0;
-  // Who guesses always is wrong with 1 - right: less than the curve allows, at the factors excluded.
+  // Always guessing means being wrong with 1 - right: less than the curve allows, where excluded.
   return largest_factor(kFactorStep, [&](double factor) {
     return at(factor).least_probability(right) > 1.0 - right;
   });

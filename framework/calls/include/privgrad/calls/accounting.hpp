@@ -1,3 +1,4 @@
+// The computations behind `privgrad account` and `privgrad calibrate`, and their JSON.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,14 @@
 #include "privgrad/catalog.hpp"
 #include "privgrad/value.hpp"
 
-// What `privgrad account` and `privgrad calibrate` compute.
 namespace privgrad::calls {
 
-/// The accountant that a call asks for, ready to be made as often as needed.
+/// The accountant that a call asks for, ready to be constructed as often as needed.
 class AccountantCall {
  public:
   /// \param accountant  a name, or an object in YAML's flow style: "{kind: zcdp, conversion:
   ///   classic}".
-  /// \param called  what errors call it.
+  /// \param called  its name in errors.
   /// \throws ConfigError for an unknown accountant, or parameters that do not fit it.
   AccountantCall(const std::string& accountant, Adjacency adjacency, const Catalog& catalog,
                  const std::string& called = "accountant");
@@ -27,7 +27,7 @@ class AccountantCall {
   /// Its full name and all its parameters, as a manifest has them.
   Value resolved() const;
 
-  /// One that has composed `count` times `event`.
+  /// A new accountant that has composed `event` `count` times.
   /// \throws PrivacyError with the accountant's reason if it has no proof for the event.
   ComponentPtr<Accountant> after(const Event& event, std::uint64_t count = 1) const;
 
@@ -39,14 +39,14 @@ class AccountantCall {
   const Catalog* catalog_;
 };
 
-/// Epsilon and delta, one of which was asked for and the other given.
+/// Epsilon and delta, one of them given and the other computed.
 struct Account {
   PrivacyAnswer answer;
   double epsilon = 0.0;
   double delta = 0.0;
 };
 
-/// What an event costs.
+/// The cost of an event.
 /// \param delta  in (0, 1), or nothing. \param epsilon  at least 0 and finite, or nothing.
 /// \throws ConfigError outside the range, or unless one of the two is given; PrivacyError if the
 ///   accountant has no proof for the event.
@@ -56,7 +56,7 @@ Account account(const AccountantCall& call, const Event& event, std::optional<do
 /// As `privgrad account --json` prints it.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
-/// A guarantee, the sampling, and one of noise and steps: the other one is asked for.
+/// The target guarantee, the sampling, and either the noise or the steps; the other is computed.
 struct CalibrationQuestion {
   double target_epsilon = 0.0;  ///< > 0, finite.
   double target_delta = 0.0;    ///< In (0, 1).

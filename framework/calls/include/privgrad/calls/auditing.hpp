@@ -1,3 +1,4 @@
+// Auditing a finished run in its directory, as `privgrad audit` does and as Python calls it.
 #pragma once
 
 #include <string>
@@ -9,11 +10,12 @@
 
 namespace privgrad::calls {
 
-/// \param text  canary, rounding or lattice. \param called  what errors call it.
+/// \param text  canary, rounding or lattice. \param called  its name in errors.
 /// \throws ConfigError
 core::AuditNeighbours neighbours_of(const std::string& text, const std::string& called);
 
-/// Audits the run of a directory, leaves audit.json there, and makes the page again, which shows it.
+/// Audits the run of a directory, leaves audit.json there, and makes the page again, which shows
+/// it.
 /// \throws as core::audit_run(), and IoError.
 core::RunAudit audit_directory(const core::RecordDirectory& directory, const Catalog& catalog,
                                const core::AuditOptions& options);

@@ -1,3 +1,4 @@
+// Checks all component parameters of a manifest by constructing every component once.
 #pragma once
 
 #include <exception>
@@ -8,9 +9,9 @@
 
 namespace privgrad::calls {
 
-/// Makes every component of a manifest once: what their parameters say together is checked by their
-/// constructors. Opens no data.
-/// \throws core::ManifestError with what all of them find.
+/// Constructs every component of a manifest once: constructors check combinations of parameters.
+/// Opens no data.
+/// \throws core::ManifestError with the problems of all components.
 void check_components(const core::Manifest& manifest);
 
 /// The lines of an error: one problem each.

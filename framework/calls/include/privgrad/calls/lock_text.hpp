@@ -1,3 +1,4 @@
+// The text of a lock file that pins the plugins of several manifests, such as those of a study.
 #pragma once
 
 #include <string>

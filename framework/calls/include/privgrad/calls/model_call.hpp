@@ -1,3 +1,4 @@
+// Opening a trained model together with rows to apply it to, as evaluation and prediction need.
 #pragma once
 
 #include <filesystem>
@@ -15,18 +16,19 @@
 
 namespace privgrad::calls {
 
-/// What a call that applies a model asks for.
+/// The arguments of a call that applies a model.
 struct ModelRequest {
   std::string model;  ///< A run directory, or the file of a model.
-  /// A manifest's section data in braces, or a file that holds one; nothing: the test rows of the run.
+  /// A manifest's section data in braces, or a file that holds one; nothing: the test rows of the
+  /// run.
   std::optional<std::string> data;
   /// train or test; nothing: test where there are test rows, else train.
   std::optional<std::string> split;
   int threads = 1;            ///< > 0.
-  std::string dashes = "--";  ///< What errors put before data and split.
+  std::string dashes = "--";  ///< Prefix of data and split in errors.
 };
 
-/// The model, and rows.
+/// A loaded model and the rows to apply it to.
 struct ModelCall {
   std::filesystem::path file;  ///< The model's.
   std::unique_ptr<Executor> executor;
@@ -35,7 +37,7 @@ struct ModelCall {
   std::string split;                 ///< "test", "train".
   bool is_private = true;            ///< Whether nobody has said that the rows are public.
   bool has_targets = true;           ///< Whether the rows can be compared with.
-  std::vector<std::string> remarks;  ///< For whoever may look at the rows, a line each.
+  std::vector<std::string> remarks;  ///< For those who may see the rows, a line each.
 };
 
 /// Reads the model and the rows.
@@ -43,7 +45,7 @@ struct ModelCall {
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// What is known of the call: "model", "split" and "private".
+/// The facts of the call: "model", "split" and "private".
 nlohmann::json model_call_json(const ModelCall& call);
 
 /// As `privgrad evaluate --json` prints it.

@@ -1,3 +1,4 @@
+// Finds the model file when the user names either that file or a run directory.
 #pragma once
 
 #include <filesystem>

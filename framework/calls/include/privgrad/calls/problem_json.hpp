@@ -1,3 +1,4 @@
+// Turns a line of an error message into JSON, for programs such as editors.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,9 +7,9 @@
 namespace privgrad::calls {
 
 /// The parts of a line "FILE:LINE:COLUMN: error: WHERE: WHAT", or "--set KEY: error: ...", for
-/// programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null is
-/// what the line does not say. "message" is WHAT as a whole, "expected" and "nearest" are what it
-/// says of what is allowed, and of the name that was probably meant.
+/// programs: {"file", "line", "column", "set", "where", "message", "expected", "nearest"}; null for
+/// parts that the line lacks. "message" is all of WHAT; "expected" and "nearest" are its parts
+/// about the values that are allowed and the name that was probably meant.
 nlohmann::json problem_json(std::string_view line);
 
 }  // namespace privgrad::calls

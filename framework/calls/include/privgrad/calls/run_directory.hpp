@@ -1,3 +1,4 @@
+// The default places for a run's directory and for the state that must stay outside of it.
 #pragma once
 
 #include <filesystem>
@@ -5,11 +6,11 @@
 
 namespace privgrad::calls {
 
-/// The directory of a run for which the user named none: runs/NAME-yyyymmddThhmmssZ, with "-2",
-/// "-3", ... behind it where that is taken.
+/// The directory of a run for which the user named none: runs/NAME-yyyymmddThhmmssZ, followed by
+/// "-2", "-3", ... if that is taken.
 ///
-/// It is made at once, so that runs that start in the same second cannot meet in one, and taken
-/// away with this object if nothing was put into it.
+/// It is created at once, so that runs that start in the same second never share one, and removed
+/// with this object if nothing was put into it.
 class DefaultRunDirectory {
  public:
   /// \throws IoError if it cannot be made.
@@ -25,8 +26,8 @@ class DefaultRunDirectory {
   bool made_parent_ = false;
 };
 
-/// Where what must not lie in run directories goes unless --state says otherwise: the user's own place
-/// for such files (XDG Base Directory Specification); "" if there is none.
+/// The place for files that must not lie in run directories, unless --state names another: the
+/// user's own directory for such files (XDG Base Directory Specification); "" if there is none.
 std::filesystem::path default_state_directory();
 
 }  // namespace privgrad::calls

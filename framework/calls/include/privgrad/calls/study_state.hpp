@@ -1,3 +1,4 @@
+// The files of a study's directory: preparing it, finding the runs still to make, writing results.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,12 @@
 
 namespace privgrad::calls {
 
-/// Writes what is known of a study before its first run: study.json, privgrad.lock and the arms.
+/// Writes the files that a study has before its first run: study.json, privgrad.lock and the arms.
 ///
-/// In the directory of a study that was begun before, it first makes sure that the runs that are
-/// there are runs of this study: the same program, the same plugins, the same manifests. Arms and
-/// seeds may have been added or taken away.
-/// \throws ConfigError naming what is not the same; nothing is written then.
+/// In the directory of a study that was begun before, it first makes sure that the existing runs
+/// belong to this study: the same program, the same plugins, the same manifests. Arms and seeds may
+/// have been added or removed.
+/// \throws ConfigError naming the difference; nothing is written then.
 void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                        const Catalog& catalog);
 
@@ -30,17 +31,17 @@ struct OpenRun {
   static auto state(auto& self) { return std::tie(self.arm, self.seed); }
 };
 
-/// By seed, then arm: whoever looks at a study half-way has compared all arms.
+/// The runs still to be made, by seed, then arm, so that a study half-way compares all arms.
 std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 /// \throws IoError if a run is not finished.
 core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
-/// Takes away results that are not those of this study, before it goes on.
+/// Removes results that are not those of this study, before it goes on.
 void remove_results(const core::StudyDirectory& directory);
 
-/// Leaves results.csv and results.json of a study whose runs are all finished.
-/// \returns what results.json holds.
+/// Writes results.csv and results.json of a study whose runs are all finished.
+/// \returns the content of results.json.
 nlohmann::json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 }  // namespace privgrad::calls

@@ -1,3 +1,4 @@
+// `privgrad verify` as a function: checks a run or a study by its files, and signs it if asked.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +12,27 @@
 
 namespace privgrad::calls {
 
-/// What `privgrad verify` is asked for.
+/// The arguments of `privgrad verify`.
 struct VerifyRequest {
-  std::filesystem::path directory;    ///< Of a run, or of a study, which takes none of the rest.
-  std::optional<std::size_t> client;  ///< Of a run with a ledger for each: what holds for this one.
+  std::filesystem::path directory;    ///< A run, or a study, which takes none of the rest.
+  std::optional<std::size_t> client;  ///< Verify this one, in a run with a ledger per client.
   bool data = false;                  ///< Read the training data, and compare it.
-  bool audit = false;                 ///< Make the audit of audit.json again.
-  std::optional<std::filesystem::path> opening;  ///< Of the commitment to the data.
+  bool audit = false;                 ///< Repeat the audit of audit.json.
+  std::optional<std::filesystem::path> opening;  ///< Opens the commitment to the data.
   std::optional<std::filesystem::path> trusted;  ///< The public key whose signature is demanded.
   std::optional<std::filesystem::path> sign;     ///< The key that signs what verifies.
-  bool new_key = false;                          ///< Make that key first.
+  bool new_key = false;                          ///< Create that key first.
 };
 
 struct Verified {
   core::Verification result;
-  /// Whose signature there is, {"public_key", "trusted"}, or null; nothing: of a study.
+  /// The signer, {"public_key", "trusted"}, or null if unsigned; nothing for a study.
   nlohmann::json signature;
 };
 
-/// Checks a run or a study by its files, and leaves signature.json in the directory if that is asked
-/// for and it verifies.
-/// \param directory  of the request, opened.
+/// Checks a run or a study by its files, and writes signature.json into the directory if a
+/// signature is asked for and it verifies.
+/// \param directory  the one of the request, opened.
 /// \throws IoError if it holds neither, or data or a key cannot be read or written; ConfigError.
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog);

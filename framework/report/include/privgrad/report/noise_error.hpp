@@ -1,3 +1,4 @@
+// The HTML page of `privgrad noise-error`, which compares mechanisms step by step.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -5,7 +6,7 @@
 
 namespace privgrad::report {
 
-/// What `privgrad noise-error --json` prints, as a page with a table and a chart of every step; as
+/// The output of `privgrad noise-error --json` as a page with a table and a chart of every step; as
 /// self-contained as other pages. Public values only.
 /// \param comparison  name, steps, momentum, windows, target_epsilon, target_delta, adjacency,
 ///   mechanisms.

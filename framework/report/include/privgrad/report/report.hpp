@@ -1,3 +1,4 @@
+// Makes the HTML page, the privacy statement and the Markdown page of a run or a study.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +9,9 @@ namespace privgrad::report {
 /// The page of a run or a study: one HTML document that holds everything it needs and asks the
 /// network for nothing.
 ///
-/// Shows what the directory's record says, also of a run that was cut off; reads nothing else. All
-/// texts of the record are taken for hostile. Privacy: as private as the record; in release mode
-/// that holds released and public values only.
+/// Shows the directory's record, also for a run that was cut off; reads nothing else. All texts of
+/// the record are taken for hostile. Privacy: as private as the record, which in release mode holds
+/// released and public values only.
 /// \throws ConfigError if the directory holds neither a run nor a study.
 /// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);

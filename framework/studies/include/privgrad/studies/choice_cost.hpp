@@ -1,3 +1,4 @@
+// The privacy cost of training several candidates and releasing only the best one.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +12,30 @@
 
 namespace privgrad::core {
 
-/// What an epsilon for choosing rests on.
+/// The epsilon of choosing, or the reason why none is proved.
 struct ChoiceCost {
-  std::optional<PrivacyAnswer> epsilon;  ///< Nothing: not proved, and `why` says why.
+  std::optional<PrivacyAnswer> epsilon;  ///< Nothing: not proved; see `why`.
   std::string why;
 };
 
 /// Training every one of some candidates with fresh noise and releasing the best: the composition
-/// of all of them, because the choice may depend on each. What is chosen, and by whatever rule from
-/// the released models, is post-processing.
+/// of all of them, because the choice may depend on each. Choosing by any rule from the released
+/// models is post-processing.
 ///
 /// \param candidates  plans under one adjacency and accountant (the first one's is used).
 /// \param repeats     how often each is trained.
 ChoiceCost fixed_grid_cost(const std::vector<const Plan*>& candidates, std::uint64_t repeats,
                            double delta);
 
-/// How many runs are made where their number is drawn at random.
+/// The law of the number of runs, where it is drawn at random.
 enum class RunCount {
   geometric = 1,  ///< 1, 2, 3, ...: Liu and Talwar 2019; truncated negative binomial, eta = 1.
   poisson,        ///< 0, 1, 2, ...: Papernot and Steinke 2022. With no run nothing is released.
 };
 
-/// A random number K of runs, each of a candidate drawn uniformly with fresh noise, of which the
-/// one with the best score is released, and K, the other runs and their scores are not. Costs far
-/// less than the composition of K runs (Liu and Talwar 2019; Papernot and Steinke 2022).
+/// The cost of a random number K of runs, each of a candidate drawn uniformly with fresh noise. The
+/// run with the best score is released; K, the other runs and their scores are not. Costs far less
+/// than the composition of K runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
 /// The bound is by the privacy profile delta(e) of one run, as in Koskela, Redberg and Wang 2024.
 /// For a run with output y (its score included, ties broken by a random number that is part of y),
@@ -59,7 +60,7 @@ enum class RunCount {
 ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, RunCount count,
                               double expected_runs, double delta);
 
-/// The same for one run that is known by two functions, both upper bounds.
+/// The same for one run given by two functions, both upper bounds.
 double random_number_epsilon(const std::function<double(double delta)>& epsilon_of,
                              const std::function<double(double epsilon)>& delta_of, RunCount count,
                              double expected_runs, double delta);

@@ -1,3 +1,4 @@
+// Estimates the influence of each step's noise by retraining with more noise in one step at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace privgrad::core {
 /// noise of a single step is multiplied by a factor, all else as it is.
 struct InfluenceQuestion {
   const Manifest* manifest = nullptr;
-  std::vector<double> noise_multiplier;  ///< Of its plan, one per step.
-  std::vector<std::uint64_t> steps;      ///< Whose influence is asked for; rising.
+  std::vector<double> noise_multiplier;  ///< The plan's, one per step.
+  std::vector<std::uint64_t> steps;      ///< The steps to measure; rising.
   std::vector<double> factors;           ///< Above 1, all different, at least one.
   std::uint64_t repeats = 0;             ///< Runs of each kind, at least 1.
-  /// What else is not as in the manifest: the data that take the place of the private ones.
+  /// Further changes of the manifest: the data that replace the private data.
   std::vector<ManifestChange> changes;
 };
 
@@ -27,24 +28,25 @@ struct InfluenceQuestion {
 /// \param count  >= 1.
 std::vector<std::uint64_t> spread_steps(std::uint64_t steps, std::uint64_t count);
 
-/// The study that answers it: an arm with all noise as it is, and one for each step and factor.
-/// Runs of one seed share their noise but for that factor, so that their difference is the
-/// factor's.
+/// The study that answers a question: an arm with all noise as it is, and one for each step and
+/// factor. Runs of one seed share their noise but for that factor, so that their difference is due
+/// to the factor.
 Study influence_study(const InfluenceQuestion& question);
 
 /// For each seed, the slope of the line through (sigma_t^2, training loss at the end) over the
 /// factors, by least squares (the paper's fit c2 sigma_t^2 + c0); their mean over the seeds, and
 /// its standard error (0 for one seed).
-/// \param runs  those of influence_study(question).
+/// \param runs  the runs of influence_study(question).
 /// \throws NumericError if a run diverged.
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,
                                                    const StudyRuns& runs);
 
-/// What estimates do not show: whether a step's noise matters at all, or more than another's.
-/// Intervals around all of them hold what is estimated with 95 % together (Student's t, shared
-/// evenly: Bonferroni). Where one value lies in all intervals, steps of equal influence give such
-/// estimates; of steps that are equal, this is said in at least 95 % of measurements.
-/// \param repeats  that each was measured with.
+/// A warning where estimates do not show whether a step's noise matters at all, or more than that
+/// of another step. Intervals around all estimates hold the true values with 95 % together
+/// (Student's t, shared evenly: Bonferroni). Where one value lies in all intervals, steps of equal
+/// influence can give such estimates; if the steps are equal, at least 95 % of measurements give
+/// the warning.
+/// \param repeats  the number of runs behind each estimate.
 /// \returns a sentence; "" where the estimates tell steps apart.
 std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats);
 

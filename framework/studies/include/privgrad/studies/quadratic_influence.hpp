@@ -1,3 +1,4 @@
+// The influence of each step's noise in closed form, for models whose loss is quadratic.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,11 @@ namespace privgrad::core {
 
 /// Gradient descent on a quadratic loss with noise in each gradient, along the axes of the Hessian.
 struct QuadraticDescent {
-  std::vector<double> eigenvalues;    ///< Of the Hessian of one output, >= 0.
-  double outputs = 1.0;               ///< Alike ones, each with parameters and noise of its own.
+  std::vector<double> eigenvalues;    ///< Of one output's Hessian, >= 0.
+  double outputs = 1.0;               ///< Identical ones, each with its own parameters and noise.
   std::vector<double> learning_rate;  ///< One per step.
-  std::vector<double> noise_unit;     ///< One per step: what a noise multiplier of 1 adds to a
-                                      ///< coordinate of the mean gradient, clip norm / batch size.
+  std::vector<double> noise_unit;     ///< One per step: the noise in a coordinate of the mean
+                                      ///< gradient at noise multiplier 1, clip norm / batch size.
   /// The optimizer's rule; one per step.
   std::vector<LinearDescent::Coefficients> optimizer;
 };
@@ -33,7 +34,7 @@ std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
 /// under an optimizer that is linear (LinearDescent). Reads the training rows: as private as they
 /// are.
-/// \throws ConfigError if it is not, saying what is.
+/// \throws ConfigError if it is not, saying which plans are.
 QuadraticDescent quadratic_descent_of(const Plan& plan);
 
 }  // namespace privgrad::core

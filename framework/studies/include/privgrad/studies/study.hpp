@@ -1,3 +1,4 @@
+// A study file as read: the base manifest, the axes, the arms, the seeds and the metrics.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace privgrad::core {
 
-/// What a study may ask for at most: more is a mistake, such as an axis too many.
+/// The largest study: anything above is a mistake, such as an axis too many.
 inline constexpr std::size_t kMaxArms = 1000;
 inline constexpr std::size_t kMaxSeeds = 10'000;
 
@@ -23,14 +24,14 @@ struct StudyMetric {
   bool higher_is_better = true;
 };
 
-/// One value of an axis: of each of its keys.
+/// One value of an axis: a value for each of its keys.
 struct AxisValue {
   std::string label;  ///< Unique on its axis; may be a part of a file's name.
   std::vector<Value> values;
-  std::vector<std::string> labels;  ///< Of each key's own value.
+  std::vector<std::string> labels;  ///< One for each key's own value.
 };
 
-/// What varies: one manifest key, or several together.
+/// One manifest key that varies, or several that vary together.
 struct Axis {
   std::vector<std::string> keys;  ///< Dotted.
   std::vector<AxisValue> values;
@@ -54,8 +55,7 @@ struct Study {
   std::vector<Arm> arms;  ///< The grid, the last axis fastest, then the named ones; at least one.
   std::size_t baseline = 0;          ///< Index of an arm.
   std::vector<std::uint64_t> seeds;  ///< At least one; all different.
-  std::vector<StudyMetric>
-      metrics;  ///< At least one; the first is the one that arms are chosen by.
+  std::vector<StudyMetric> metrics;  ///< At least one; arms are chosen by the first.
   bool equal_privacy = true;
   bool training_data_is_public = false;
 };
@@ -63,8 +63,8 @@ struct Study {
 /// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError.
 Study read_study(const std::filesystem::path& file);
 
-/// The same for a text that is in memory; `file` is its name in errors, and where `base` is looked
-/// up.
+/// The same for a text in memory; `file` is its name in errors, and `base` is looked up relative to
+/// it.
 Study parse_study(std::string_view text, const std::filesystem::path& file);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The directory of a study: where its files are, who holds it, and which runs have finished.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,21 @@ struct RunRecord {
   std::optional<double> epsilon;  ///< Nothing: infinite.
   double delta = 0.0;
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
-  double seconds = 0.0;                                  ///< Of the training loop; 0 if unknown.
+  double seconds = 0.0;                                  ///< In the training loop; 0 if unknown.
 };
 
 /// \returns nothing for a run that has not come to its end by itself.
-/// \throws nlohmann::json::exception if it is not what a run writes.
+/// \throws nlohmann::json::exception if it is not a summary as runs write it.
 std::optional<RunRecord> record_of(const nlohmann::json& summary);
 
 /// The directory of a study, held by one process at a time; its layout is described in
 /// docs/studies.md.
 class StudyDirectory {
  public:
-  /// Makes it if need be, and holds it until this object and all child processes that inherited it
-  /// are gone: a killed study can be continued only when its last run is dead.
-  /// \throws IoError if another process holds it for longer than a few seconds, if it holds
-  ///   something else than a study, or cannot be made.
+  /// Creates it if need be, and holds it until this object and all child processes that inherited
+  /// it are gone: a killed study can be continued only when its last run is dead.
+  /// \throws IoError if another process holds it for longer than a few seconds, if it contains
+  ///   something other than a study, or cannot be created.
   explicit StudyDirectory(std::filesystem::path path);
   ~StudyDirectory();
   StudyDirectory(const StudyDirectory&) = delete;
@@ -50,8 +51,8 @@ class StudyDirectory {
   /// \returns nothing if the run has not come to its end by itself.
   std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
 
-  /// Takes away what an unfinished run left. Its seed makes the same releases again, number for
-  /// number, so that what it had paid for does not add to what the new run pays for.
+  /// Removes the files of an unfinished run. Its seed makes the same releases again, number for
+  /// number, so that its payments do not add to those of the new run.
   void clear(const std::string& arm, std::uint64_t seed) const;
 
  private:

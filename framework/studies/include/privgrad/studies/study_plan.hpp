@@ -1,3 +1,4 @@
+// Plans every arm of a study before anything runs, and holds all arms to equal privacy.
 #pragma once
 
 #include <memory>
@@ -12,20 +13,20 @@
 namespace privgrad::core {
 
 /// How far below the target an arm of equal privacy may end: noise comes in any amount, so that a
-/// larger gap means that something else than the target decided.
+/// larger gap means that something other than the target decided.
 inline constexpr double kEpsilonTolerance = 0.005;
 
 /// An arm that fits the plugins and meets the study's guarantee.
 struct PlannedArm {
   const Arm* arm = nullptr;
   std::unique_ptr<Manifest> manifest;  ///< Without a seed.
-  Plan plan;                           ///< Of that manifest.
+  Plan plan;                           ///< Made from that manifest.
 };
 
 struct StudyPlan {
   std::unique_ptr<const Study> study;
-  std::vector<PlannedArm> arms;     ///< One for each of the study's.
-  std::vector<std::string> stains;  ///< What a reader must know of the comparison.
+  std::vector<PlannedArm> arms;     ///< One for each arm of the study.
+  std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
 
   const PlannedArm& baseline() const { return arms[study->baseline]; }
 };
@@ -43,12 +44,12 @@ struct StudyPlan {
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
-/// What a reader must know of the comparison of these arms (StudyPlan::stains).
+/// The flaws that readers of the comparison of these arms must know about (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
-/// What a reader should know of the arms' guarantees (remarks()), each sentence once, with the names
-/// of the arms that it is about unless it is about all. With equal privacy epsilon is the one that
-/// all are calibrated to.
+/// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that
+/// it is about unless it is about all. With equal privacy, epsilon is the one that all arms are
+/// calibrated to.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
 /// study.json, described in docs/studies.md.

@@ -1,3 +1,4 @@
+// The results of a finished study: results.csv, and results.json with its paired comparisons.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,8 +18,8 @@ using StudyRuns = std::vector<std::vector<RunRecord>>;
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
 /// results.json, described in docs/studies.md: means with intervals, differences to the baseline
-/// paired by seed, and what choosing the best arm costs. The same for the same runs, whatever order
-/// and machine they were made in.
+/// paired by seed, and the cost of choosing the best arm. The same for the same runs, in whatever
+/// order and on whatever machines they were made.
 nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs);
 
 }  // namespace privgrad::core

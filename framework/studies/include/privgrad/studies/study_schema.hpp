@@ -1,3 +1,4 @@
+// The JSON Schema of study files, with which editors complete and check them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,12 +7,12 @@
 
 namespace privgrad::core {
 
-/// A JSON Schema (draft 2020-12) for studies: editors complete and check them with it. A base that
-/// stands in the study is checked as a manifest is, but for what may be missing because every arm
-/// sets it.
+/// A JSON Schema (draft 2020-12) for studies: editors complete and check them with it. An inline
+/// base is checked like a manifest, but keys may be missing, because every arm may set them.
 ///
-/// What it accepts is what read_study() accepts, but for what a schema cannot say: that files exist,
-/// that names and conditions mean something on the axes, and that every arm is a right manifest.
+/// It accepts what read_study() accepts, except for conditions that a schema cannot express: that
+/// files exist, that names and conditions mean something on the axes, and that every arm is a valid
+/// manifest.
 nlohmann::json study_schema(const Catalog& catalog);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// Loads a trained model into a C++ program and predicts with it: the one header applications need.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@
 
 namespace privgrad {
 
-/// A trained model, as a run has left it, for programs that apply it:
+/// A trained model, as a run left it, for programs that apply it:
 ///
 ///     const privgrad::LoadedModel model("runs/e2/model.safetensors");
 ///     const std::vector<double> probabilities = model.predict(features);
@@ -20,7 +21,7 @@ namespace privgrad {
 /// Plugins are found where the installed package has them, and as the command finds them
 /// (PRIVGRAD_PLUGIN_PATH).
 ///
-/// Privacy: the model was released; what it says of a row is as private as the row.
+/// Privacy: the model was released; its prediction for a row is as private as the row.
 /// Threads: calls on one model never overlap; each spreads its work over the threads it was given.
 class PRIVGRAD_API LoadedModel {
  public:
@@ -29,23 +30,23 @@ class PRIVGRAD_API LoadedModel {
     int threads = 1;  ///< > 0; every number gives the same result.
   };
 
-  /// \throws IoError if the file cannot be read, or is no model; ConfigError if a plugin that it needs
-  ///   is not there, or it cannot be applied; PluginError.
+  /// \throws IoError if the file cannot be read, or is no model; ConfigError if a plugin that it
+  ///   needs is not there, or it cannot be applied; PluginError.
   explicit LoadedModel(const std::filesystem::path& file);
   LoadedModel(const std::filesystem::path& file, const Options& options);
   ~LoadedModel();
   LoadedModel(LoadedModel&&) noexcept;
   LoadedModel& operator=(LoadedModel&&) noexcept;
 
-  /// What a raw example looks like.
+  /// The shape of a raw example.
   const ExampleShape& input() const noexcept;
   /// The names of the classes; none where values are predicted.
   const std::vector<std::string>& classes() const noexcept;
   /// The privacy statement of the run in one line, without its date.
   const std::string& statement() const;
 
-  /// How many numbers predict() gives for an example: a probability of each class, or the outputs of
-  /// a network whose loss makes no probabilities.
+  /// How many numbers predict() gives for an example: a probability of each class, or the outputs
+  /// of a network whose loss makes no probabilities.
   std::size_t columns() const noexcept;
 
   /// \param features  float32, raw, [rows, input().features...], finite.

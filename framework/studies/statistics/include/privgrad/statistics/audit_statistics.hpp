@@ -1,23 +1,24 @@
+// Lower bounds on epsilon from an audit's right guesses: the statistics alone, without any run.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
-/// What guesses about who was in the data say about epsilon. Pure functions; nothing here sees a run.
+/// Lower bounds on epsilon from guesses about who was in the data. Pure functions; none sees a run.
 ///
 /// The experiment: m fair coins, independent, each of which decides between two neighbouring data
-/// sets (a canary is there or not). From what was released r of the coins are guessed, and v guesses
+/// sets (a canary is there or not). From the releases, r of the coins are guessed, and v guesses
 /// are right. Under a guarantee, guesses cannot be right too often; a lower bound on epsilon at
 /// confidence 1 - a is the largest epsilon at which P[v or more are right] is below a.
 ///
-/// Why a bound may be looked for among all epsilons: each rejects from some v on, a whole number; an
-/// epsilon below the true one is never in the way, and of those from the true one on the one that
-/// rejects first does so wrongly with probability at most a. So do all of them together.
+/// Why a bound may be looked for among all epsilons: each rejects from some v on, a whole number;
+/// an epsilon below the true one is never in the way, and of those from the true one on the one
+/// that rejects first does so wrongly with probability at most a. So do all of them together.
 namespace privgrad::core {
 
 /// The guesses of an audit.
 struct Guesses {
-  std::uint64_t canaries = 0;  ///< m: coins. Or, of repeated runs, the runs.
+  std::uint64_t canaries = 0;  ///< m: coins; or the runs, if repeated.
   std::uint64_t made = 0;      ///< r <= m, a number that was fixed before the coins were thrown.
   std::uint64_t correct = 0;   ///< v <= r.
 };
@@ -26,13 +27,14 @@ struct Guesses {
 /// \param p  in [0, 1].
 double binomial_tail(std::uint64_t n, double p, std::uint64_t k);
 
-/// Clopper and Pearson 1934: below the success probability but with probability `level`.
+/// A lower confidence limit (Clopper and Pearson 1934): above the success probability with
+/// probability at most `level`.
 /// \returns the p with P[Binomial(n, p) >= k] = level; 0 for k = 0.
 double proportion_above(std::uint64_t successes, std::uint64_t trials, double level);
-/// The same from above; 1 for k = n.
+/// The upper limit likewise; 1 for k = n.
 double proportion_below(std::uint64_t successes, std::uint64_t trials, double level);
 
-/// Whoever is (epsilon, delta)-private has guesses as good as these with at most this probability.
+/// Under (epsilon, delta)-privacy, the probability of guesses as good as these is at most this.
 /// (Steinke, Nasr and Jagielski 2023, Theorem 5.2 with guesses in {-1, 0, 1}.)
 ///
 /// With W = Binomial(r, e^epsilon / (1 + e^epsilon)): P[W >= v] + 2 m delta max over i in [1, v] of
@@ -44,16 +46,16 @@ double one_run_p_value(const Guesses& guesses, double epsilon, double delta);
 /// \returns the largest epsilon that one_run_p_value() excludes at this level; 0 if there is none.
 double one_run_epsilon(const Guesses& guesses, double delta, double level);
 
-/// A trade-off function, symmetric: what is told apart with false alarms x is missed with f(x) at
-/// least. (Dong, Roth and Su 2022.)
+/// A symmetric trade-off function f: a test with false alarm probability x misses with probability
+/// at least f(x). (Dong, Roth and Su 2022.)
 struct TradeOff {
   /// (epsilon, delta)-privacy: max(0, 1 - delta - e^epsilon x, e^-epsilon (1 - delta - x)).
   static TradeOff approximate(double epsilon, double delta) { return {false, epsilon, delta}; }
   /// mu-GDP: telling N(0, 1) from N(mu, 1).
   static TradeOff gaussian(double mu) { return {true, mu, 0.0}; }
 
-  /// The inverse of x -> 1 - f(x): the least x of which an event may have the probability y in the
-  /// neighbour.
+  /// The inverse of x -> 1 - f(x): the least probability x of an event whose probability in the
+  /// neighbour is y.
   double least_probability(double y) const;
 
   bool is_gaussian;
@@ -61,14 +63,14 @@ struct TradeOff {
   double delta;
 };
 
-/// Whether guesses as good as these have a probability below `level` for everybody with this
+/// Whether guesses as good as these have a probability below `level` for every mechanism with this
 /// trade-off. (After Mahloujifar, Melis and Chaudhuri 2025; the inequality and why it is solved
 /// greedily are proved in the source.)
 ///
 /// \param level  in (0, 1).
 bool excludes(const Guesses& guesses, const TradeOff& trade_off, double level);
 /// The same for any trade-off.
-/// \param least_probability  of y: at most the probability of an event in one neighbour whose
+/// \param least_probability  at y: at most the probability, in one neighbour, of an event whose
 ///   probability in the other is y, where both are means over the sides of the coin; does not fall.
 bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
               double level);
@@ -78,9 +80,9 @@ double f_dp_epsilon(const Guesses& guesses, double delta, double level);
 /// \returns the largest mu that is excluded so for Gaussian differential privacy; 0: none is.
 double f_dp_mu(const Guesses& guesses, double level);
 
-/// The same of independent runs with one coin each, of which all are guessed. Telling two
+/// The same for independent runs with one coin each, all of which are guessed. Telling two
 /// neighbours apart with a fair coin is right with probability Phi(mu / 2) at most, so the number
-/// of right ones is at most binomial.
+/// of right guesses is at most binomial.
 double repeated_mu(const Guesses& guesses, double level);
 
 /// The same for (epsilon, delta)-privacy, where runs that look undecided may be left out. Per run,
@@ -90,25 +92,25 @@ double repeated_epsilon(const Guesses& guesses, double delta, double level);
 /// delta of mu-GDP at epsilon >= 0: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 /// (Dong, Roth and Su 2022, Corollary 1.)
 double gaussian_delta(double mu, double epsilon);
-/// \returns the smallest epsilon of mu-GDP at delta, rounded down: what is bounded by it is so from
-///   below. 0 where delta is large enough for none; infinite for an infinite mu.
+/// \returns the smallest epsilon of mu-GDP at delta, rounded down, for use in lower bounds. 0 where
+///   delta is large enough for epsilon 0; infinite for an infinite mu.
 double gaussian_epsilon(double mu, double delta);
 /// \returns the mu whose gaussian_epsilon() is this one.
 double gaussian_mu(double epsilon, double delta);
 
-/// How many of m canaries an auditor guesses best, if they are told apart as N(0, 1) from
-/// N(mu, 1), the clearest first: the expected number of right ones follows from the normal law.
-/// It follows from public numbers alone, so that no correction is due for the choice.
-/// \param bound  of an epsilon, from guesses: what is to be large.
+/// The best number of m canaries to guess, if they are told apart as N(0, 1) from N(mu, 1), the
+/// clearest first: the expected number of right guesses follows from the normal law. The choice
+/// follows from public numbers alone, so that no correction is due for it.
+/// \param bound  a lower bound on epsilon from guesses, to be maximised.
 template <class Bound>
 Guesses best_guesses(std::uint64_t canaries, double mu, const Bound& bound);
 /// The same for canaries that are told apart otherwise.
-/// \param accuracy  of the clearest share in (0, 1] of guesses: how many of them are right.
+/// \param accuracy  for a share in (0, 1] of the guesses, the clearest: the share of right ones.
 template <class Accuracy, class Bound>
 Guesses best_guesses_by(std::uint64_t canaries, const Accuracy& accuracy, const Bound& bound);
 
-/// Of N(0, 1) against N(mu, 1), with a fair coin, the share that is guessed first.
-/// \param share  in (0, 1].
+/// The accuracy of guesses between N(0, 1) and N(mu, 1), with a fair coin, the clearest first.
+/// \param share  how many are guessed, in (0, 1].
 /// \returns the probability of being right.
 double expected_accuracy(double mu, double share);
 
