@@ -142,8 +142,8 @@ std::string account_page(const Json& account) {
   return text + "\n" + table.text(0);
 }
 
-/// What a run has spent of its reservation: what its ledger says, if that cannot have gone on
-/// elsewhere, and else all of it.
+/// The part of its reservation that a run has spent: the total of its ledger, if the run cannot
+/// have gone on elsewhere, and else all of it.
 Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   const fs::path file = directory / "ledger.jsonl";
   if (!fs::exists(file)) {

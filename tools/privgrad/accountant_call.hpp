@@ -1,3 +1,4 @@
+// The options --accountant and --adjacency, for commands that account without a manifest.
 #pragma once
 
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace privgrad::tool {
 
-/// --accountant and --adjacency, for subcommands that account without a manifest.
+/// The options --accountant and --adjacency.
 Option accountant_option();
 Option adjacency_option();
 
 using calls::AccountantCall;
 
-/// The accountant of --accountant and --adjacency.
+/// The accountant that --accountant and --adjacency ask for.
 /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 

@@ -1,3 +1,4 @@
+// Command lines: the options and operands of a subcommand, their parsing, and the text of --help.
 #pragma once
 
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace privgrad::tool {
 
-/// The call is wrong, not what it was to work on.
+/// An error in the call itself, and not in the files that it names.
 class UsageError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -19,35 +20,35 @@ class UsageError : public ConfigError {
 /// An option of a subcommand.
 struct Option {
   std::string name;   ///< Without the dashes: "out".
-  std::string value;  ///< What help calls its value: "DIR"; "": it takes none.
+  std::string value;  ///< Its value's name in help: "DIR"; "": it takes none.
   std::string doc;
   bool repeatable = false;
   std::optional<std::string> implied = {};  ///< The value of a bare --name; then a value needs '='.
   char letter = '\0';                       ///< Its short form: 'q' for -q.
 };
 
-/// --quiet and -q, for every subcommand that shows how it gets on.
+/// --quiet and -q, for every subcommand that shows its progress.
 Option quiet_option();
 
-/// How a subcommand is called: what is parsed and what --help prints.
+/// The syntax of a subcommand, which is parsed and which --help prints.
 struct Usage {
   std::string name;                   ///< "plugins list".
   std::string summary;                ///< One line.
-  std::vector<std::string> operands;  ///< "MANIFEST": all of them are required.
+  std::vector<std::string> operands;  ///< "MANIFEST"; all are required.
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.
   std::vector<std::string> examples;
-  std::string instead = {};  ///< An option that stands in place of the operands: "resume".
+  std::string instead = {};  ///< An option that replaces the operands: "resume".
 };
 
-/// What one call gave. Asking for an option that the Usage lacks is a bug of the program.
+/// The parsed arguments of one call. Asking for an option that the Usage lacks is a bug.
 class Arguments {
  public:
   bool has(const std::string& option) const { return options_.contains(option); }
   /// The last value given.
   /// \pre has(option)
   const std::string& text(const std::string& option) const { return options_.at(option).back(); }
-  /// All values, in the order given; none if it was not given.
+  /// All values of the option, in the order given; none if it was not given.
   std::vector<std::string> texts(const std::string& option) const;
   const std::string& operand(std::size_t i) const { return operands_.at(i); }
 
@@ -57,7 +58,7 @@ class Arguments {
   std::vector<std::string> operands_;
 };
 
-/// \throws UsageError naming what is wrong, with the nearest right name.
+/// \throws UsageError naming the mistake, with the nearest right name.
 Arguments parse(const Usage& usage, const std::vector<std::string>& given);
 
 /// "privgrad run MANIFEST [OPTION]..."
@@ -66,7 +67,7 @@ std::string call_line(const Usage& usage);
 /// "-q, --quiet", "--out DIR".
 std::string option_head(const Option& option);
 
-/// What help says of an option.
+/// The description of an option in help.
 std::string option_doc(const Option& option);
 
 /// The options of the usage, and --help.

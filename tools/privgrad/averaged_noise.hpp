@@ -1,3 +1,4 @@
+// Simulates how much noise is left when releases are averaged over windows of steps.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +9,23 @@
 
 namespace privgrad::tool {
 
-/// How large the noise is that stays when releases are averaged over windows of steps, which is what
-/// moves a model: noise that changes from step to step averages out, noise that is carried along does
-/// not. Two mechanisms whose single releases are equally noisy may differ here by any factor.
+/// The noise that remains when releases are averaged over windows of steps. This noise is what
+/// moves a model: noise that changes from step to step averages out, noise that is carried along
+/// does not. Two mechanisms whose single releases are equally noisy may differ here by any factor.
 ///
-/// Simulated: many copies of one coordinate, by the recipes that the run would follow, on sums of
-/// zero. The seed is public and fixed, so that the answer is the same on every call.
+/// The simulation takes many copies of one coordinate through the recipes that the run would
+/// follow, with all sums zero. The seed is public and fixed, so that every call gives the same
+/// answer.
 ///
-/// \param plan      of a manifest with noise; independent noise is summed up with `momentum`.
-/// \param momentum  in [0, 1]; 1: prefix sums. Looked at for independent noise alone: correlated
-///                  releases have their own.
+/// \param plan      from a manifest with noise; independent noise is summed up with `momentum`.
+/// \param momentum  in [0, 1]; 1: prefix sums. For independent noise alone: correlated releases
+///   have
+///                  their own.
 /// \param windows   lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
 ///                  after the last whole one are left out.
 /// \returns for each length the standard deviation of the mean over a window, root mean square over
-///   all windows, in units of the released gradient. The relative standard error is at most 1.6 % up to 24 000
-///   steps and 4.5 % beyond, and less where there are many windows.
+///   all windows, in units of the released gradient. The relative standard error is at most 1.6 %
+///   up to 24 000 steps and 4.5 % beyond, and less where there are many windows.
 std::vector<double> averaged_noise(const core::Plan& plan, double momentum,
                                    std::span<const std::uint64_t> windows);
 

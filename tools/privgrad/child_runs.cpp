@@ -20,7 +20,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr const char* kProgram = "/proc/self/exe";
-/// Of what a child says, its last words are kept.
+/// Only the last bytes of a child's standard error are kept.
 constexpr std::size_t kMostError = 16384;
 
 [[noreturn]] void fail(const char* what) {

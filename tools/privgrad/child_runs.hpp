@@ -1,3 +1,4 @@
+// Runs calls of this program as child processes, several at a time, and collects how they end.
 #pragma once
 
 #include <atomic>
@@ -15,17 +16,17 @@ struct ChildCall {
   std::vector<std::string> words;  ///< Without the program.
 };
 
-/// How it ended.
+/// How a call ended.
 struct ChildEnd {
   bool by_signal = false;
   int code = 0;       ///< Exit code, or the signal.
-  std::string error;  ///< The end of what it wrote to standard error.
+  std::string error;  ///< The end of its standard error.
 };
 
-/// Calls that are made at the same time.
+/// Child processes that run at the same time.
 ///
-/// Processes, not threads: a plugin that crashes ends its own run, and plugins need not be ready
-/// for several runs in one process. A child dies with this process, however that ends (Linux,
+/// Processes, not threads: a plugin that crashes ends only its own run, and plugins need not
+/// support several runs in one process. A child dies with this process, however that ends (Linux,
 /// PR_SET_PDEATHSIG), and signals that a terminal sends reach this process only.
 class ChildRuns {
  public:
@@ -40,11 +41,11 @@ class ChildRuns {
   /// As kill_all().
   ~ChildRuns();
 
-  /// \param number  what wait() calls it; of none that is running.
-  /// \throws IoError if no process can be made.
+  /// \param number  its name in wait(); not the number of a running one.
+  /// \throws IoError if no process can be created.
   void start(std::size_t number, const ChildCall& call);
   std::size_t running() const noexcept { return running_.size(); }
-  /// Waits until one has something to say, or that time has passed.
+  /// Waits until one writes something or ends, or until that time has passed.
   /// \returns those that have ended.
   std::vector<Ended> wait(int most_ms);
   void kill_all();
@@ -54,7 +55,7 @@ class ChildRuns {
   std::map<std::size_t, std::unique_ptr<Child>> running_;
 };
 
-/// What someone wants to hear of the calls; all in the thread that runs them.
+/// Callbacks about the calls; all run in the thread that runs the calls.
 struct ChildObserver {
   std::function<void(std::size_t call)> started;
   std::function<void(std::size_t call, const ChildEnd& end)> ended;
@@ -64,7 +65,7 @@ struct ChildObserver {
 /// Makes all calls, at most `at_once` at a time, in order of their numbers (ChildRuns).
 ///
 /// \param stop  when it becomes true, the running ones are killed and nothing more is started.
-/// \throws IoError if no process can be made.
+/// \throws IoError if no process can be created.
 void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
                   const ChildObserver& observer);
 

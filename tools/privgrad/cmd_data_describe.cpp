@@ -180,7 +180,7 @@ Value given_params(const std::vector<std::string>& settings) {
   return params;
 }
 
-/// What a source holds, gone through.
+/// The content of a source, after going through it.
 struct Description {
   std::string kind;
   DataInfo info;
@@ -292,7 +292,7 @@ constexpr const char* kLooked =
     "# Release mode refuses read_off_rows: take it out once nothing here was read off private "
     "rows.\n";
 
-/// What a suggestion is made of, as the key `data.read_off_rows` says it.
+/// The facts behind a suggestion, as the key `data.read_off_rows` lists them.
 constexpr const char* kReadOffRows = "types, ranges, values and labels of columns";
 
 /// The section `data` with what the source suggests to declare.

@@ -6,8 +6,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// What downloads is a program of its own because libcurl brings some thirty libraries along, which
-/// would make every other command take 35 ms longer to start.
+/// A program of its own downloads, because libcurl brings some thirty libraries along, which would
+/// make every other command take 35 ms longer to start.
 int do_data_fetch(const Arguments& arguments) {
   // A wrong call is told before anything is started.
   find_dataset(known_datasets(), arguments.operand(0));

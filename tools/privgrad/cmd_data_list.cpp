@@ -13,14 +13,14 @@
 namespace privgrad::tool {
 namespace {
 
-/// What the data source `dataset` finds under a name, now and here.
+/// The copy that the data source `dataset` finds under a name, now and here.
 struct Here {
   std::size_t train_rows = 0;
   std::size_t test_rows = 0;
   std::string folder;
 };
 
-/// What one line of the list says. Either `here`, or `missing` says why not.
+/// One line of the list. Either `here` is set, or `missing` says why not.
 struct Row {
   const KnownDataset* dataset;
   std::optional<Here> here;

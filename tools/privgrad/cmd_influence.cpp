@@ -29,7 +29,7 @@ using Json = nlohmann::json;
 
 constexpr int kMostPoints = 100'000;
 
-/// What a call asks.
+/// The arguments of a call.
 struct Call {
   bool by_retraining = true;
   bool own_data = false;  ///< The manifest's own rows, which nothing is charged for.
@@ -128,7 +128,7 @@ std::vector<core::ManifestChange> data_changes(const Call& call, const Arguments
   return {{"data", std::move(data), "--auxiliary"}};
 }
 
-/// What the estimates do not show; empty if they do.
+/// The warning if noise hides the differences between estimates; else "".
 std::string noise_of(const Json& record) { return record.value("within_noise", ""); }
 
 /// The answer, as influence.json has it.
@@ -201,8 +201,8 @@ std::string page_of(const Json& record, const fs::path& table) {
          table.string() + "}}\n";
 }
 
-/// What schedules read. Of estimates within noise there is none: a schedule would spend the budget by
-/// chance.
+/// Writes the table that schedules read. For estimates within noise there is none: a schedule would
+/// spend the budget by chance.
 void write_table(const fs::path& table, const Json& record) {
   if (noise_of(record).empty()) return core::write_atomically(table, table_of(record));
   std::error_code failure;

@@ -26,13 +26,13 @@ namespace {
 
 constexpr std::size_t kCurveWidth = 40;
 
-/// What is released: momentum in (0, 1), or prefix sums (1).
+/// The releases to compare: momentum in (0, 1), or prefix sums (1).
 struct Question {
   double momentum = 1.0;
   std::uint64_t steps = 0;
   std::uint64_t restart_every = 0;          ///< 0: never.
-  double smoothness = 0.0;                  ///< Of tree_reduced; 0: not given.
-  std::optional<double> gamma;              ///< Of tree_reduced; nothing: auto.
+  double smoothness = 0.0;                  ///< For tree_reduced; 0: not given.
+  std::optional<double> gamma;              ///< For tree_reduced; nothing: auto.
   std::vector<std::uint64_t> windows = {};  ///< Lengths in steps that releases are averaged over.
 };
 
@@ -41,9 +41,9 @@ struct Arm {
   std::string name;
   std::string aggregator;             ///< As a manifest writes it.
   std::string refused = {};           ///< Why there are no numbers; empty if there are.
-  double noise_multiplier = 0;        ///< Of the first step's own noise.
-  std::vector<double> stddev = {};    ///< Of each coordinate of the release, per step.
-  std::vector<double> averaged = {};  ///< Of the mean over a window, for each window.
+  double noise_multiplier = 0;        ///< For the first step's own noise.
+  std::vector<double> stddev = {};    ///< For each coordinate of the release, per step.
+  std::vector<double> averaged = {};  ///< For the mean over a window, for each window.
   bool needs_order = false;  ///< Each epoch in the same order: other manifests are no mistake.
 
   double root_mean_square() const {
@@ -156,7 +156,7 @@ double momentum_of(const core::Manifest& manifest) {
   return found->value;
 }
 
-/// What is averaged over if nobody says: as many steps as the momentum remembers, and ten times as
+/// The default windows to average over: as many steps as the momentum remembers, and ten times as
 /// many, where the run has them.
 std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps) {
   if (momentum >= 1.0) return {};

@@ -5,8 +5,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// What examines plugins is a program of its own because it can make released values out of
-/// nothing, to hand them to components. The command must not be able to.
+/// A program of its own examines plugins, because it can make released values out of nothing, to
+/// hand them to components. The command must not be able to.
 int do_plugins_test(const Arguments& arguments) {
   std::vector<std::string> words;
   for (const std::string& params : arguments.texts("params")) {

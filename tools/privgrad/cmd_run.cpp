@@ -45,7 +45,8 @@ void check_utf8(const std::string& option, const std::string& directory) {
   }
 }
 
-/// What no ledger holds, and what could not be resumed, is not left out silently.
+/// Reports what no ledger holds and what could not be resumed, so that nothing is left out
+/// silently.
 void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
     complain("note", "the run is bound to no data: " + result.data.why_not);
@@ -155,14 +156,15 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   return conclude(plan, result, arguments);
 }
 
-/// What carries private sums from one process to another has passed its tests, or is allowed.
+/// Makes sure that the plugin that carries private sums between processes has passed its tests, or
+/// is allowed.
 /// \throws PrivacyError
 void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
   if (processes.plugin == nullptr) return;
   if (const auto why = core::why_refused(manifest, *processes.plugin)) throw PrivacyError(*why);
 }
 
-/// What a process does that does not lead. Whoever stops the run stops process 0, which ends the others.
+/// The work of a process that does not lead. It ignores signals to stop: process 0 ends the others.
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
@@ -236,7 +238,8 @@ int do_run(const Arguments& arguments) {
           "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
           "has neither");
     }
-    // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the model.
+    // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the
+    // model.
     std::signal(SIGPIPE, SIG_IGN);
     const core::RunResult result = train_in_directory(plan, std::move(options), arguments);
     return show(plan, result, arguments);

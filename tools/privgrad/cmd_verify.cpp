@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int kNotVerified = 3;
 
-/// What is to be verified: a run or a study, or one client of a run.
+/// The thing to verify: a run or a study, or one client of a run.
 struct Target {
   fs::path directory;
   std::optional<std::size_t> client;

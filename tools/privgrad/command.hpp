@@ -1,3 +1,4 @@
+// The table of all subcommands. A new one is declared here and defined in a file cmd_*.cpp.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace privgrad::tool {
 
-/// A subcommand: how it is called, and what it does.
+/// A subcommand: its syntax and its function.
 struct Command {
   Usage usage;
   int (*run)(const Arguments&) = nullptr;  ///< \returns the exit code; throws for failures.

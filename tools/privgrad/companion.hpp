@@ -1,3 +1,4 @@
+// Hands the process over to a companion program in lib/privgrad/ that does the actual work.
 #pragma once
 
 #include <string>
@@ -5,11 +6,11 @@
 
 namespace privgrad::tool {
 
-/// Becomes a program that lies beside the command, in lib/privgrad/: what not every command should
-/// carry. It goes on with this process: the same input and output, and its exit code is the
-/// command's.
-/// \param words  how it is called, without its name.
-/// \param remedy  what to do if it is missing, for the error.
+/// Becomes a program that lies beside the command, in lib/privgrad/, for libraries and powers that
+/// not every command should carry. It replaces this process: it has the same input and output, and
+/// its exit code is the command's.
+/// \param words  its arguments, without its name.
+/// \param remedy  advice for the error if it is missing.
 /// \throws IoError if it is missing or cannot be started.
 [[noreturn]] void become_companion(
     const std::string& name, std::vector<std::string> words,

@@ -100,7 +100,7 @@ std::string datasets() {
   return offer_words(names);
 }
 
-/// What to offer for something that help calls `meta`; "" if only the user can know.
+/// The completion for a value that help calls `meta`; "" if only the user can know.
 std::string offer(const std::string& meta) {
   if (meta == "KIND/NAME") return "_privgrad_words $(_privgrad_components '')";
   if (meta == "KIND") return offer_words({kComponentKinds.begin(), kComponentKinds.end()});

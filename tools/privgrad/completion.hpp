@@ -1,3 +1,4 @@
+// Generates the completion scripts for bash and zsh from the tables of commands.
 #pragma once
 
 #include <string>

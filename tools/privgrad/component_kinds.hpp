@@ -1,3 +1,4 @@
+// The list of component kinds, for commands that take or list one.
 #pragma once
 
 #include <array>

@@ -1,14 +1,15 @@
+// The syntax of `privgrad data fetch`, shared with the companion program that downloads.
 #pragma once
 
 #include "arguments.hpp"
 
 namespace privgrad::tool {
 
-/// How `data fetch` is called. Two programs read it: privgrad, which explains and checks the call,
-/// and the one beside it that does the work.
+/// The syntax of `data fetch`. Two programs use it: privgrad, which explains and checks the call,
+/// and its companion, which does the work.
 Usage data_fetch_usage();
 
-/// The most seconds that --timeout takes.
+/// The largest --timeout, in seconds.
 inline constexpr int kMostTimeout = 3600;
 
 }  // namespace privgrad::tool

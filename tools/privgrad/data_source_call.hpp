@@ -1,3 +1,4 @@
+// Opens a data source by its kind and parameters, without a manifest.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@
 
 namespace privgrad::tool {
 
-/// A data source made outside of a manifest.
+/// A data source that was made without a manifest.
 struct OpenedSource {
   std::string kind;
   ComponentPtr<DataSource> source;
 
-  /// \returns the files it reads; none if it does not tell.
+  /// \returns the files that it reads; none if it does not list them.
   std::vector<std::filesystem::path> files() const;
 };
 

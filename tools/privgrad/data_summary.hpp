@@ -1,3 +1,4 @@
+// Summary statistics of a split's features and targets, for `privgrad data describe`.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace privgrad::tool {
 
-/// Of numbers that pass by.
+/// The running minimum, maximum and mean of a stream of numbers.
 struct Spread {
   double least = std::numeric_limits<double>::infinity();
   double most = -std::numeric_limits<double>::infinity();
@@ -19,7 +20,7 @@ struct Spread {
   double mean() const { return sum / static_cast<double>(count); }
 };
 
-/// What the examples of a split are like. Facts about them: private if they are.
+/// A summary of the examples of a split. As private as the examples.
 struct DataSummary {
   std::uint64_t rows = 0;
   Spread features;
@@ -27,7 +28,7 @@ struct DataSummary {
   std::vector<std::uint64_t> class_counts;  ///< [classes]; empty if the targets are reals.
 };
 
-/// Goes over the examples once, in blocks, so that bytes stay bytes in memory.
+/// Goes over the examples once, in blocks, so that byte data are never all expanded in memory.
 DataSummary summarise(const Dataset& data);
 
 }  // namespace privgrad::tool

@@ -1,3 +1,4 @@
+// The options --cache and --dir: where computed features are kept, and how they are listed.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +15,14 @@ namespace privgrad::tool {
 /// --cache, for every subcommand that makes runs.
 Option cache_option();
 
-/// --dir, for the subcommands about what was kept.
+/// --dir, for the subcommands about kept features.
 Option cache_folder_option();
 
-/// The folder that --cache names, or the user's own place for such files (XDG Base Directory
+/// The folder that the option names, or the user's own folder for such files (XDG Base Directory
 /// Specification).
-/// \param option  "cache" or "dir"; not given, or given without a value: the user's own place.
+/// \param option  "cache" or "dir"; not given, or given without a value: the user's own folder.
 /// \returns an absolute path.
-/// \throws UsageError if there is no such place.
+/// \throws UsageError if there is no such folder.
 std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
 
 /// The cache of a run, whose notes go to standard error.
@@ -31,8 +32,8 @@ std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& argum
 /// "3 files, 12.3 MB".
 std::string features_words(std::span<const core::KeptFeatures> kept);
 
-/// {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and row_size are null
-/// where a file does not say them.
+/// {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and row_size are
+/// null where a file does not give them.
 nlohmann::json features_json(const std::filesystem::path& folder,
                              std::span<const core::KeptFeatures> kept);
 

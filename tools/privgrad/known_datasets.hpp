@@ -1,3 +1,4 @@
+// The catalogue of public data sets that `privgrad data fetch` can download.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct DatasetFile {
   std::vector<std::string> addresses;  ///< Tried in this order.
 };
 
-/// How what was downloaded becomes files that the data source `dataset` reads.
+/// How downloads become files that the data source `dataset` reads.
 enum class Unpack { nothing = 1, cifar10_binary };
 
 /// A public data set that can be fetched.
@@ -29,19 +30,19 @@ struct KnownDataset {
   Shape shape;
   std::uint64_t classes = 0;
   std::string licence;
-  std::string source;  ///< Who published it, and where.
+  std::string source;  ///< Its publisher and address.
   std::vector<DatasetFile> files;
   Unpack unpack = Unpack::nothing;
 
-  std::uint64_t bytes() const;  ///< Of all files that are downloaded.
+  std::uint64_t bytes() const;  ///< The total size of all downloads.
 };
 
 /// The data sets that this program knows or, if the environment variable PRIVGRAD_DATASETS names a
-/// file, those of that list, in the same JSON.
+/// file, those of the list in that file, in the same JSON.
 /// \throws IoError, ConfigError naming the file and what is wrong with it.
 std::vector<KnownDataset> known_datasets();
 
-/// \param source  what errors call the text.
+/// \param source  the text's name in errors.
 /// \param local_http  whether addresses on this machine may be plain http.
 /// \throws ConfigError
 std::vector<KnownDataset> datasets_from_json(std::string_view text, const std::string& source,

@@ -1,21 +1,21 @@
+// Makes a process that dies in a plugin's code name that plugin, and not exit as if it succeeded.
 #pragma once
 
 #include "privgrad/catalog.hpp"
 
-// A process that dies in a plugin's code says in whose, and one that a plugin ends has not succeeded.
 namespace privgrad::tool {
 
 /// From now on:
 /// - a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to standard error, which
-///   names the plugin in whose code it happened, or whose code had called what crashed; the process
-///   then ends as by that signal;
-/// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the plugin
-///   that called it, until conclude() is called. Processes that this one starts are not concerned.
-/// What nobody can notice from within: a plugin that makes the system call itself. What dies without
-/// a line: a stack that overflows on another than the main thread.
+///   names the plugin whose code crashed, or had called the code that crashed; the process then
+///   ends as by that signal;
+/// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the
+///   plugin that called it, until conclude() is called. Child processes are not affected.
+/// A plugin that makes the system call itself cannot be noticed from within. A stack overflow on
+/// any thread but the main one kills the process without a line.
 void watch_for_the_end();
 
-/// The command has come to its end: exit codes are its own again.
+/// Marks the end of the command: from now on exit codes are its own again.
 void conclude() noexcept;
 
 /// Remembers where the code of a loaded plugin is.

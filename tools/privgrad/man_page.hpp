@@ -1,3 +1,4 @@
+// Generates manual pages from the syntax and help of the commands.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace privgrad::tool {
 
-/// The manual page of a command, in the macros of man(7): what its --help says.
+/// The manual page of a command, in the macros of man(7), with the content of its --help.
 std::string man_page(const Usage& usage);
 
 /// The page privgrad(1): all commands, a line each.

@@ -1,3 +1,4 @@
+// The option --set, which every command that takes a manifest has.
 #pragma once
 
 #include "arguments.hpp"
@@ -5,7 +6,7 @@
 
 namespace privgrad::tool {
 
-/// --set, for every subcommand that takes a manifest.
+/// --set KEY=VALUE, which overrides a key of the manifest.
 Option set_option();
 
 }  // namespace privgrad::tool

@@ -1,3 +1,4 @@
+// The options and the opening of a model and its rows, for commands that apply a trained model.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +24,10 @@ std::vector<Option> model_call_options();
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog);
 
 /// Shows on a terminal how many rows are done.
-/// \param status  outlives what is returned.
+/// \param status  outlives the result.
 std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 
-/// Says on standard error what the numbers are about, if that is private.
+/// Says on standard error which rows the numbers are about, if those are private.
 void tell_if_private(const ModelCall& call, const std::string& what);
 
 }  // namespace privgrad::tool

@@ -70,7 +70,7 @@ void print_json(const nlohmann::json& document) {
 
 namespace {
 
-/// Who it is that complains; "" for the only process there is.
+/// The name of this process in complaints; "" for the only process.
 std::string& speaker() {
   static std::string who;
   return who;

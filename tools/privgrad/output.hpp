@@ -1,3 +1,4 @@
+// Everything a command prints: safe text, JSON, colour, error lines, and formatted numbers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,7 +9,7 @@
 
 namespace privgrad::tool {
 
-/// Writes to standard output and makes sure that it got there: what a script reads must be whole.
+/// Writes to standard output and makes sure that it got there: scripts must read all or fail.
 /// Characters that would steer a terminal become '?' (terminal_text()).
 /// \throws IoError
 void print(std::string_view text);
@@ -24,8 +25,8 @@ void print_json(const nlohmann::json& document);
 /// that would break the line or steer the terminal become '?'.
 void complain(std::string_view kind, std::string_view text);
 
-/// Puts this in front of the text of every line that is complained of from now on: "process 2 on
-/// alpha: ", where several speak.
+/// Puts this in front of the text of every later line of complain(): "process 2 on alpha: ", where
+/// several processes write.
 void speak_as(std::string who);
 
 /// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, anything

@@ -50,7 +50,7 @@ std::string influence_text(const core::Plan& plan) {
          short_number(budget, 5) + ")\n";
 }
 
-/// What noise that adapts follows, and what is known of it beforehand.
+/// The rule that adaptive noise follows, and the facts known beforehand.
 std::string adaptive_text(const core::Plan& plan) {
   if (!plan.noise_adapts) return "";
   const core::AdaptiveNoisePlan& adapts = *plan.noise_adapts;
@@ -95,7 +95,7 @@ std::string in_a_row(const std::vector<std::string>& names) {
   return all;
 }
 
-/// What the model begins from, tensor by tensor, and what of it stays as it is.
+/// The weights that the model begins from, tensor by tensor, and which of them stay frozen.
 void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
@@ -191,7 +191,7 @@ std::string federated_section(const core::Plan& plan) {
   return text;
 }
 
-/// What the drawn order costs its examples.
+/// The cost of the drawn order to its examples.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
   std::string steps = std::to_string(rho.fewest_steps);
@@ -201,7 +201,7 @@ std::string participation_text(const core::Plan& plan) {
          ", for the order that was drawn";
 }
 
-/// What transforms learn from, before the first step.
+/// The statistics that transforms learn before the first step.
 std::string statistics_section(const core::Plan& plan) {
   if (plan.statistics.empty() && !plan.report) return "";
   Table table({Align::left, Align::left, Align::right, Align::right, Align::right, Align::right});
@@ -243,7 +243,7 @@ std::string privacy_section(const core::Plan& plan) {
   return section("privacy", table);
 }
 
-/// What rests on the word of whoever wrote the manifest.
+/// The facts that rest on the word of the manifest's author.
 std::string declared_section(const core::Plan& plan) {
   constexpr std::size_t kLongest = 240;
   Table table({Align::left, Align::left});

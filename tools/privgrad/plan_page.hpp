@@ -1,3 +1,4 @@
+// The text of `privgrad plan`, for people.
 #pragma once
 
 #include <span>
@@ -7,7 +8,7 @@
 
 namespace privgrad::tool {
 
-/// What `privgrad plan` prints for people.
+/// The output of `privgrad plan` for people.
 std::string plan_page(const core::Plan& plan);
 
 /// The values as a row of characters of different heights, at most `width` of them; with `utf8`

@@ -26,7 +26,7 @@ host::PluginHost load_plugins(const Arguments& arguments,
   host::PluginHost host = host::load_all(request);
   for (const auto& plugin : host.plugins()) name_code_of(*plugin);
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {
-    // Who asked for the plugins of a lock file knows that the others are left out.
+    // With a lock file it is no news that all other plugins are left out.
     if (lock && refusal.why.starts_with("not in the lock file")) continue;
     complain("warning", refusal.file + ": not loaded: " + refusal.why);
   }

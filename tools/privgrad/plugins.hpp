@@ -1,3 +1,4 @@
+// Loads plugins for a command, from the usual places and those of --plugin-dir.
 #pragma once
 
 #include <optional>

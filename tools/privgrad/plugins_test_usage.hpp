@@ -1,11 +1,12 @@
+// The syntax of `privgrad plugins test`, shared with the companion program that examines plugins.
 #pragma once
 
 #include "arguments.hpp"
 
 namespace privgrad::tool {
 
-/// How `plugins test` is called. Two programs read it: privgrad, which explains and checks the
-/// call, and the one beside it that does the work.
+/// The syntax of `plugins test`. Two programs use it: privgrad, which explains and checks the call,
+/// and its companion, which does the work.
 Usage plugins_test_usage();
 
 }  // namespace privgrad::tool

@@ -1,3 +1,4 @@
+// Shows the progress of a run on standard error.
 #pragma once
 
 #include <chrono>
@@ -11,8 +12,8 @@
 
 namespace privgrad::tool {
 
-/// Shows on standard error how a run gets on: one line that is rewritten in place on a terminal,
-/// with the time that is left; one line per measurement elsewhere.
+/// Shows the progress of a run on standard error: one line that is rewritten in place on a
+/// terminal, with the time that is left; one line per measurement elsewhere.
 class ProgressDisplay {
  public:
   /// \param target_epsilon  nothing: the run has no budget.
@@ -20,13 +21,13 @@ class ProgressDisplay {
   void show(const core::Progress& progress);
 
  private:
-  /// What a narrow terminal has room for: metrics of both splits, of one, or the loss alone.
+  /// The metrics that fit: those of both splits, those of one, or the loss alone.
   enum class Detail { all = 1, one_split, one_metric };
 
   std::string line(const core::Progress& progress, Detail detail) const;
 
-  /// Time that the other steps will take, going by those since the first measurement; "" before
-  /// there are any and after the last.
+  /// The time that the remaining steps will take, judging by those since the first measurement; ""
+  /// before there are any and after the last.
   std::string remaining(const core::Progress& progress);
 
   std::optional<double> target_epsilon_;

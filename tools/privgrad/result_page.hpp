@@ -1,3 +1,4 @@
+// Writes report.html once a run or a study is finished.
 #pragma once
 
 #include <filesystem>
@@ -5,8 +6,8 @@
 
 namespace privgrad::tool {
 
-/// Writes report.html into the directory of a run or a study that is done and recorded: that its
-/// page could not be made does not undo it, and is a warning.
+/// Writes report.html into the directory of a finished and recorded run or study. A page that
+/// cannot be made is only worth a warning, since the record is complete without it.
 /// \param what  "run" or "study", for the warning.
 void write_result_page(const std::filesystem::path& directory, std::string_view what);
 

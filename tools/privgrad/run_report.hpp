@@ -1,3 +1,4 @@
+// The summary that `privgrad run` prints at its end, and its warnings about weak guarantees.
 #pragma once
 
 #include <string>
@@ -6,14 +7,14 @@
 
 namespace privgrad::tool {
 
-/// What a run prints at its end, for people.
+/// Prints the summary of a run at its end, for people.
 /// \throws IoError
 void print_run_report(const core::Plan& plan, const core::RunResult& result);
 
-/// Warns of a guarantee that promises little, on standard error.
+/// Warns on standard error if the guarantee promises little.
 void warn_of(const core::Plan& plan);
 
-/// The things computed from private rows and charged nowhere, as one line; "nothing" for none.
+/// Everything computed from private rows and charged nowhere, as one line; "nothing" for none.
 std::string unaccounted_text(const core::Plan& plan);
 
 /// "4.0000 (upper bound by zcdp)": never below the value, however many digits are shown.

@@ -1,14 +1,15 @@
+// Protects standard input, output and error if the program was started with any of them closed.
 #pragma once
 
 namespace privgrad::tool {
 
-/// Takes the descriptors 0, 1 and 2, where whoever started the program has closed them. Otherwise
-/// the next file to be opened would get one of these numbers, and what is printed would land in it:
-/// a line of progress in the ledger. Reading from one that was closed fails, and so does writing,
-/// so that what did not get out is noticed.
+/// Takes those of the descriptors 0, 1 and 2 that the caller of the program has closed. Otherwise
+/// the next file to be opened would get one of these numbers, and printed text would land in it: a
+/// line of progress in the ledger. Reading from a closed one fails, and so does writing, so that
+/// lost output is noticed.
 ///
-/// To be called before anything else. Ends the program, with the exit code 4 and as well as it can
-/// a line, if that cannot be done.
+/// Call this before anything else. If it fails, it ends the program with exit code 4 and, as far as
+/// it can, an error line.
 void open_standard_streams();
 
 }  // namespace privgrad::tool

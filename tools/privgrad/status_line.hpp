@@ -1,3 +1,4 @@
+// A status line on standard error, rewritten in place on a terminal, for tasks that take long.
 #pragma once
 
 #include <chrono>
@@ -6,31 +7,31 @@
 
 namespace privgrad::tool {
 
-/// What standard error shows while something takes long: on a terminal one line that is rewritten
-/// in place, elsewhere plain lines. On one thread.
+/// The status of a long task on standard error: on a terminal one line that is rewritten in place,
+/// elsewhere plain lines. For one thread.
 class StatusLine {
  public:
   explicit StatusLine(bool quiet);
-  /// Takes the rewritten line away, so that what follows begins on a clean one.
+  /// Removes the rewritten line, so that further output begins on a clean one.
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
 
   /// Whether anything is shown at all.
   bool quiet() const noexcept { return quiet_; }
-  /// Whether there is a terminal that lines can be rewritten on.
+  /// Whether standard error is a terminal on which lines can be rewritten.
   bool rewrites() const noexcept { return rewrites_; }
   /// How many characters fit into the rewritten line: one that wraps could not be rewritten.
   std::size_t room() const;
 
-  /// Whether a line that was rewritten now would be drawn, or would come too soon after the last.
+  /// Whether a rewrite now would be drawn, and not come too soon after the last.
   bool is_due() const;
-  /// Replaces the line, cut to what fits.
+  /// Replaces the line, cut to the room there is.
   /// \pre rewrites()
   void rewrite(const std::string& text);
-  /// A line of its own that stays.
+  /// Prints a line of its own that stays.
   void print(const std::string& text);
-  /// Takes the rewritten line away.
+  /// Removes the rewritten line.
   void clear();
 
  private:

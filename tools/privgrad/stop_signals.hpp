@@ -1,11 +1,12 @@
+// Lets SIGINT and SIGTERM end a run gracefully, after its step.
 #pragma once
 
 #include <atomic>
 
 namespace privgrad::tool {
 
-/// While it lives, the first SIGINT or SIGTERM asks the run to end after its step; a second one
-/// ends the process at once, as it would have without this. One at a time.
+/// While this object lives, the first SIGINT or SIGTERM asks the run to end after its step; a
+/// second one ends the process at once, as it would have without this object. One object at a time.
 class StopSignals {
  public:
   StopSignals();

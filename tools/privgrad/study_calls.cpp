@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// What every run of the study is told as the study was.
+/// The options that every run of the study takes over from the study's call.
 void add_common_options(ChildCall& call, const Arguments& arguments) {
   if (arguments.has("cache"))
     call.words.push_back("--cache=" + feature_folder(arguments, "cache").string());
@@ -19,8 +19,8 @@ void add_common_options(ChildCall& call, const Arguments& arguments) {
     call.words.insert(call.words.end(), {"--plugin-dir", folder});
 }
 
-/// What an unfinished run left. Its seed makes the same releases again, number for number, so that
-/// what it had paid for does not add to what the new run pays for.
+/// Removes the files of an unfinished run. Its seed makes the same releases again, number for
+/// number, so that its payments do not add to those of the new run.
 void clear(const std::filesystem::path& directory) {
   std::error_code failure;
   std::filesystem::remove_all(directory, failure);

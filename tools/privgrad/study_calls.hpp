@@ -1,3 +1,4 @@
+// The runs of a study as child processes: their files, their command lines and their results.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +20,23 @@ using calls::OpenRun;
 /// "uniform+sgd seed 3".
 std::string run_name(const core::StudyPlan& plan, const OpenRun& run);
 
-/// Where the files are that a run of a study is made from, and where it leaves its own.
+/// The files that a run of a study is made from, and the directory for its own.
 struct RunPlace {
   std::filesystem::path manifest, lock, directory;
-  std::filesystem::path called{};  ///< What its summary calls the directory; "": as it is called.
+  std::filesystem::path called{};  ///< The directory's name in its summary; "": its own.
 };
 
 RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                   const OpenRun& run);
 
-/// What core::can_be_resumed() and core::discard_state() are asked with.
+/// The options for core::can_be_resumed() and core::discard_state().
 core::RunOptions options_at(const RunPlace& place);
 
-/// The private state of a run that nobody goes on with goes, if it is this run's. A study's directory
-/// may have come from somebody else: what is left is told.
+/// Deletes the private state of a run that will not be resumed, if it belongs to this run. A
+/// study's directory may have come from somebody else: state that is left is reported.
 void discard_run(const RunPlace& place);
 
-/// The call that makes a run: one that was cut off goes on where it was; any other begins in an empty
+/// The call that makes a run: an interrupted run goes on where it was; any other begins in an empty
 /// directory. Options read: --cache, --plugin-dir.
 ChildCall call_for(const core::StudyPlan& plan, const RunPlace& place, const OpenRun& run,
                    const Arguments& arguments);

@@ -46,7 +46,7 @@ std::string guarantee_text(const core::StudyPlan& plan) {
          ", per " + std::string(to_text(PrivacyUnit::example));
 }
 
-/// What became of an arm's noise schedule under equal privacy.
+/// How equal privacy changed an arm's noise schedule.
 std::string schedule_text(const core::Plan& plan) {
   if (plan.noise_adapts) return "ADAPTS within epsilon: a run may end early, or spend less";
   if (!plan.noise_is_rescaled) return "";

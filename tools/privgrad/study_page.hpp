@@ -1,3 +1,4 @@
+// The text of `privgrad ablate`: the plan before the runs and the results after them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,14 +9,14 @@
 
 namespace privgrad::tool {
 
-/// What `privgrad ablate` prints before it runs anything.
+/// The output of `privgrad ablate` before it runs anything.
 /// \param seconds  estimated, per run of each arm.
-/// \param left  runs that are to be made.
+/// \param left  the number of runs still to be made.
 std::string study_plan_page(const core::StudyPlan& plan, const std::vector<double>& seconds,
                             std::size_t left, int jobs);
 
-/// What it prints at the end: tables, the differences in words, and what choosing costs.
-/// \param results  as of core::results_json().
+/// Its output at the end: tables, the differences in words, and the cost of choosing.
+/// \param results  as from core::results_json().
 std::string study_results_page(const nlohmann::json& results);
 
 }  // namespace privgrad::tool

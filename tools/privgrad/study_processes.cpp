@@ -35,7 +35,7 @@ constexpr std::size_t kMostFile = std::size_t{64} << 30;
 
 // ---- what the processes tell each other
 
-/// What process 0 says at a meeting.
+/// Process 0's message at a meeting.
 struct Orders {
   enum class State : std::uint64_t { go_on = 1, stop, over };
   State what_now = State::go_on;
@@ -55,7 +55,7 @@ struct Report {
   }
 };
 
-/// What there is to do, as process 0 says it once.
+/// The work to be done, which process 0 announces once.
 struct Job {
   std::string folder;  ///< The name of the folder of others.
   std::string study;   ///< The study's directory, as process 0 calls it.
@@ -64,10 +64,10 @@ struct Job {
   static auto state(auto& self) { return std::tie(self.folder, self.study, self.runs); }
 };
 
-/// What a process says of itself when it joins.
+/// A process's message when it joins.
 struct Joining {
   int jobs = 0;                     ///< Runs that it makes at a time.
-  std::vector<std::uint64_t> held;  ///< That it has begun in an earlier call.
+  std::vector<std::uint64_t> held;  ///< Runs that it has begun in an earlier call.
 
   static auto state(auto& self) { return std::tie(self.jobs, self.held); }
 };
@@ -180,7 +180,7 @@ std::string folder_of(const core::StudyDirectory& directory, const std::string& 
 
 // ---- process 0
 
-/// Who makes what, while it is made.
+/// Which process makes which run.
 class Sharing {
  public:
   /// \param held  [processes]: runs that a process has begun, and goes on with.
@@ -195,8 +195,8 @@ class Sharing {
     for (std::size_t run = 0; run < runs; ++run) left_.insert(run);
   }
 
-  /// The next run for a process that has a free slot: one that it has begun, or else one that nobody
-  /// has.
+  /// The next run for a process that has a free slot: one that it has begun, or else one that
+  /// nobody has.
   std::optional<std::size_t> next_for(std::size_t rank) {
     if (slots_[rank] == 0) return std::nullopt;
     std::optional<std::size_t> chosen;
@@ -411,7 +411,7 @@ class Helper {
       if (fs::exists(place.directory / "summary.json")) {
         report.files = files_of(place.directory);
       } else if (!one.end.by_signal) {
-        // What cannot go on begins anew when the study is called again: its noise is of a seed.
+        // A run that cannot go on begins anew in the next call of the study: its noise has a seed.
         discard_run(place);
       }
       reports.push_back(std::move(report));

@@ -1,3 +1,4 @@
+// Shares the runs of a study among the processes of a cluster, led by process 0.
 #pragma once
 
 #include <atomic>
@@ -10,19 +11,19 @@
 
 namespace privgrad::tool {
 
-/// The processes that make the runs of a study together, at process 0. Each run is made by one of
-/// them; whoever is free gets the next.
+/// Process 0's view of the processes that make the runs of a study together. Each run is made by
+/// one of them; the next free one gets the next run.
 ///
 /// Process 0 writes the study's directory, and nobody else sees it: the others make their runs in a
-/// folder of their own machine's state, and send the files of those that have come to their ends. So
-/// machines need no file system in common. Several times a second all of them meet, which is how one
-/// that is gone or stopped is noticed.
+/// folder of their own machine's state, and send the files of finished runs. So machines need no
+/// file system in common. Several times a second all processes meet, so that a process that is gone
+/// or stopped is noticed.
 class StudyProcesses {
  public:
-  /// Compares the processes: the same program, plugins, arms and examples.
-  /// \param jobs  at a time, of this process.
-  /// \throws ConfigError naming a process that differs; PrivacyError for arms that an account pays
-  ///   for, which is a file of one machine, where there are several.
+  /// Makes sure that all processes have the same program, plugins, arms and examples.
+  /// \param jobs  runs at a time in this process.
+  /// \throws ConfigError naming a process that differs; PrivacyError with several processes for
+  ///   arms that an account pays for, since that is a file of one machine.
   StudyProcesses(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
                  Cluster& cluster);
   StudyProcesses(const StudyProcesses&) = delete;
@@ -30,13 +31,13 @@ class StudyProcesses {
   ~StudyProcesses() = default;
 
   /// Makes the runs, at most once.
-  /// \param stop  when it becomes true, the running ones are killed, everywhere.
+  /// \param stop  when it becomes true, the running ones are killed, on all machines.
   /// \returns the failed ones, each as a line.
   std::vector<std::string> make(const core::StudyDirectory& directory,
                                 const std::vector<OpenRun>& open, const std::atomic<bool>& stop,
                                 StudyRecorder& recorder);
 
-  /// There is nothing more to make: the others end. make() has done so.
+  /// Lets the other processes end, as there are no more runs to make. make() does so itself.
   void dismiss();
 
  private:
@@ -48,8 +49,9 @@ class StudyProcesses {
   bool is_over_ = false;
 };
 
-/// What every process but process 0 does for a study, until process 0 dismisses it.
-/// \throws as StudyProcesses, and IoError if the user has no folder for state, or process 0 is gone.
+/// The work of every process but process 0 for a study, until process 0 dismisses it.
+/// \throws as StudyProcesses, and IoError if the user has no folder for state, or process 0 is
+///   gone.
 void make_runs_for_others(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
                           Cluster& cluster);
 

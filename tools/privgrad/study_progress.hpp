@@ -1,3 +1,4 @@
+// Shows the progress of a study on standard error.
 #pragma once
 
 #include <chrono>
@@ -8,16 +9,16 @@
 
 namespace privgrad::tool {
 
-/// Shows on standard error how a study gets on: one line that is rewritten in place on a terminal,
-/// one line per finished run elsewhere.
+/// Shows the progress of a study on standard error: one line that is rewritten in place on a
+/// terminal, one line per finished run elsewhere.
 class StudyProgress {
  public:
-  /// \param runs  in all; `done` of them before this call.
-  /// \param work  seconds of computing that the others were estimated to take.
+  /// \param runs  their number in all; `done` of them were made before this call.
+  /// \param work  the estimated seconds of computing for the others.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
   /// \param outcome  "test_accuracy 0.9512 in 1.2 s".
-  /// \param work  as estimated.
+  /// \param work  the run's estimated seconds.
   void ended(const std::string& run, const std::string& outcome, double work);
   void draw(bool at_once = false);
 

@@ -1,3 +1,4 @@
+// Counts the finished and failed runs of a study while they are made.
 #pragma once
 
 #include <string>
@@ -8,16 +9,16 @@
 
 namespace privgrad::tool {
 
-/// Keeps count of the runs of a study while they are made, and shows how it gets on.
+/// Keeps count of the runs of a study while they are made, and shows its progress.
 class StudyRecorder {
  public:
   /// \param open  the runs that are left.
-  /// \param seconds  that a run of each arm is estimated to take.
+  /// \param seconds  the estimated time of a run of each arm.
   StudyRecorder(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                 const std::vector<OpenRun>& open, const std::vector<double>& seconds, bool quiet);
 
   void started(const OpenRun& run);
-  /// \param where  " on beta"; "" on the only process there is.
+  /// \param where  " on beta"; "" if there is only one process.
   /// \returns whether the study's directory holds the finished run.
   bool ended(const OpenRun& run, const ChildEnd& end, const std::string& where);
   void waiting() { progress_.draw(); }

@@ -47,7 +47,8 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
                                .ended =
                                    [&](std::size_t i, const ChildEnd& end) {
                                      const bool is_made = recorder.ended(open[i], end, "");
-                                     // What cannot go on begins anew when the study is called again: its noise is of a seed.
+                                     // A run that cannot go on begins anew in the next call of the
+                                     // study: its noise has a seed.
                                      if (!is_made && !end.by_signal && !signals.flag())
                                        discard_run(place_in(directory, plan, open[i]));
                                    },

@@ -1,3 +1,4 @@
+// Makes the remaining runs of a study, in child processes here or on a whole cluster.
 #pragma once
 
 #include "arguments.hpp"
@@ -13,14 +14,14 @@ Option jobs_option();
 /// \throws UsageError
 int jobs_of(const Arguments& arguments);
 
-/// Seconds that a run of each arm is estimated to take.
+/// The estimated seconds of a run of each arm.
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
-/// Makes the runs that are left in a prepared directory, each a process of its own, and tells on
-/// standard error of those that failed. Options read: --cache, --plugin-dir, --quiet.
+/// Makes the remaining runs in a prepared directory, each in a process of its own, and reports
+/// those that failed on standard error. Options read: --cache, --plugin-dir, --quiet.
 /// \param seconds  as run_seconds().
 /// \param jobs  at a time, in each process.
-/// \param processes  the processes that make them together; null: there is this one alone.
+/// \param processes  the processes that make them together; null: this one alone.
 /// \returns whether all runs of the study are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,

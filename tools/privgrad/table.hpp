@@ -1,3 +1,4 @@
+// Prints tables as text with aligned columns.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 
 namespace privgrad::tool {
 
-/// Text in columns that line up, two spaces apart.
+/// Text in aligned columns, two spaces apart.
 class Table {
  public:
   enum class Align { left = 1, right };
@@ -14,11 +15,11 @@ class Table {
   /// \param columns  how each is aligned; rows may have fewer cells, never more.
   explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
-  /// Cells are one line each: what a terminal would not only show becomes '?' (terminal_line()).
+  /// Cells are one line each: characters that steer a terminal become '?' (terminal_line()).
   void add(std::vector<std::string> cells);
   bool empty() const noexcept { return rows_.empty(); }
 
-  /// The rows, each behind `indent` spaces and without blanks at its end.
+  /// The rows, each after `indent` spaces and without trailing blanks.
   std::string text(std::size_t indent = 0) const;
 
  private:

@@ -1,3 +1,4 @@
+// Makes text and JSON safe to show on a terminal, whatever bytes they hold.
 #pragma once
 
 #include <string>
@@ -5,10 +6,10 @@
 
 namespace privgrad::tool {
 
-/// A text that a terminal can only show: line breaks and tabs stay, and '?' stands for every
-/// character that steers a terminal (C0, DEL, C1: escape sequences begin with one of them), that
-/// reorders or hides what is around it (marks of direction, invisible characters), and for every
-/// byte that is no UTF-8.
+/// A text that a terminal can only show: line breaks and tabs stay, and '?' replaces every
+/// character that steers a terminal (C0, DEL, C1: escape sequences begin with one of them) or that
+/// reorders or hides its neighbours (marks of direction, invisible characters), and every byte that
+/// is not UTF-8.
 std::string terminal_text(std::string_view text);
 
 /// The same on one line: a line break or tab becomes a blank.

@@ -24,7 +24,7 @@ using privgrad::testing::Verdict;
 /// No component has so many; a list that grew for ever would never end.
 constexpr std::size_t kMostRules = 1000;
 
-/// What was said, a document a line. Text of a plugin need not be UTF-8.
+/// Parses the lines that were said, a document each. Text of a plugin need not be UTF-8.
 std::vector<Json> documents(const std::string& said) {
   std::vector<Json> all;
   std::istringstream lines(said);
@@ -74,7 +74,7 @@ void check_here(const LoadedPlugin& plugin, std::size_t index,
       });
 }
 
-/// What is left to say of a process that did not conclude.
+/// The finding about a process that died before it concluded.
 Finding finding_of_death(const std::vector<Json>& all, const std::string& death) {
   if (const auto rule = last_with(all, "begins"))
     return {rule->get<std::string>(), Verdict::failed, death};

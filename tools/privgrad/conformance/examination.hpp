@@ -1,3 +1,4 @@
+// Examines a plugin: loads it and checks the rules on each component, always in child processes.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 
 namespace privgrad::tool {
 
-/// What a plugin's file says of itself once it is loaded.
+/// The description of a plugin, as its loaded file gives it.
 struct LoadedPlugin {
   struct Offer {
     std::string kind, name, full_name;
@@ -21,10 +22,10 @@ struct LoadedPlugin {
   std::vector<Offer> components;
 };
 
-/// What was found out about one component.
+/// The findings about one component.
 struct Examined {
   LoadedPlugin::Offer component;
-  std::string params;  ///< Those that were given, as YAML; "" if the suite chose them.
+  std::string params;  ///< The given parameters, as YAML; "" if the suite chose them.
   std::vector<privgrad::testing::Finding> findings;
 };
 
@@ -33,7 +34,7 @@ struct Examined {
 LoadedPlugin load_once(const std::filesystem::path& file, const Limits& limits);
 
 /// Checks every rule on every component, each in a process of its own, which loads the plugin anew:
-/// this process never runs a single instruction of it.
+/// this process never runs a single instruction of the plugin.
 /// \param params  by component name, as YAML; already known to be YAML objects.
 /// \param rules  the only ones to check; empty: all.
 /// \throws PluginError if the file changes meanwhile.

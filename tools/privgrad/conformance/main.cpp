@@ -91,7 +91,7 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Re
                                            : nlohmann::json(recorded.file.string())}};
 }
 
-/// What is wrong with the call is no fault of the plugin, which exit code 1 would say.
+/// Checks the call: its mistakes are not the plugin's fault, which exit code 1 would mean.
 void check_operand(const std::string& given) {
   std::error_code failure;
   if (!fs::exists(given, failure)) {

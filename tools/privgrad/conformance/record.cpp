@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 using privgrad::testing::Finding;
 using privgrad::testing::Verdict;
 
-/// Of builds that are to be the same to the byte, SOURCE_DATE_EPOCH (reproducible-builds.org).
+/// Today, or SOURCE_DATE_EPOCH for reproducible builds (reproducible-builds.org).
 std::string date() {
   std::time_t now = std::time(nullptr);
   if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) now = std::strtoll(fixed, nullptr, 10);

@@ -1,3 +1,4 @@
+// Records that a plugin passed its examination, where later runs look for such records.
 #pragma once
 
 #include <filesystem>
@@ -8,7 +9,7 @@
 
 namespace privgrad::tool {
 
-/// What became of the record of an examination.
+/// Where the record of an examination was written, or why it was not.
 struct Recorded {
   std::filesystem::path file;  ///< Empty: none was written.
   std::string why_not;         ///< One line, if none was written.
@@ -17,10 +18,10 @@ struct Recorded {
 /// Whether all rules held or were skipped, and the component could be made at all.
 bool is_examined(const Examined& examined);
 
-/// Writes that the plugin passed: beside its file, or where that folder is not ours to write, in
-/// the user's data folder (host::record_places()). Where a rule is broken it removes what earlier
-/// examinations left; where a component was not examined it leaves things as they are.
-/// \param is_whole  false: only some rules were checked, which is nothing to put on record.
+/// Records that the plugin passed: beside its file or, if that folder cannot be written, in the
+/// user's data folder (host::record_places()). If a rule is broken, removes the records of earlier
+/// examinations; if a component was not examined, leaves things as they are.
+/// \param is_whole  false: only some rules were checked, which does not count as passing.
 /// \throws IoError if there is no place that can be written.
 Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& all, bool is_whole);
 

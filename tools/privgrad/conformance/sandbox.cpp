@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of what a process says and writes; more would only fill the memory of the one that listens.
+/// Limits on what a process says and writes; more would only fill the listener's memory.
 constexpr std::size_t kMostSaid = 1 << 20;
 constexpr std::size_t kMostWritten = 4096;  // the last ones
 constexpr std::string_view kConcluded = "\x04\n";
@@ -111,7 +111,7 @@ void confine(const Limits& limits) {
   ::_exit(0);
 }
 
-/// What is there to be read now. \returns false at its end.
+/// Reads what is available now. \returns false at the end of the stream.
 bool read_some(int from, std::string& to) {
   std::array<char, 4096> buffer{};
   const ssize_t count = ::read(from, buffer.data(), buffer.size());
@@ -177,7 +177,7 @@ class Listened {
       }
       status_ = status;
     }
-    // What lies in the pipes; who else holds their ends has been ended, so this does not wait.
+    // Read the rest of the pipes; all other holders of their ends are dead, so this does not wait.
     while (said_.size() <= kMostSaid && listen(std::chrono::milliseconds(0))) {
     }
     const std::size_t whole = said_.find_last_of('\n');

@@ -1,3 +1,4 @@
+// A builder for ONNX graphs: adds operations and constants and takes care of their names.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -13,8 +14,8 @@
 
 namespace privgrad::tool {
 
-/// Adds nodes and constants to a graph of ONNX operations, each under a name of its own. What is
-/// added may use what was added before, which is the order that the format asks for.
+/// Adds nodes and constants to a graph of ONNX operations, each under a name of its own. A node may
+/// use anything added before it, which is the order that the format requires.
 class OnnxGraph {
  public:
   using Attribute =
@@ -23,18 +24,18 @@ class OnnxGraph {
   explicit OnnxGraph(onnx::GraphProto& graph) : graph_(graph) {}
 
   /// An operation with one output.
-  /// \param operation  of ONNX's default domain: "Gemm".
-  /// \param inputs  names of values. \param name  of the output; "": one that is free.
+  /// \param operation  in ONNX's default domain: "Gemm".
+  /// \param inputs  names of values. \param name  of the output; "": any free one.
   /// \returns the name of its output.
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
 
   /// A cast to a type of onnx::TensorProto.
   std::string cast(const std::string& value, onnx::TensorProto::DataType type);
-  /// \param shape  of one example; the rows stay.
+  /// \param shape  of one example; the dimension of rows stays.
   std::string reshape(const std::string& value, const Shape& shape);
 
-  /// Constants, row-major, of their shape; an empty one makes a scalar.
+  /// Adds constants of a shape, row-major; an empty shape makes a scalar.
   /// \param name  as above.
   /// \returns their name.
   std::string constant(std::span<const float> values, const Shape& shape,

@@ -1,3 +1,4 @@
+// Translates the layers of a network into ONNX operations.
 #pragma once
 
 #include <string>
@@ -9,9 +10,9 @@
 namespace privgrad::tool {
 
 /// Adds the layers of a network.
-/// \param features  the value of what enters it, float32, [n, ...].
+/// \param features  the value that enters it, float32, [n, ...].
 /// \param parameters  laid out as parameter_blocks(network) says.
-/// \param refused  gets the names of boolean values, [n, 1]: rows that layers cannot take.
+/// \param refused  receives the names of boolean values, [n, 1]: rows that layers cannot take.
 /// \returns the value of the outputs, float32, [n, outputs].
 /// \throws ConfigError for a layer that ONNX has no operations for.
 std::string add_layers(OnnxGraph& graph, const Network& network,

@@ -28,7 +28,7 @@ std::string not_finite(OnnxGraph& graph, const std::string& value, const Shape& 
   return graph.add("Greater", {largest, graph.scalar(0.5f)});
 }
 
-/// What the loss makes of outputs, as Predictions has it.
+/// The loss's probabilities from the outputs, as in Predictions.
 std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& outputs) {
   const std::int64_t columns = 1;
   if (loss == Loss::cross_entropy) return graph.add("Softmax", {outputs}, {{"axis", columns}});

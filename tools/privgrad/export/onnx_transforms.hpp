@@ -1,3 +1,4 @@
+// Translates the transforms of a model into ONNX operations.
 #pragma once
 
 #include <string>
@@ -7,10 +8,10 @@
 
 namespace privgrad::tool {
 
-/// Adds what the transforms of a model do to examples.
+/// Adds the operations that a model's transforms apply to examples.
 /// \param features  the value of raw examples, float32, [n, ...].
-/// \returns the value of what the network sees, float32, [n, ...] of its input.
-/// \throws ConfigError naming a transform that cannot be told in operations (RowOperations).
+/// \returns the value that the network sees, float32, [n, ...] of its input.
+/// \throws ConfigError naming a transform that cannot be expressed in operations (RowOperations).
 std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model, std::string features);
 
 }  // namespace privgrad::tool

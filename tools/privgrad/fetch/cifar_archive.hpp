@@ -1,3 +1,4 @@
+// Converts the CIFAR-10 archive, as published, into IDX files.
 #pragma once
 
 #include <atomic>
@@ -18,10 +19,10 @@ struct SplitFiles {
 ///
 /// A batch is a sequence of records, a label and then height x width pixels of each channel.
 /// Nothing is unpacked by the names in the archive: the six batches are looked for, and everything
-/// else in it is passed over.
+/// else is skipped.
 /// \returns false if it was stopped.
-/// \throws IoError  it is no such archive, or the disk failed; what was written is the caller's to
-///   remove.
+/// \throws IoError  it is no such archive, or the disk failed; the caller has to remove the files
+///   written so far.
 bool convert_cifar10(const std::filesystem::path& archive, const KnownDataset& dataset,
                      const SplitFiles& train, const SplitFiles& test,
                      const std::atomic<bool>* stop);

@@ -133,7 +133,7 @@ class Transfer {
       return break_off("sent nothing for " + std::to_string(options_.timeout_s) + " s");
     }
     const std::string what = error_[0] != '\0' ? error_.data() : ::curl_easy_strerror(code);
-    // What a second request can mend; a redirect loop or a wrong certificate is none of it.
+    // Errors that a second request can mend, unlike a redirect loop or a wrong certificate.
     const bool passing = code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR ||
                          code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR;
     return passing ? break_off(what) : refuse(what);

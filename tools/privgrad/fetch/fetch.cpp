@@ -120,8 +120,8 @@ void remove_file(const fs::path& file) {
   if (problem) throw IoError(file.string() + ": cannot be removed: " + problem.message());
 }
 
-/// What the folder must hold to be complete: as published, or, of files that were converted here,
-/// as they were written. Empty: it was never complete.
+/// The checksums of a complete folder: as published, or, for files that were converted here, as
+/// they were written. Empty: it was never complete.
 Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   const fs::path recorded = folder / kChecksumFile;
   std::error_code absent;

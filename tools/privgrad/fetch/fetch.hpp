@@ -1,3 +1,4 @@
+// Fetches a public data set into the cache, or checks the copy that is there.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +12,21 @@ namespace privgrad::tool {
 
 struct FetchOptions {
   DownloadOptions download;
-  /// Called before a file is asked for.
+  /// Called before a file is requested.
   std::function<void(const DatasetFile&)> on_file;
 };
 
-/// What a folder of the cache holds.
+/// The content of a data set's folder in the cache.
 struct Fetched {
   std::filesystem::path folder;
   std::vector<std::string> files;
-  bool stopped = false;     ///< Not all of it is there yet; the next fetch goes on.
-  bool downloaded = false;  ///< False: all of it was there, unchanged.
+  bool stopped = false;     ///< Not complete yet; the next fetch goes on.
+  bool downloaded = false;  ///< False: it was complete and unchanged.
 };
 
-/// Brings a data set into the cache, or checks the one that is there. Two at a time wait for each
-/// other. Every file appears under its name only when it is whole and checked; SHA256SUMS comes
-/// last and says that the data set is complete.
+/// Fetches a data set into the cache, or checks the one that is there. Simultaneous fetches wait
+/// for each other. Every file appears under its name only when it is whole and checked; SHA256SUMS
+/// comes last and marks the data set as complete.
 /// \throws IoError
 Fetched fetch(const KnownDataset& dataset, const FetchOptions& options);
 

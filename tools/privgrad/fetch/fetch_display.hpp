@@ -1,3 +1,4 @@
+// Shows the progress of a download on standard error.
 #pragma once
 
 #include <chrono>
@@ -9,7 +10,7 @@
 
 namespace privgrad::tool {
 
-/// Shows on standard error how a download gets on: a bar on a terminal, elsewhere a line when a
+/// Shows the progress of a download on standard error: a bar on a terminal, elsewhere a line when a
 /// file begins, and one every ten seconds.
 class FetchDisplay {
  public:
@@ -19,7 +20,7 @@ class FetchDisplay {
   /// \param here  bytes of the file that have arrived, those of earlier fetches among them.
   void bytes(std::uint64_t here);
   void note(const std::string& text);
-  /// Takes the bar away, so that what follows begins on a clean line.
+  /// Removes the bar, so that further output begins on a clean line.
   void end() { status_.clear(); }
 
  private:
@@ -30,10 +31,10 @@ class FetchDisplay {
   StatusLine status_;
   std::string name_;
   std::uint64_t whole_ = 0;
-  std::uint64_t first_ = 0;  ///< What was here before.
+  std::uint64_t first_ = 0;  ///< Bytes already there at the beginning.
   bool begun_ = false;
   Clock::time_point begun_at_;
-  Clock::time_point told_at_;  ///< Of the last plain line.
+  Clock::time_point told_at_;  ///< Time of the last plain line.
 };
 
 }  // namespace privgrad::tool
