@@ -1,3 +1,4 @@
+// Computes momentum automatically from Tran and Cutkosky's theorems, for the tree aggregators.
 #pragma once
 
 #include <cmath>
@@ -8,10 +9,10 @@
 #include "privgrad/run_facts.hpp"
 #include "privgrad/value.hpp"
 
-/// What the theorems of Tran and Cutkosky (2022) about momentum have in common. They take one
-/// example per step. Here a step is a batch of B: an epoch has n = N/B steps, and noise that is
-/// drawn for a sum is B times smaller in the mean. With that their balance of errors gives the
-/// printed formulas with epsilon B for epsilon and n for N, of which B = 1 is the printed case
+/// The common part of Tran and Cutkosky's theorems (2022) about momentum. They take one example per
+/// step. Here a step is a batch of B: an epoch has n = N/B steps, and noise that is drawn for a sum
+/// is B times smaller in the mean. Their balance of errors then gives the printed formulas with
+/// epsilon B for epsilon and n for N, of which B = 1 is the printed case
 /// (docs/algorithms/momentum-aggregation.md).
 namespace auto_momentum {
 

@@ -1,3 +1,4 @@
+// The privacy curve of the Gaussian mechanism: epsilon from delta and delta from epsilon.
 #pragma once
 
 namespace gdp {

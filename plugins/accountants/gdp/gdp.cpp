@@ -139,7 +139,7 @@ class Gdp final : public privgrad::Accountant {
                       event.kind());
   }
 
-  /// Of everything inside an event that samples all of the data.
+  /// The squared mu of everything inside an event that samples all of the data.
   double inner(const Event& of) {
     privgrad::UpwardSum sum;
     for (const auto& [part, count] : privgrad::flatten(of)) {
@@ -148,7 +148,7 @@ class Gdp final : public privgrad::Accountant {
     return sum.total();
   }
 
-  /// Rounded up, as everything that it is made of.
+  /// Rounded up, like all of its terms.
   double mu() const {
     const double square = spent_.total();
     return square == 0.0 ? 0.0 : privgrad::round_up(std::sqrt(square), 2.0);

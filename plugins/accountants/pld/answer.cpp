@@ -67,9 +67,9 @@ Interval one_release(const Step& step, const Question& question) {
   return {last_above(lower_delta, true), last_above(upper_delta, false), {}};
 }
 
-/// What the largest loss of a composition proves, without any grid: delta = E (1 - e^(epsilon -
-/// loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon - loss)), and at most
-/// what it would be if all of the mass were there.
+/// The interval that the largest loss of a composition proves without any grid: delta = E (1 -
+/// e^(epsilon - loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon - loss)),
+/// and at most its value if all of the mass were there.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -115,7 +115,7 @@ class Direction {
   double lower() const { return lower_; }
   double upper() const { return upper_; }
 
-  /// What widths are relative to. An epsilon near 0 is not worth more digits than the loss itself.
+  /// The unit of relative widths. An epsilon near 0 is not worth more digits than the loss itself.
   double scale() const {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
@@ -127,9 +127,9 @@ class Direction {
     return std::isfinite(upper_) && upper_ - lower_ <= wanted * scale();
   }
 
-  /// \param width  that the interval should have, relative to scale().
+  /// \param width  the width that the interval should have, relative to scale().
   /// \returns false if the grid would be too large, or no finer than before, or if a finer one has
-  ///   not helped: then what is left is not the grid's (atoms, rounding, what the window cuts off).
+  ///   not helped: the rest is then not the grid's (atoms, rounding, losses beyond the window).
   bool refine(double width, double most_points) {
     if (stuck_) return false;
     const double h = next_step(width);
@@ -142,7 +142,7 @@ class Direction {
   }
 
  private:
-  /// Of so small a delta the order of magnitude is enough.
+  /// For so small a delta the order of magnitude is enough.
   bool is_tiny() const {
     return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
   }

@@ -1,3 +1,4 @@
+// Answers for epsilon or delta with certified intervals: refines the grid until they are narrow.
 #pragma once
 
 #include <string>
@@ -13,12 +14,13 @@ struct Interval {
   std::string note;
 };
 
-/// Answers a question about the composition of all steps, in each of the directions given; the
-/// larger answer counts. Refines the grid until the interval is `relative_width` of its upper end
-/// (ten times that if delta is asked for, because ln(delta) moves about ten times as fast as
-/// epsilon), or until the grid would need more than `most_points` points: then the note says so.
+/// Answers a question about the composition of all steps, in each of the given directions; the
+/// larger answer counts. Refines the grid until the width of the interval is `relative_width` times
+/// its upper end (ten times that if delta is asked for, because ln(delta) moves about ten times as
+/// fast as epsilon), or until the grid would need more than `most_points` points: then the note
+/// says so.
 ///
-/// A single step has its answer in closed form, with an interval of roundings only.
+/// A single step has its answer in closed form, with an interval for roundings only.
 ///
 /// \param directions  each a list of steps, not empty.
 /// \throws NumericError if a computation fails.

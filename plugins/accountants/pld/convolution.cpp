@@ -103,7 +103,7 @@ double kernel_square_sum(double tilt, double step, std::size_t size) {
   return std::min(static_cast<double>(size), (integral / step + peak) * (1.0 + 1e-6));
 }
 
-/// What all steps together add up to.
+/// The totals over all steps.
 struct Totals {
   // In extended precision, so that the roundings of sums over many steps do not count.
   long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
@@ -308,7 +308,7 @@ double root_of_kernel_squares(const Layout& layout) {
   return std::sqrt(kernel_square_sum(layout.tilt, layout.step, layout.size));
 }
 
-/// What the transforms' errors can move a tail sum by.
+/// The most by which the transforms' errors can move a tail sum.
 struct TransformNoise {
   double upper = 0.0, lower = 0.0;
 };
@@ -333,8 +333,8 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   };
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
-  // Both sums went back together. What they are without noise is at most what came out (cut off at
-  // 0) and the noise; 1e-120 is more than everything that underflowed.
+  // Both sums went back together. Without noise they are at most the result (cut off at 0) plus the
+  // noise; 1e-120 is more than everything that underflowed.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
@@ -344,8 +344,8 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
 /// More distinct steps are looked at one after the other, and not kept: each has some 2000 points.
 constexpr std::size_t kMostKept = 1024;
 
-/// What a spectrum or tails do not say of the upper bound; `up` is a Curve::Bound.
-/// \param high_end  where the losses that the layout holds end, counted from the offset.
+/// Sets the parts of the upper bound other than its spectrum or tails; `up` is a Curve::Bound.
+/// \param high_end  the end of the layout's losses, counted from the offset.
 void set_upper(auto& up, const Totals& product, const Layout& layout, double high_end) {
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
   // A Chernoff bound with relative roundings in the exponent.

@@ -1,3 +1,4 @@
+// Composes steps by Fourier transforms, with upper and lower bounds on epsilon and delta.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +11,16 @@
 
 namespace pld {
 
-/// How to compose: everything here decides how tight the bounds are, nothing whether they hold.
+/// How to compose: all of it affects how tight the bounds are, and none of it whether they hold.
 struct Layout {
-  double step = 0.0;     ///< Of the grid, see Grid.
-  double low = 0.0;      ///< Loss at the window's first point, about.
+  double step = 0.0;     ///< The grid's step, see Grid.
+  double low = 0.0;      ///< About the loss at the window's first point.
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
-  double cut = 0.0;  ///< Delta that may be spent on losses taken for infinite.
-  /// How many values the frequencies that matter may take to be computed one by one, for each step
-  /// and point of the window (each takes some 5 ns); beyond that, fast transforms of the window do
-  /// it, which take some 300 ns for a point.
+  double cut = 0.0;  ///< The delta that may be spent on taking losses for infinite.
+  /// The most values, for each step and point of the window, that may be computed to get the
+  /// relevant frequencies one by one (each takes some 5 ns); beyond that, fast transforms of the
+  /// window are used, which take some 300 ns for a point.
   double work_for_point = 16.0;
 };
 
@@ -39,7 +40,7 @@ class Curve {
   friend Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
 
   struct Bound {
-    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or what they are computed from.
+    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or a spectrum to compute them from.
     std::vector<double> tail;
     std::optional<Spectrum> spectrum;
     double log_scale = 0.0;  // ln of the moment generating function at the tilt
@@ -68,18 +69,18 @@ class Curve {
 };
 
 /// Composes all steps at once: discretises each of them, changes the measure from dP to
-/// e^(tilt * loss) dP / M (Esscher), multiplies the Fourier transforms and goes back.
+/// e^(tilt * loss) dP / M (Esscher), multiplies the Fourier transforms and transforms back.
 ///
 /// The answer then is M e^(-tilt epsilon) times a sum of masses around the middle of the window, so
 /// that the rounding errors of the transform are relative to the answer, however small delta is.
-/// What the bounds include, next to the discretisation (see discretise):
+/// Next to the discretisation (see discretise), the bounds include:
 /// - the error of the transforms at each frequency, with twiddle factors computed from rounded
 ///   angles; a factor of n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
 ///   carried back in the 2-norm and to delta by the Cauchy-Schwarz inequality;
 /// - masses above the window, which the transform wraps to its start: by a Chernoff bound they are
 ///   added to the upper bound. Masses below it, which wrap to its end: subtracted from the lower
 ///   one;
-/// - where the window has no answer, the bound that the moment itself proves (Canonne, Kamath and
+/// - where the window gives no answer, the bound that the moment itself proves (Canonne, Kamath and
 ///   Steinke 2020, Proposition 12);
 /// - the roundings of masses, sums and moments, as relative errors to the power of n.
 ///

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// What is rounded absolutely, where numbers are too small for relative errors.
+// The absolute rounding error of numbers too small for relative errors.
 constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 
 // e^loss stays a double; mechanisms that lose more are nobody's private mechanisms.

@@ -1,3 +1,4 @@
+// Discretises a privacy loss onto a grid, into one mechanism that dominates it and one below it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace pld {
 struct Lattice {
   std::vector<std::int64_t> index;
   std::vector<double> mass;
-  /// Mass under P where Q has none. Of a lower bound it may be negative.
+  /// Mass under P where Q has none. In a lower bound it may be negative.
   double at_infinity = 0.0;
 };
 
@@ -24,18 +25,18 @@ struct Bracket {
 
 /// How a loss distribution is to be discretised.
 struct Grid {
-  double step = 0.0;    ///< h > 0, with at most 30 significant bits, so that indices times it round
-                        ///< nothing.
+  double step = 0.0;    ///< h > 0, with at most 30 significant bits, so that index * h is never
+                        ///< rounded.
   double offset = 0.0;  ///< The loss at index 0.
   double tilt = 0.0;    ///< >= 0: masses matter in proportion to e^(tilt * loss - log_weight).
   double log_weight = 0.0;
-  double top_cut = 0.0;     ///< Losses above some g go to infinity once that costs at most so much.
-  double bottom_cut = 0.0;  ///< Losses below some g are not told apart once they weigh at most so
-                            ///< much.
+  double top_cut = 0.0;     ///< Losses above some g go to infinity if that costs at most this much.
+  double bottom_cut = 0.0;  ///< Losses below some g are merged if they weigh at most
+                            ///< this much.
 };
 
-/// Discretises two pairs, which may be one and the same: `above` for the upper bound and `below`
-/// for the lower one. `above` must dominate `below`.
+/// Discretises two pairs, which may be the same: `above` for the upper bound and `below` for the
+/// lower one. `above` must dominate `below`.
 ///
 /// With H(x) = sup_A P(A) - x Q(A) and x = e^epsilon, that is a matter of curves: a measure m on
 /// losses has the curve sum m_j (1 - x e^(-g_j))_+, and where one curve is above another for all
@@ -45,7 +46,7 @@ struct Grid {
 ///
 /// Upper: H is replaced by its chords between the nodes of the grid ("connect the dots",
 /// Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, Theorem 3.3): the mass of a cell goes to
-/// its two ends such that its total under P and under Q stay what they are.
+/// its two ends such that its totals under P and under Q stay the same.
 ///
 /// Lower: H lies above its tangents. With one tangent T_i per cell between nodes x_i and x_(i+1),
 /// the polygon through (x_i, min(T_(i-1)(x_i), T_i(x_i))) lies below a tangent in each cell, hence

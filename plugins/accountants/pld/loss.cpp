@@ -99,7 +99,7 @@ class SampledGaussian final : public LossPair {
     t.relative_error = std::max(error0, error1);
     t.difference_error =
         q_ * (error0 * smaller(n0) + error1 * smaller(n1)) + 2.0 * kUlp * t.difference;
-    // Those of log1p and of what follows: d loss / d a = q e^(a - loss).
+    // The errors of log1p and of the rest: d loss / d a = q e^(a - loss).
     const double slope = std::min(1.0, q_ * std::exp(a - threshold));
     t.threshold_error = own_error + 8.0 * kUlp * slope * (1.0 + std::fabs(a) + half / sigma_);
     return t;

@@ -1,3 +1,4 @@
+// Dominating pairs of distributions for each mechanism, given by the law of their privacy loss.
 #pragma once
 
 #include <limits>
@@ -6,7 +7,7 @@
 
 namespace pld {
 
-/// What lies above and below a threshold g of the privacy loss ln(dP/dQ), under P and under Q.
+/// The masses above and below a threshold g of the privacy loss ln(dP/dQ), under P and under Q.
 ///
 /// All four numbers belong to one event {loss > g} and its complement, up to the stated errors; the
 /// event may differ from the exact one for losses within `threshold_error` of g.
@@ -14,7 +15,7 @@ struct Tails {
   double p_above = 0.0, p_below = 1.0;
   double q_above = 0.0, q_below = 1.0;
   double difference = 0.0;        ///< p_above - q_above, without their cancellation.
-  double relative_error = 0.0;    ///< Of each tail that is at most 1/2; absolute for the others.
+  double relative_error = 0.0;    ///< For each tail of at most 1/2; absolute for the others.
   double difference_error = 0.0;  ///< Absolute.
   double threshold_error = 0.0;
 };
@@ -29,7 +30,7 @@ struct Supremum {
   double loss, mass;  ///< Each with a relative error of at most 2^-50.
 };
 
-/// One point of a quadrature of the loss; for guesses, never for bounds.
+/// A point of a quadrature of the loss; for guesses, never for bounds.
 struct Sample {
   double loss, p, q;
 };
@@ -49,17 +50,17 @@ class LossPair {
 
   virtual std::vector<Sample> samples() const = 0;
 
-  /// Where a grid of that step should have a node. Rarely sampled steps nearly always lose about
-  /// the least that they can, and nothing is below to balance a node that is not the mean of that.
+  /// A place where a grid of that step should have a node. Rarely sampled steps nearly always lose
+  /// about the least that they can, and nothing below balances a node that is not the mean of that.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// If the loss has atoms: a number that all of their positions are multiples of; else 0.
+  /// If the loss has atoms: a number of which all their positions are multiples; else 0.
   virtual double atom_unit() const { return 0.0; }
 
   /// A loss that is never exceeded: beyond it delta is 0, whatever a grid says.
   virtual Supremum supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// A loss that every loss is above, to a relative 2^-50.
+  /// A lower bound on every loss, to a relative 2^-50.
   virtual double infimum() const { return -std::numeric_limits<double>::infinity(); }
 
   /// False if (Q, P) has another loss distribution than (P, Q).
@@ -72,7 +73,7 @@ class LossPair {
 using LossPairPtr = std::shared_ptr<const LossPair>;
 
 /// N(1, sigma^2) with probability q, else N(0, sigma^2), against N(0, sigma^2), 0 < q <= 1: one
-/// example more (Zhu, Dong and Wang 2022, Theorem 11). `reversed()` is one example less.
+/// example more (Zhu, Dong and Wang 2022, Theorem 11). Its `reversed()` is one example less.
 LossPairPtr sampled_gaussian(double q, double sigma);
 
 /// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one

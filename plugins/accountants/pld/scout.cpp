@@ -15,13 +15,13 @@ constexpr std::size_t kMostParts = 24;
 constexpr double kSmallestTilt = 1e-3;
 constexpr double kLargestTilt = 1e13;
 
-// What may lie outside the window, relative to what is inside.
+// The mass that may lie outside the window, relative to the mass inside.
 const double kLogOutside = std::log(1e-11);
 
 // How much rounding noise, in nats, a shorter window may cost.
 const double kMostNoise = std::log(300.0);
 
-// Of a guessed epsilon: the true one is hardly ever below.
+// The true epsilon is hardly ever below this share of a guessed one.
 constexpr double kSureShare = 0.6;
 
 template <class Function>

@@ -1,3 +1,4 @@
+// Guesses by quadrature where the answer lies and how fine a grid it needs; no proof relies on it.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,21 @@ struct Step {
   std::uint64_t count = 0;
 };
 
-/// What is asked of a composition: an epsilon for a delta, or the other way round.
+/// The question about a composition: an epsilon for a delta, or the other way round.
 struct Question {
   bool wants_epsilon = true;
   double given = 0.0;  ///< The delta in (0, 1), or the epsilon >= 0.
 };
 
-/// Where to look, and how finely; guessed, so that nothing that is proved may depend on it.
+/// Where to look, and how finely; guessed, so no proof may depend on it.
 struct Plan {
   double tilt = 0.0;  ///< The change of measure that puts the answer where the mass is.
-  /// Orders of Chernoff bounds: for what is above the window, for the tilted mass so far above it
-  /// that it wraps to the answer, and for what is below the window.
+  /// Orders of Chernoff bounds: for the mass above the window, for the tilted mass so far above it
+  /// that it wraps to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
-  double deviation = 0.0;                 ///< Of the loss, under the tilted measure.
+  double deviation = 0.0;                 ///< The loss's, under the tilted measure.
 };
 
 /// x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
@@ -38,7 +39,7 @@ double log_peak(double x);
 class Scout {
  public:
   /// \param log_cut  ln of the delta that may be spent on taking the highest losses for infinite.
-  ///   Rare but huge losses otherwise dominate every moment, and no tilt finds the answer.
+  ///   Otherwise rare but huge losses dominate every moment, and no tilt finds the answer.
   Scout(const std::vector<Step>& steps, double log_cut);
 
   Plan plan(const Question& question) const;
@@ -46,11 +47,11 @@ class Scout {
   /// The plan for a point that is known to be near the curve.
   Plan plan_at(double epsilon, double log_delta) const;
 
-  /// The step of the grid whose answer should be about `width` wide: of epsilon in nats, or of
+  /// The step of the grid whose answer should be about `width` wide: in nats of epsilon, or in
   /// ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 
-  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps that were not looked at.
+  /// ln E_P e^(order * loss) of one step, by its position; 0 for steps outside the sample.
   double log_moment(std::size_t step, double order) const;
 
   struct Cumulants {

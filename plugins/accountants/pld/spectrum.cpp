@@ -133,7 +133,7 @@ class Transform {
     return {at_zero_ + static_cast<double>(real), static_cast<double>(imaginary)};
   }
 
-  /// Of what at() gives: the roots', that of a product, and two where the constant is added.
+  /// The error of at(): the roots', that of a product, and two where the constant is added.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());

@@ -1,3 +1,4 @@
+// The few Fourier coefficients that a composition of many steps needs, computed one by one.
 #pragma once
 
 #include <complex>
@@ -11,11 +12,11 @@ namespace pld {
 
 using Complex = std::complex<double>;
 
-/// The losses of one step under the tilted measure, in steps of the grid, and how often it is
+/// The losses of one step under the tilted measure, in steps of the grid, and how often the step is
 /// composed.
 struct Factor {
   std::vector<std::int64_t> index;  ///< Growing.
-  std::vector<double> weight;       ///< >= 0; all together 1, or there are none.
+  std::vector<double> weight;       ///< >= 0; they add up to 1, or there are none.
   std::uint64_t count = 1;
 };
 
@@ -33,8 +34,8 @@ struct Approximation {
   double value = 0.0, error = 0.0;
 };
 
-/// Which sums are wanted of the masses m_j of a composition on a window of `size` points, whose
-/// first is `first` (masses outside wrap into it): the sum over the points j behind k of m_j
+/// Describes sums over the masses m_j of a composition on a window of `size` points, whose first is
+/// `first` (masses outside wrap into it): the sum over the points j behind k of m_j
 /// kernel((j - k) step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
 struct Window {
   std::size_t size = 0;  ///< Even.
@@ -44,23 +45,23 @@ struct Window {
 
 /// The Fourier coefficients of a composition that are not negligible. Many steps make a smooth
 /// distribution, of which a few dozen frequencies are left where a window has a million: they are
-/// computed one by one, from the points of the factors, and nothing of the size of the window is
-/// made.
+/// computed one by one, from the points of the factors, and nothing as large as the window is
+/// allocated.
 ///
-/// What is left out has been bounded. Between computed frequencies, by the derivative: with a
-/// centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|, and at
-/// most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in [s,
-/// pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
+/// The coefficients that are left out are bounded. Between computed frequencies, by the derivative:
+/// with a centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|,
+/// and at most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in
+/// [s, pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
 /// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)).
 class Spectrum {
  public:
   /// \param size  of the window: even, at most 2^24.
-  /// \param most_work  about how many points times frequencies may be looked at.
+  /// \param most_work  about the largest number of points times frequencies to go through.
   /// \returns nothing if that is not enough.
   static std::optional<Spectrum> of(const std::vector<Factor>& factors, std::size_t size,
                                     double most_work);
 
-  /// The sum for k in [0, size), without what left_out() bounds.
+  /// The sum for k in [0, size), without the coefficients that left_out() bounds.
   Approximation tail(const Window& window, std::size_t k) const;
 
   /// A bound on the size of every coefficient that was left out, so that in the 2-norm the masses

@@ -1,3 +1,4 @@
+// Converts Renyi divergences to epsilon and delta, and searches for the best order.
 #pragma once
 
 #include <functional>
@@ -22,11 +23,11 @@ double epsilon_at(Conversion conversion, double order, double log_moment, double
 /// \param epsilon  finite, >= 0.
 double log_delta_at(Conversion conversion, double order, double log_moment, double epsilon);
 
-/// Where to look for the best order.
+/// The orders among which to look for the best.
 struct Orders {
   std::vector<double> list;  ///< Increasing, above 1, not empty.
   bool refine = false;       ///< Look between and beyond them too.
-  bool unimodal = true;      ///< What is minimised has one minimum; else the list is gone through.
+  bool unimodal = true;      ///< The bound has one minimum; else the whole list is tried.
 };
 
 struct Best {

@@ -44,7 +44,7 @@ std::vector<double> default_orders() {
   return orders;
 }
 
-/// What a release costs whose log moments are not a multiple of a (a - 1).
+/// The kinds of release whose log moments are not a multiple of a (a - 1).
 enum class CostKind { laplace, poisson_gaussian, subset_gaussian };
 
 struct Setting {
@@ -156,14 +156,14 @@ class Spent {
   std::vector<std::uint64_t> counts_;
   bool any_subset_ = false;
   bool only_laplace_ = true;
-  std::vector<Moments> sources_;                ///< Of the first settings.
-  std::map<double, std::vector<double>> kept_;  ///< By order: of the first settings, one by one.
+  std::vector<Moments> sources_;                ///< For the first settings.
+  std::map<double, std::vector<double>> kept_;  ///< By order: for each of the first settings.
 };
 
 /// Renyi differential privacy (Mironov 2017): at every order the divergences of the releases add
 /// (Proposition 1), and every order proves an (epsilon, delta); the best one is reported.
 ///
-/// What each event costs, with s the sensitivity of a sum of contributions of norm at most 1
+/// The cost of each event, with s the sensitivity of a sum of contributions of norm at most 1
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
 /// - gaussian: D_a = a (s / noise_multiplier)^2 / 2, exact;
 /// - zcdp: D_a <= a rho; discrete_gaussian: the same with rho = sensitivity^2 / (2 sigma^2)
@@ -188,7 +188,7 @@ class Rdp : public privgrad::Accountant {
     std::sort(orders_.list.begin(), orders_.list.end());
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
-  /// Of one order alone.
+  /// Uses one order alone.
   explicit Rdp(double order)
       : conversion_(rdp::Conversion::improved), orders_{.list = {order}, .refine = false} {}
 
@@ -364,10 +364,10 @@ class Rdp : public privgrad::Accountant {
 /// Renyi differential privacy at one order that is fixed beforehand: a privacy filter.
 ///
 /// epsilon(delta) is an increasing function of the sum of the divergences at that order, so that
-/// "at most the target" means "the sum is at most some B". A run that keeps to that has a divergence
-/// of at most B at this order also where each release was chosen from earlier ones (Feldman and
-/// Zrnic 2021, Theorem 4.3). With several orders, and the best of them taken at the end, that is
-/// not so: which order is best would depend on what was released.
+/// "at most the target" means "the sum is at most some B". A run that keeps to that has a
+/// divergence of at most B at this order also where each release was chosen from earlier ones
+/// (Feldman and Zrnic 2021, Theorem 4.3). With several orders, and the best of them taken at the
+/// end, that is not so: which order is best would depend on what was released.
 class RdpAtOneOrder final : public Rdp, public privgrad::ComposesAdaptively {
  public:
   explicit RdpAtOneOrder(const privgrad::Params& params) : Rdp(params.real("order")) {}

@@ -1,3 +1,4 @@
+// Renyi divergences of each mechanism as log moments, all of them upper bounds.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,13 @@
 namespace rdp {
 
 /// The Renyi divergences of the mechanisms, as log moments: K(a) = (a - 1) D_a(P || Q)
-/// = ln E_Q[(dP/dQ)^a], of which D_a and both conversions are made. Every result is an upper bound
-/// on K also after rounding: each function adds a bound on its own rounding error.
+/// = ln E_Q[(dP/dQ)^a], from which D_a and both conversions follow. Every result is an upper bound
+/// on K even after rounding: each function adds a bound on its own rounding error.
 ///
 /// `order` is a, finite and above 1.
 
-/// a (a - 1) rho: the bound that rho-zCDP means; exact for a Gaussian with rho = (s / sigma)^2 / 2.
+/// a (a - 1) rho: the bound that defines rho-zCDP; exact for a Gaussian with rho = (s / sigma)^2 /
+/// 2.
 double concentrated_log_moment(double rho, double order);
 
 /// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more
@@ -76,8 +78,8 @@ class SampledGaussian {
 class SubsetGaussian {
  public:
   /// \param fraction  sampled share of the data, in (0, 1).
-  /// \param sigma     noise over the sensitivity for an exchanged example: half of the multiplier
-  ///   of an event, whose unit is the bound on one example's contribution.
+  /// \param sigma     noise over the sensitivity for an exchanged example: half of an event's
+  ///   multiplier, whose unit is the bound on one example's contribution.
   SubsetGaussian(double fraction, double sigma);
 
   double log_moment(double order);

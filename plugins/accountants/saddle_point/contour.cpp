@@ -63,8 +63,8 @@ struct Saddle {
   Cumulant at;
 };
 
-/// What is 0 at the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|; increasing on each side of
-/// the poles.
+/// The function whose root is the saddle point of e^{K(c) - epsilon c} / |c (c + 1)|; increasing on
+/// each side of the poles.
 double excess(double c, const Cumulant& at, double epsilon) {
   return at.slope - epsilon - 1.0 / c - 1.0 / (c + 1.0);
 }
@@ -202,7 +202,7 @@ double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
       std::max(0.0, std::log(std::abs(c_ * (c_ + 1.0)) * std::sqrt(2.0 * kPi * curvature)));
   const double lowest = c_ > 0.0 ? 0.0 : -1.0;
   const double highest = c_ > 0.0 ? std::max(1.2 * c_, loss.largest_tilt()) : 0.0;
-  // What the image at a distance x is at most, for any other c: e^{digits - |c - other| x}.
+  // The image at a distance x is at most e^{digits - |c - other| x}, for any other c.
   const auto reach = [&](double other) {
     const double bound = loss.cumulant(other).value - at_c_.value - (other - c_) * epsilon;
     return (bound + digits + (c_ > 0.0 ? log_chernoff_factor(other) : 0.0)) / std::abs(other - c_);
@@ -377,7 +377,7 @@ void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, dou
   exhausted_ = true;
 }
 
-/// Of K(c) - c epsilon; K(c) is a sum of positive terms.
+/// The rounding error of K(c) - c epsilon; K(c) is a sum of positive terms.
 double Contour::rounding(double epsilon) const {
   return 16.0 * kUlp *
          (std::abs(at_c_.value) + std::abs(c_) * (std::abs(epsilon) + absolute_loss_) + 16.0);
@@ -511,7 +511,7 @@ Root newton(const Contour& contour, double start, double delta, const Bracket& b
       break;
     }
     const double next = std::clamp(root.epsilon + step, least, most);
-    // What is left is rounding, which root.miss counts.
+    // The rest is rounding, which root.miss counts.
     if (std::abs(next - root.epsilon) <= 4.0 * kUlp * std::abs(next)) break;
     if (i + 1 < kMostIterations) root.epsilon = next;
   }

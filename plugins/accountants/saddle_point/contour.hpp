@@ -1,3 +1,4 @@
+// Computes delta and epsilon by integrating along a line through the saddle point, with errors.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace saddle_point {
 struct Bounds {
   double lower = 0.0;
   double upper = 0.0;
-  /// What the integral itself was found to be right to, relative to delta; infinite where it was
+  /// The estimated error of the integral itself, relative to delta; infinite where the integral was
   /// given up and `upper` is Chernoff's bound.
   double relative_error = 0.0;
 };
@@ -22,8 +23,8 @@ struct Bounds {
 ///
 ///   delta(epsilon) = 1/(2 pi i) int_{c - i inf}^{c + i inf} e^{K(s) - epsilon s} / (s (s + 1)) ds
 ///
-/// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is what is
-/// used where delta is near 1. K(s) = ln E_P[e^{sL}].
+/// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is used where
+/// delta is near 1. K(s) = ln E_P[e^{sL}].
 ///
 /// The trapezoidal rule of step h is wrong by exactly the sum over m != 0 of
 /// delta(epsilon + 2 pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's
@@ -32,19 +33,19 @@ struct Bounds {
 /// the rule is faded out smoothly and Gauss-Kronrod panels take over.
 ///
 /// Proved, up to rounding: the formula, the step, and Chernoff's bound, which caps the answer.
-/// Estimated: what lies beyond the last node (from the last nodes, and probes beyond them), what
-/// the panels miss (two rules of different order), and rounding (a model of it). The error of a
+/// Estimated: the integral beyond the last node (from the last nodes, and probes beyond them), the
+/// error of the panels (two rules of different order), and rounding (a model of it). The error of a
 /// Value is the sum of these estimates and of the difference to the rule of twice the step. That
-/// they hold is tested, not proved; which is why pld's certified interval belongs beside it.
+/// the estimates hold is tested, not proved; so pld's certified interval belongs beside it.
 class Contour {
  public:
   /// \param refinement  0, 1, ...: each halves the step and looks further along the line.
   /// \throws NumericError if K cannot be computed where it is needed.
   Contour(PrivacyLoss& loss, double epsilon, int refinement);
 
-  /// What the integral is: delta, or 1 - delta where gives_rest().
+  /// The integral: delta, or 1 - delta where gives_rest().
   struct Value {
-    double most = 0.0;      ///< Its logarithm is at most that, by the estimate.
+    double most = 0.0;      ///< An upper bound on its logarithm, by the estimate.
     double log = 0.0;       ///< Its logarithm; NaN if the sum drowns in rounding.
     double slope = 0.0;     ///< The logarithm's derivative by epsilon.
     double error = 0.0;     ///< Estimate of the logarithm's error; infinite if there is none.
@@ -58,17 +59,17 @@ class Contour {
   /// Proposition 12).
   double log_chernoff(double epsilon) const;
 
-  /// How far from the epsilon of the constructor at() stays sharp.
+  /// How far from the constructor's epsilon at() stays sharp.
   double radius() const noexcept { return radius_; }
 
-  /// Whether the integrand did not decay within what may be spent on it: refining is no use.
+  /// Whether the integrand did not decay within the permitted work: refining is no use.
   bool exhausted() const noexcept { return exhausted_; }
 
  private:
   struct Node {
     double tau = 0.0;
     double weight = 0.0;
-    double coarse = 0.0;  // weight in the rule that the error estimate compares with
+    double coarse = 0.0;  // weight in the rule to compare with for the error estimate
     Complex log_phi;
   };
   struct Sum {
@@ -77,8 +78,8 @@ class Contour {
     double pole = 0.0;                             // of 1 / |s (s + 1)|
   };
 
-  /// The first nodes of a sum at the constructor's epsilon, which is asked for each time that nodes
-  /// are added.
+  /// The sum over the first nodes at the constructor's epsilon, which is needed each time that
+  /// nodes are added.
   struct Begun {
     std::size_t nodes = 0;
     double fine = 0.0, pole = 0.0;
@@ -100,8 +101,8 @@ class Contour {
   Cumulant at_c_;
   std::vector<Node> nodes_;
   Begun begun_;
-  double tail_ = 0.0;          // estimate of what lies beyond the last node
-  double panels_error_ = 0.0;  // sum over panels of what two rules differ by
+  double tail_ = 0.0;          // estimate of the integral beyond the last node
+  double panels_error_ = 0.0;  // sum over panels of the difference of two rules
   double fade_begin_ = 0.0;    // where the trapezoidal rule ends
   double fade_end_ = 0.0;      // where the panels end
   double absolute_loss_ = 0.0;

@@ -1,3 +1,4 @@
+// The privacy loss of a composition by its moment generating function, for real and complex orders.
 #pragma once
 
 #include <complex>
@@ -9,7 +10,7 @@ namespace saddle_point {
 
 using Complex = std::complex<double>;
 
-/// Which distribution P is compared with which Q, for one Poisson-sampled Gaussian step of sampling
+/// The pair of distributions P and Q to compare, for one Poisson-sampled Gaussian step of sampling
 /// probability q and noise sigma (z is the release along the example's direction).
 enum class Pair {
   remove = 1,  ///< P = (1-q) N(0, sigma^2) + q N(1, sigma^2), Q = N(0, sigma^2).
@@ -63,26 +64,25 @@ class PrivacyLoss {
   void tilt(double c);
 
   /// Sum over steps of the integral of |tilted density * L| over the line in use, and a bound on
-  /// the error of ln phi per unit of tau: rounding, and what the points on the line miss of a
-  /// weight of
-  /// 1. Known after log_characteristic.
+  /// the error of ln phi per unit of tau: rounding, and the part of a total weight of 1 that the
+  /// points on the line miss. Known after log_characteristic.
   double absolute_loss() const noexcept { return absolute_loss_; }
   double loss_error() const noexcept { return loss_error_; }
 
   /// An upper bound on delta(0).
   double most_variation() const;
 
-  /// The loss is never above it: delta is 0 from there on.
+  /// An upper bound on the loss: delta is 0 from there on.
   double supremum() const;
 
-  /// A tilt that is large enough for every delta that is a double.
+  /// A tilt that is large enough for every delta that a double can hold.
   double largest_tilt() const noexcept;
 
-  /// Where the loss of a composition in which nobody takes part is concentrated.
+  /// The loss around which a composition in which nobody takes part is concentrated.
   double bulk();
 
  private:
-  /// Points on the real z-line and what is needed there for any s.
+  /// Points on the real z-line and the values there that any s needs.
   struct RealLine {
     double covers = -1.0;            // for s up to this
     std::vector<double> loss;        // L at the points

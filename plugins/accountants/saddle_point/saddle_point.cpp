@@ -30,7 +30,7 @@ using saddle_point::Pair;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What the integral must be right to, relative to delta, for its result to be called exact.
+// The largest error of the integral, relative to delta, for its result to be called exact.
 constexpr double kExact = 1e-8;
 
 // Counts up to here are doubles, exactly.
@@ -58,7 +58,7 @@ double noise_of(const Step& step, End end) {
   return end == End::low ? step.noise.low : step.noise.high;
 }
 
-/// What happened, equal steps added up. Ordered, so that sums do not depend on the order of events.
+/// The composed events, equal steps added up. Ordered, so that sums do not depend on their order.
 struct Spent {
   std::map<Step, std::uint64_t> steps;
   bool no_noise = false;

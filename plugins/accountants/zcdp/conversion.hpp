@@ -1,3 +1,4 @@
+// Converts rho-zCDP to epsilon and delta, always rounded up.
 #pragma once
 
 namespace zcdp {
@@ -8,7 +9,7 @@ struct Bound {
   double order = 0.0;
 };
 
-/// The conversions of rho-zCDP to (epsilon, delta)-DP. Every result is rounded up by a bound on its
+/// Conversions from rho-zCDP to (epsilon, delta)-DP. Every result is rounded up by a bound on its
 /// own rounding error, so that it stays an upper bound in floating point.
 ///
 /// \param rho    in [0, +infinity]; infinite means that nothing finite is proved.

@@ -24,7 +24,7 @@ constexpr const char* kSubsampled =
 
 /// Concentrated differential privacy (Bun and Steinke 2016): every event costs a rho, and rhos add.
 ///
-/// What each event costs, with s the sensitivity of a sum of contributions of norm at most 1
+/// The cost of each event, with s the sensitivity of a sum of contributions of norm at most 1
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
 /// - gaussian: (s / noise_multiplier)^2 / 2 (Bun and Steinke, Proposition 1.6);
 /// - discrete_gaussian: sensitivity^2 / (2 sigma^2) (Canonne, Kamath and Steinke 2020, Theorem 4).

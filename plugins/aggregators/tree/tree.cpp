@@ -121,7 +121,7 @@ class Tree final : public privgrad::Aggregator,
     double squares = 0.0;
     for (const Block& block : blocks) {
       squares += block.share * block.share;
-      // What the first tree's first blocks continue is nothing.
+      // The first blocks of the first tree continue nothing.
       if (block.length <= step) {
         recipe.earlier.push_back({.step = step - block.length, .share = block.share});
       }

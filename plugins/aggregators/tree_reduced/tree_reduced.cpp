@@ -224,7 +224,7 @@ class TreeReduced final : public privgrad::Aggregator,
     }
   }
 
-  /// What differences between iterates that far apart are let through, in clip norms.
+  /// The bound on differences of gradients between iterates that far apart, in clip norms.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
@@ -273,7 +273,7 @@ class TreeReduced final : public privgrad::Aggregator,
     return (step < epoch_ ? 1.0 : later_weight_) * noise_multipliers_.at(step);
   }
 
-  /// Of the tree whose steps are counted from 0: as in `tree`.
+  /// The recipe of a tree whose steps are counted from 0, as in `tree`.
   ReleaseRecipe tree(std::uint64_t step, double node) const {
     const std::uint64_t length = std::uint64_t{1} << std::countr_zero(step + 1);
     ReleaseRecipe recipe{

@@ -1,29 +1,28 @@
+// Rounds contributions to whole numbers ("cells") and adds them up.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-// Contributions as whole numbers ("cells"), and their sums.
-//
 // A dense layer's contribution is a product of two short vectors of whole numbers, q(delta) of its
 // units and q(a) of its inputs, each within int16; the sum over examples is a matrix product of
-// integers, of two examples (a pair) at a time. What is not such a product is a row, truncated.
+// integers, of two examples (a pair) at a time. Any other contribution is a truncated row.
 namespace privgrad::cpu {
 
 /// Units and inputs that are side by side in the operands of a product, which are laid out as
 /// [ceil(extent / width), pairs, width]: each element has the int16 of the pair's first example in
-/// its low half and of its second in the high one.
+/// its low half and that of the second in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
-/// The elements of an operand of so many pairs.
+/// The number of elements of an operand of so many pairs.
 constexpr std::size_t operand_size(std::size_t extent, std::size_t width, std::size_t pairs) {
   return (extent + width - 1) / width * width * pairs;
 }
 
 /// How one example's floats become whole numbers: rint or trunc of (x * shift) * factor.
 struct Rounding {
-  float shift = 0.0f;   ///< A power of two that brings the largest x near 1: nothing is rounded.
+  float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
   float factor = 0.0f;  ///< 0: all become 0.
   float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
                         ///< 0 truncates.
@@ -35,7 +34,7 @@ struct Rounding {
 /// \param largest  of the sizes of x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 
-/// What `rounding` makes of x.
+/// The result of `rounding` for x.
 std::int32_t round_one(float x, const Rounding& rounding);
 
 /// The squared lengths of two examples' whole numbers.
@@ -45,7 +44,7 @@ struct PairSquares {
 
 /// Rounds two examples' floats into an operand, filled up with zeros.
 /// \param first, second  [extent], finite.
-/// \param operand  out: where the pair is in the first tile; `step` elements further in the next.
+/// \param operand  out: the pair's place in the first tile; `step` elements further in the next.
 PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
                              const Rounding& other, std::size_t extent, std::uint32_t* operand,
                              std::size_t step);
@@ -53,17 +52,18 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
-/// Every number beside the one `next` places after it, in an element's halves; beside 0 at the end.
+/// Pairs every number with the one `next` places after it, in an element's halves; with 0 at the
+/// end.
 /// \param operand  out: [count].
 void pair_with_next(const float* values, std::size_t count, std::size_t next,
                     const Rounding& rounding, std::uint32_t* operand);
 
-/// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller sees to it
+/// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller makes sure
 /// that no sum leaves its range.
 /// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
 /// \param units, inputs  one tile each, from the first of `pairs` pairs on.
-/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] mean something; stride
-///   numbers from row to row.
+/// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] are valid; stride numbers
+///   from row to row.
 void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
                     const std::uint32_t* units, const std::uint32_t* inputs, std::int32_t* sums,
                     std::size_t stride);
@@ -76,14 +76,14 @@ void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum)
 void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
               std::size_t stride);
 
-/// Begins to fetch what add_tile() adds to.
+/// Prefetches the part of the sum that add_tile() adds to.
 void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum, std::size_t stride);
 
 /// sum += trunc(scale * values), modulo 2^64, the product rounded to double.
 /// \param values  finite; the products are below 2^31 in size.
 void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
 
-/// The squared length of what add_truncated() adds, modulo 2^64.
+/// The squared length of the numbers that add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(double scale, const float* values, std::size_t count);
 
 /// The largest size; none is -2^31.
@@ -91,23 +91,22 @@ std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
 
 /// shrunk = rint(factor * values).
 /// \param factor  such that all are within int16.
-/// \returns the sum of the squares of what was written.
+/// \returns the sum of the squares of the results.
 std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
                            std::int16_t* shrunk);
 
-/// sum += what the rounding makes of the values: the caller sees to it that no sum leaves the range
-/// of int32.
+/// sum += the rounded values: the caller makes sure that no sum leaves the range of int32.
 void add_rounded(const Rounding& rounding, const float* values, std::size_t count,
                  std::int32_t* sum);
 
-/// The squared length of what add_rounded() adds, modulo 2^64.
+/// The squared length of the numbers that add_rounded() adds, modulo 2^64.
 std::uint64_t rounded_squares(const Rounding& rounding, const float* values, std::size_t count);
 
-/// sum += trunc(factor * values), the product rounded to float32: the caller sees to it that no sum
+/// sum += trunc(factor * values), the product rounded to float32: the caller makes sure that no sum
 /// leaves the range of int32.
 void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
 
-/// The squared length of what add_truncated() adds, modulo 2^64.
+/// The squared length of the numbers that add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(float factor, const std::int16_t* values, std::size_t count);
 
 }  // namespace privgrad::cpu

@@ -124,7 +124,7 @@ Kernel best_kernel() {
   return {plain::kLanes, plain::kRows, plain::kVectors, plain::tile_of};
 }
 
-/// What of `start` is left for the part of a product from a row and a column on.
+/// The part of `start` for the rest of a product from a row and a column on.
 Start start_at(const Start& start, std::size_t row, std::size_t column) {
   return {start.of_rows != nullptr ? start.of_rows + row : nullptr,
           start.of_columns != nullptr ? start.of_columns + column : nullptr, start.at_product};

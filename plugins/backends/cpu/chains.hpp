@@ -1,3 +1,4 @@
+// Matrix products that give each example the same bits, whatever its neighbours and the processor.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 // Why not sgemm: its kernel, and with it the order of the additions, depends on the number of rows
 // and on a row's place among them. Measured with OpenBLAS 0.3.21, the same row multiplied alone and
 // within a batch differed on every kernel family but one, and on Haswell and Zen also from place to
-// place in blocks of 16 rows and more. What a contribution is must not depend on its neighbours.
+// place in blocks of 16 rows and more. A contribution must not depend on its neighbours.
 namespace privgrad::cpu {
 
 /// A matrix whose element [i, k] is data[i * row + k * inner].
@@ -19,11 +20,11 @@ struct Strided {
   std::size_t row = 0, inner = 1;
 };
 
-/// Where the chains of a product begin. All empty: at 0.
+/// The values that the chains of a product begin with. All empty: 0.
 struct Start {
   const float* of_rows = nullptr;     ///< [rows]: one for each row.
   const float* of_columns = nullptr;  ///< [columns]: one for each column.
-  bool at_product = false;  ///< What the product's memory holds: a chain is taken up again.
+  bool at_product = false;            ///< The product's memory: its chains are continued.
 };
 
 /// product[i, j] = the chain over k of a[i, k] b[k, j], from its start.
@@ -38,7 +39,7 @@ void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, S
 void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
                float* to, std::size_t to_stride);
 
-/// How many examples are side by side in the columns of a dense layer's product.
+/// The number of examples side by side in the columns of a dense layer's product.
 constexpr std::size_t kPanel = 32;
 
 /// The examples [rows, inner] as a panel [inner, kPanel], filled up with zeros.

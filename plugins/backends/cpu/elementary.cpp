@@ -58,7 +58,7 @@ double log1p_fixed(double x) {
   std::int64_t k = 0;
   if (x > 0x1.a8p-2) {
     const double sum = 1.0 + x;
-    // What the addition rounded off, as a part of the sum.
+    // The addition's rounding error, as a share of the sum.
     missing = (x < 1.0 ? x - (sum - 1.0) : 1.0 - (sum - x)) / sum;
     const auto bits = std::bit_cast<std::uint64_t>(sum);
     k = static_cast<std::int64_t>(bits >> 52) - 1023;

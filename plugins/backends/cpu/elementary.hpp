@@ -1,7 +1,8 @@
+// Exponential and logarithm with the same bits on every processor and with every C library.
 #pragma once
 
-// Functions whose bits are the same with every C library and on every processor: additions,
-// multiplications and divisions in double, in a fixed order, without fused multiply-adds.
+// The functions consist of additions, multiplications and divisions in double, in a fixed order,
+// without fused multiply-adds.
 namespace privgrad::cpu {
 
 /// e^x with an error below 2 units in the last place where the result is a normal number, and below

@@ -58,7 +58,7 @@ void ExactEngine::make_stages() {
   for (std::size_t s = 0; s < steps_.size();) {
     Stage stage{s, s + 1, is_dense(s)};
     if (stage.is_dense) {
-      // What a shortcut adds is kept, so nothing is written over it.
+      // A value that a shortcut adds is kept, so nothing is written over it.
       if (stage.last < steps_.size() && !shortcuts_.is_source[stage.last] &&
           std::holds_alternative<Activation>(network_.layers[stage.last])) {
         ++stage.last;
@@ -162,8 +162,8 @@ std::size_t ExactEngine::end_of(const Piece& piece) const {
   return step.offset() + step.parameter_count();
 }
 
-/// Pieces one after the other, about as many parameters as a product's piece has. Pieces side by side
-/// in the same units have ends alike, and one range.
+/// Pieces one after the other, about as many parameters as a product's piece has. Pieces side by
+/// side in the same units have ends alike, and one range.
 void ExactEngine::make_ranges() {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {

@@ -1,3 +1,4 @@
+// The engine for exact clipping: norms, whole-number contributions and their sums.
 #pragma once
 
 #include <cstddef>
@@ -31,16 +32,14 @@ class ExactPass final : public ExactClipping::Pass {
  public:
   std::size_t most_rows() const noexcept { return most_rows_; }
   std::size_t rows() const noexcept { return batch_.rows(); }
-  std::size_t chosen_rows() const noexcept {
-    return taken_.size();
-  }  ///< That choose() was told of.
+  std::size_t chosen_rows() const noexcept { return taken_.size(); }  ///< As set by choose().
 
  private:
   friend class ExactEngine;
   using Memory = std::unique_ptr<float[]>;
   class Lease;
 
-  /// What is kept of an example in a group between two calls.
+  /// The data kept for an example in a group between two calls.
   struct Share {
     double squared_norm = 0.0;
     double scale = 0.0;                // of make_cells(), 0 where there is nothing to add
@@ -81,15 +80,15 @@ class ExactPass final : public ExactClipping::Pass {
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
 
-/// Norms, cells and their sums by one forward and one backward pass over a batch. What an example
-/// gets is a function of the example alone (chains.hpp, cells.hpp): no place, neighbour, thread or
-/// instruction set changes a bit of it.
+/// Norms, cells and their sums by one forward and one backward pass over a batch. An example's
+/// results are a function of the example alone (chains.hpp, cells.hpp): no place, neighbour, thread
+/// or instruction set changes a bit of them.
 ///
 /// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
 /// examples through all of them while they are in the cache.
 ///
-/// exact.cpp plans what follows from the network, exact_passes.cpp computes outputs, norms and
-/// errors, exact_cells.cpp makes cells and adds them up.
+/// exact.cpp plans the work from the network, exact_passes.cpp computes outputs, norms and errors,
+/// exact_cells.cpp makes cells and adds them up.
 class ExactEngine {
  public:
   ExactEngine(const Network& network, const Shortcuts& shortcuts,
@@ -106,7 +105,7 @@ class ExactEngine {
   void backward(const Batch& batch, ExactPass& pass, std::span<double> squared_norms) const;
   void make_cells(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const;
-  /// What is chosen stays so until another choice, or other cells.
+  /// The choice stays until another choice, or other cells.
   void choose(ExactPass& pass, std::span<const std::uint8_t> taken) const;
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;

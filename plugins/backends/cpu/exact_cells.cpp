@@ -11,16 +11,16 @@
 namespace privgrad::cpu {
 namespace {
 
-/// What a product is made smaller by before its factors are rounded to nearest, so that it is
+/// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
 /// rarely longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter
 /// the other is); where its roundings are as good as random they change that by less than 1, 2^-13
 /// of it. The few whose roundings all go one way (flat ones, or with one number that matters) are
 /// rounded again.
 constexpr double kMargin = 0x1p-11;
 
-/// What truncated numbers are made smaller by. Truncation cannot lengthen, but products in floating
-/// point are rounded before it: two roundings to float32 for each factor of a product, of 2^-24
-/// each, and a few to double. Together less than 2^-20.
+/// The share by which truncated numbers are shrunk. Truncation cannot lengthen, but products in
+/// floating point are rounded before it: two roundings to float32 for each factor of a product, of
+/// 2^-24 each, and a few to double. Together less than 2^-20.
 constexpr double kRoundingMargin = 0x1p-20;
 
 constexpr std::uint64_t kMostSum = std::numeric_limits<std::int32_t>::max();
@@ -63,7 +63,7 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
   }
 }
 
-/// Of a dense layer's biases, whose gradient is the error itself.
+/// The rounding of a dense layer's biases, whose gradient is the error itself.
 Rounding ExactEngine::bias_rounding(const ExactPass::Share& share) {
   return make_rounding(share.scale * (1.0 - kRoundingMargin), share.error, true);
 }

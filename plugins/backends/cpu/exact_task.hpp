@@ -1,3 +1,4 @@
+// Piece sizes and reusable memory for the tasks of an exact pass.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,6 @@
 
 #include "exact.hpp"
 
-// What tasks of a pass share: the sizes of their pieces, and their memory.
 namespace privgrad::cpu {
 
 /// Examples that a task takes through the layers between dense ones.
@@ -16,10 +16,10 @@ constexpr std::size_t kExactBlock = 8;
 /// Parameters whose kept gradients are added up by one task.
 constexpr std::size_t kRowPiece = 4096;
 
-/// Biases of a dense layer that are one task's.
+/// Biases of a dense layer that one task adds up.
 constexpr std::size_t kBiasPiece = 1024;
 
-/// A task's memory, given back at the end.
+/// Memory lent to a task, given back at its end.
 class ExactPass::Lease {
  public:
   explicit Lease(ExactPass& pass) : pass_(pass) {

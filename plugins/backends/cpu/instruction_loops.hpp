@@ -1,13 +1,14 @@
+// A macro that compiles a loop for several instruction sets and chooses one of them at run time.
 #pragma once
 
 #include "privgrad/instruction_set.hpp"
 
-// Loops that the compiler makes wide: one body, a function for every instruction set, and one that
+// The compiler vectorises the loops: one body, a function for every instruction set, and one that
 // chooses. Bodies must be inlined into those functions, or they would be compiled for the portable
-// one; without fused multiply-adds, so that results are the same at each.
+// instruction set; without fused multiply-adds, so that results are the same with each.
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
-// For loops over registers: unrolled before g++ decides what is kept in registers.
+// For loops over registers: unrolled before g++ decides which values are kept in registers.
 #define PRIVGRAD_UNROLLED _Pragma("GCC unroll 16")
 
 #ifdef __x86_64__

@@ -1,3 +1,4 @@
+// The layers of a network on the processor: forward and backward for examples side by side.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace privgrad::cpu {
 
-/// Memory of a task, used again by the next.
+/// Memory of a task, reused by the next.
 struct Scratch {
   std::vector<float> panel, padded, patches, scaled, projected, one, other;
   std::vector<std::uint32_t> shifted, place_inputs, place_units;
@@ -28,7 +29,7 @@ inline float* at_least(std::vector<float>& memory, std::size_t size) {
 /// One layer, for examples side by side: in is [count, inputs], out and delta [count, outputs],
 /// below [count, inputs], where delta and below are the loss's derivatives by out and in.
 ///
-/// What an example gets depends on it alone, bit for bit: matrix products are chains (chains.hpp).
+/// An example's results depend on it alone, bit for bit: matrix products are chains (chains.hpp).
 /// Threads: const functions may run concurrently, after prepare(), each with a scratch of its own.
 class Step {
  public:
@@ -46,18 +47,18 @@ class Step {
   /// \param own  the step's parameters; they stay there until the next load().
   virtual void load(const float* own) noexcept { own_ = own; }
 
-  /// Whether out may be in: then backward() does not need what entered.
+  /// Whether out may be in: then backward() does not need the input.
   virtual bool works_in_place() const { return false; }
 
-  /// Whether a step in place may follow: backward() does not need what left.
+  /// Whether a step in place may follow: backward() does not need the output.
   virtual bool gives_output_away() const { return true; }
 
-  /// Brings what products need up to date with the parameters.
+  /// Updates the copies of parameters that products need.
   virtual void prepare() {}
 
   virtual void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const = 0;
 
-  /// \returns where the derivatives by in are: below, or delta, which may be overwritten.
+  /// \returns the place of the derivatives by in: below, or delta, which may be overwritten.
   virtual float* backward(std::size_t count, const float* in, const float* out, float* delta,
                           float* below, Scratch& scratch) const = 0;
 
@@ -238,30 +239,30 @@ class EmbeddingStep final : public Step {
   Embedding layer_;
 };
 
-/// Adds what entered an earlier step, as it is or projected. What is done with that is asked for by
-/// who keeps it; backward() is for what enters directly.
+/// Adds the input of an earlier step, as it is or projected. The owner of that input calls
+/// add_earlier() and add_backward(); forward() and backward() are for the direct input.
 class ShortcutStep final : public Step {
  public:
-  /// \param earlier  the shape that entered the step that the shortcut begins at.
+  /// \param earlier  the shape of the input of the step where the shortcut begins.
   ShortcutStep(const Shortcut& layer, const Shape& earlier, const Shape& in);
 
-  /// nullptr: it is added as it is.
+  /// nullptr: the earlier input is added as it is.
   const ConvStep* projection() const noexcept { return projection_.get(); }
 
   void load(const float* own) noexcept override;
   void prepare() override;
   bool works_in_place() const override { return true; }
 
-  /// What entered directly, to which add_earlier() is still to come.
+  /// Passes the direct input on; add_earlier() has to follow.
   void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
   /// \param earlier  [count, elements of the earlier shape].
   void add_earlier(std::size_t count, const float* earlier, float* out, Scratch& scratch) const;
 
   float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
                   Scratch& scratch) const override;
-  /// Adds the derivatives by what was added to `earlier`, shaped like it.
+  /// Adds to `earlier` the derivatives by the value that was added, of the same shape.
   void add_backward(std::size_t count, const float* delta, float* earlier, Scratch& scratch) const;
-  /// \param earlier  what was added; the rest as gradient_rows().
+  /// \param earlier  the value that was added; the rest as gradient_rows().
   void projection_rows(std::size_t count, const float* earlier, const float* delta, float* rows,
                        std::size_t stride, Scratch& scratch) const;
 
@@ -269,16 +270,16 @@ class ShortcutStep final : public Step {
   std::unique_ptr<ConvStep> projection_;
 };
 
-/// The shortcuts of a network, as who keeps values and derivatives needs them.
+/// The shortcuts of a network, for the code that keeps values and derivatives.
 struct Shortcuts {
   explicit Shortcuts(const Network& network);
 
-  /// The step that what shortcut s adds enters; s itself where s is none.
+  /// The step whose input shortcut s adds; s itself where step s is no shortcut.
   std::vector<std::size_t> source_of;
-  std::vector<bool> is_source;  ///< Of each step.
+  std::vector<bool> is_source;  ///< For each step.
 };
 
-/// \param entering  what enters the layers up to this one.
+/// \param entering  the shapes that enter the layers up to this one.
 /// \throws ConfigError naming the layer if it is one that only its model can execute.
 std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
                                 std::span<const Shape> entering, const Shape& out);

@@ -1,3 +1,4 @@
+// Fast loops over long arrays, such as sums of squares and activations, the same on all processors.
 #pragma once
 
 #include <cstddef>
@@ -5,18 +6,18 @@
 
 #include "privgrad/network.hpp"
 
-// Loops over long arrays, compiled for several instruction sets and chosen at run time. Without
-// fused multiply-adds, so that elementwise results are the same on every processor; sums add up
+// The loops are compiled for several instruction sets, one of which is chosen at run time. They use
+// no fused multiply-adds, so that elementwise results are the same on every processor; sums add up
 // sixteen lanes, also the same on every processor.
 namespace privgrad::cpu {
 
 /// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
 double sum_of_squares(const float* values, std::size_t count);
 
-/// The largest absolute value; NaN if there is one, 0 of none.
+/// The largest absolute value; NaN if any value is NaN, 0 for no values.
 float largest_size(const float* values, std::size_t count);
 
-/// Copies arrays that are often so short that a call of memcpy costs more than they do.
+/// Copies arrays that are often so short that a call of memcpy costs more than the copy.
 template <class Number>
 void copy_short(const Number* from, std::size_t count, Number* to) {
   static_assert(sizeof(Number) == 4);

@@ -1,3 +1,4 @@
+// The losses of a network: the loss of one example, whether it is right, and its derivative.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ struct Judgement {
 
 /// Judges one example's outputs. Computed in double, without overflow for finite outputs.
 /// \param outputs   [output_count(network)].
-/// \param target    as in a Batch. One that is no class index gives NaN: such an example can only
-///                  come from corrupted memory, and must not stop the others.
+/// \param target    as in a Batch. A value that is no class index gives NaN: such an example can
+///                  only come from corrupted memory, and must not stop the others.
 /// \returns correct for the largest output at the target's class; ties count for the lowest class,
 ///          non-finite losses and real targets for none.
 Judgement judge(const Network& network, std::span<const float> outputs, float target);

@@ -17,7 +17,7 @@ double largest_factor(std::size_t places) {
   return std::min(std::floor(std::sqrt(most / static_cast<double>(places))), 0x1p14);
 }
 
-/// What a rounding multiplies by, exactly.
+/// The factor of a rounding, exactly.
 double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }

@@ -1,3 +1,4 @@
+// One example's gradient of a convolution as whole numbers, summed over the places of its image.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ struct WholeRow {
 
 /// The gradient of the weights is a sum over places, sum over t of delta_t a_t^T with the patches
 /// a_t. Delta and the image are rounded to whole numbers so small that their sum over the places
-/// stays within int32, and that sum to int16: each to its own largest size, so that about 11 bits
-/// of each factor are left where there are 576 places, and 12 where there are 64. Like all
+/// stays within int32, and that sum to int16: each relative to its own largest size, so that about
+/// 11 bits of each factor are left where there are 576 places, and 12 where there are 64. Like all
 /// roundings of terms, these are small beside the terms, not beside a sum in which terms cancel.
 /// \param image  [inputs()]; delta [outputs()].
 /// \param row  out: [channels(), patch()]; zeros where the gradient is not finite.

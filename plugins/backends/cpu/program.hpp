@@ -1,3 +1,4 @@
+// A network on the processor: per-example gradients, exact clipping and evaluation.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,8 @@
 
 namespace privgrad::cpu {
 
-/// A network on the processor, two ways, with the same products, chains (chains.hpp), so that both
-/// give the same bits for the same example, whatever surrounds it.
+/// A network on the processor, computed in two ways. Both use the same products, chains
+/// (chains.hpp), so that they give the same bits for the same example, whatever surrounds it.
 ///
 /// gradient_rows() is the reference: a block of examples forwards, then backwards, then each
 /// example's gradient into its row, on the calling thread.
@@ -31,7 +32,7 @@ class CpuProgram final : public Program,
                          public Outputs,
                          public RowEvaluations {
  public:
-  /// \throws ConfigError naming what cannot be executed here.
+  /// \throws ConfigError naming the part that cannot be executed here.
   CpuProgram(Network network, Executor& executor);
 
   std::size_t parameter_count() const override { return parameters_.size(); }
@@ -56,7 +57,7 @@ class CpuProgram final : public Program,
   void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override;
 
  private:
-  /// What goes through the steps for some examples: values[s], [count, inputs of step s], enters
+  /// The values between the steps for some examples: values[s], [count, inputs of step s], enters
   /// step s; values.back() are the outputs.
   struct Block {
     std::size_t count = 0;
