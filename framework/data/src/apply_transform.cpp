@@ -25,7 +25,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// All of few rows; of many the first, the last and some between them.
+/// The rows that are checked: all of few; of many the first, the last and some between them.
 std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
   std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
   if (rows <= kMostSamples) {
@@ -76,7 +76,7 @@ class Before {
            privgrad::to_text(told.features));
   }
 
-  /// Each of the sampled examples alone becomes what stands in its place.
+  /// Checks that each sampled example, transformed alone, becomes the row that stands in its place.
   void check_order(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t width = after.row_size();
@@ -121,8 +121,8 @@ class Before {
   std::string_view split_;
   ExampleShape shape_;
   std::vector<float> targets_;
-  std::vector<std::uint32_t> rows_;  ///< That are looked at.
-  std::vector<float> features_;      ///< Of these.
+  std::vector<std::uint32_t> rows_;  ///< The rows that are compared.
+  std::vector<float> features_;      ///< Their features.
 };
 
 /// A transform as it is applied to rows one by one.
@@ -142,7 +142,7 @@ struct ByRow {
   }
 };
 
-/// What of a cache is used for a transform: all, or nothing.
+/// The cache, if a transform uses it; else null.
 const FeatureCache* cache_for(const ComponentUse& use, const Transform& transform,
                               const FeatureCache* cache) {
   if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
@@ -164,7 +164,7 @@ void apply_to_split(const Transform& transform, const Before& before, const ByRo
   before.check_order(transform, data);
 }
 
-/// From the examples, or from what somebody releases of them.
+/// Fits a transform to the examples, or teaches it from a released statistic of them.
 void learn(const ComponentUse& use, std::size_t number, Transform& transform, Dataset& train,
            Teacher* teacher) {
   if (transform.statistic() != Statistic::released) return transform.fit(train);
@@ -184,7 +184,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
   if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
   FittedTransform fitted{true, learnt->fitted_values()};
-  // They go into the model, which release mode then would call private: nobody was charged for them.
+  // They go into the model, which release mode then would call private: nobody was charged for
+  // them.
   if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
     throw PluginError(use.component->full_name() + ": says that it uses no numbers, and gives " +
                       std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");

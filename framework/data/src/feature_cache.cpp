@@ -96,7 +96,7 @@ std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   return names;
 }
 
-/// What the head of a file says, which may be anything.
+/// The entries in the head of a file, which may be anything.
 void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
   std::string text(magic.size() + kLongestKey + 1, '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());

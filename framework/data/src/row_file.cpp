@@ -22,8 +22,8 @@
 
 namespace privgrad::core {
 
-/// BLAKE2b-256 of what is added: a fifth of the time of SHA-256, and what it finds are accidents: who
-/// can write to the folder can read the rows, too.
+/// BLAKE2b-256 of the bytes added. It takes a fifth of the time of SHA-256, and only has to find
+/// accidents: anybody who can write to the folder can read the rows, too.
 class RowHash {
  public:
   RowHash() { crypto_generichash_init(&state_, nullptr, 0, kBytes); }
@@ -382,8 +382,8 @@ std::shared_ptr<const RowFile> RowFileWriter::finish(const DataInfo& info) {
   return made;
 }
 
-/// Gives the file its name, once it is on the disk: a name stands for a whole file. Whoever has mapped
-/// the file that had it keeps that one.
+/// Gives the file its name, once it is on the disk: a name stands for a whole file. Whoever has
+/// mapped the file that had it keeps that one.
 void RowFileWriter::put_in_place() {
   const int file = parts_.front()->file().get();
   const std::string name = place_.name + std::string(kRowFileSuffix);

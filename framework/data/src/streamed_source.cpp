@@ -36,7 +36,7 @@ std::uint64_t nanoseconds(const timespec& time) {
          static_cast<std::uint64_t>(time.tv_nsec);
 }
 
-/// What tells that a file is another one, or was changed.
+/// The identity of a file, which differs for another file and after a change.
 Json identity_of(const fs::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0)
@@ -49,8 +49,8 @@ Json identity_of(const fs::path& file) {
           nanoseconds(facts.st_ctim)};
 }
 
-/// A change within the same tick of the clock that files are stamped with would have the same time: waits
-/// until the last change of any of them is some ticks ago.
+/// A change within the same tick of the clock that files are stamped with would have the same time:
+/// waits until the last change of any of them is some ticks ago.
 Json identities_of(const std::vector<fs::path>& files) {
   constexpr std::uint64_t kTicks = kNanoseconds / 20;
   constexpr int kMostLooks = 40;
@@ -77,7 +77,8 @@ Json paths_of(const Json& identities) {
   return paths;
 }
 
-/// What Dataset checks of rows in memory, but for targets, which are checked when they are mapped.
+/// The checks that Dataset makes of rows in memory, but for targets, which are checked when they
+/// are mapped.
 void check_features(const RowBlock& block, std::uint64_t rows_before) {
   const auto* features = std::get_if<std::span<const float>>(&block.features);
   if (features == nullptr) {
@@ -93,7 +94,7 @@ void check_features(const RowBlock& block, std::uint64_t rows_before) {
                 std::to_string(at % width) + " is not a finite number");
 }
 
-/// Held by one process at a time.
+/// A lock that one process holds at a time.
 class Turn {
  public:
   Turn(const PrivateFolder& folder, const Streaming& streaming)

@@ -39,8 +39,8 @@ struct Link {
         after(use.with_position([&] { return transform->output_shape(input).features; })) {}
 };
 
-/// What an example becomes, one transform after the other; as apply_to_each_row(), NaN throughout
-/// where one of them overflows.
+/// Applies one transform after the other to an example; as in apply_to_each_row(), it becomes NaN
+/// throughout where one of them overflows.
 void apply_links(const std::vector<Link>& links, std::vector<float>& row, std::vector<float>& out) {
   for (const Link& link : links) {
     out.resize(element_count(link.after));
@@ -51,7 +51,7 @@ void apply_links(const std::vector<Link>& links, std::vector<float>& row, std::v
   }
 }
 
-/// Writes what the transforms make of a split.
+/// Writes the transformed rows of a split.
 class Writing {
  public:
   Writing(const std::vector<Link>& links, RowFileWriter& writer, Executor& executor)
@@ -209,7 +209,7 @@ class StreamedTransforms {
   RunData& data_;
   Executor& executor_;
   Teacher* teacher_;
-  std::vector<Link> links_;  ///< Whose outputs are still to be written.
+  std::vector<Link> links_;  ///< Transforms whose outputs are still to be written.
   bool is_made_ = false;     ///< The file was not found, so its hashes need not be compared.
 };
 

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// How far a crop moves the image at most, each way.
+/// The most pixels by which a crop moves the image, each way.
 constexpr std::size_t kMostShift = 4;
 
 /// Copies that go through the program together: it reads its weights once for all of them, and the
@@ -35,7 +35,7 @@ Alteration draw(const Augmentation& how, RandomStream& random) {
   return drawn;
 }
 
-/// Of programs whose rows are reproducible: a mean in a fixed order is as well.
+/// For programs whose rows are reproducible: a mean in a fixed order is as well.
 class ReproducibleAugmentedProgram final : public AugmentedProgram, public ReproducibleRows {
  public:
   ReproducibleAugmentedProgram(std::unique_ptr<Program> program, Shape image,

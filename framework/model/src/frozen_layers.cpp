@@ -81,7 +81,7 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      ", and last");
 }
 
-/// Those whose weights are a matrix that enters what they compute linearly.
+/// Whether the layer is linear in a matrix of weights, which an adapter can then change.
 bool can_be_adapted(const Layer& layer) {
   return std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
          std::holds_alternative<Embedding>(layer);

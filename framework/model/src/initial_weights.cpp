@@ -19,11 +19,11 @@ using Json = nlohmann::json;
 constexpr const char* kWeightsKey = "model.weights";
 constexpr std::size_t kLongestText = 200;
 
-/// What stands beside one of the model's tensors.
+/// One of the model's tensors, and its counterpart in the file.
 struct Match {
   const ParameterBlock* block = nullptr;
   std::string name;                     ///< In the file.
-  const StoredTensor* found = nullptr;  ///< Null: it begins as the model says.
+  const StoredTensor* found = nullptr;  ///< Null: the model initializes it.
 
   bool fits() const { return found == nullptr || found->shape == block->shape; }
 };
@@ -36,7 +36,7 @@ std::string words_of(const Match& match) {
          (match.fits() ? "" : ", which does not fit");
 }
 
-/// All that the model needs and all that the file has: what is wrong is seldom one tensor alone.
+/// All tensors of the model and of the file: an error seldom concerns one tensor alone.
 std::string table_of(const std::vector<Match>& matches, const StoredTensors& file) {
   constexpr std::size_t kMostUnused = 20;
   std::string table;
@@ -104,7 +104,7 @@ std::vector<Match> matches_of(const Manifest& manifest, const std::vector<Parame
   return matches;
 }
 
-/// The metadata is what anybody wrote: short, on one line, and taken for no more than it says.
+/// Anybody may have written the metadata: it is cut short, put on one line, and proves nothing.
 std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>& metadata) {
   const auto said = [&](const char* key) {
     const auto found = metadata.find(key);
@@ -195,8 +195,8 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
                           std::all_of(weights.origin->unaccounted.begin(),
                                       weights.origin->unaccounted.end(), is_shown_only);
   if (is_charged) return WeightsClaim::charged_in_account;
-  // What a file says against its own publication weighs more than what is said for it: whoever forgets
-  // which model this was declares it in good faith.
+  // A file's word against its own publication outweighs the manifest's word for it: somebody who
+  // forgets which model this was declares it public in good faith.
   const bool is_public =
       manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
   return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;

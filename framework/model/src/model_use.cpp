@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kBlockRows = 4096;  // between two looks at the progress
 constexpr std::size_t kTaskRows = 64;
 
-/// Makes a component that a file names. What its parameters make of it is the file's fault.
+/// Makes a component that a file names. Errors in its parameters are the file's fault.
 template <class Interface>
 ComponentPtr<Interface> make_saved(const SavedComponent& saved, const std::string& where,
                                    const Catalog& catalog) {

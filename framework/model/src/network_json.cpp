@@ -168,7 +168,7 @@ Layer layer_from(const Json& json, const std::string& where) {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;
 
-/// What follows from sizes that somebody made up fits into memory.
+/// Checks that a network whose sizes anybody may have made up fits into memory.
 void check_network_sizes(const Network& network) {
   for (const Shape& shape : layer_shapes(network)) {
     if (element_count(shape) > kMostValues)

@@ -135,11 +135,11 @@ class OfClasses {
     json["confusion"] = confusion;
   }
 
-  /// How much an example looks like a class; what is no number like nothing.
+  /// Each example's score for a class; the lowest where it has no prediction.
   std::vector<double> scores(std::size_t of) const {
     std::vector<double> all;
     for (std::size_t row = 0; row < truth_.size(); ++row) {
-      // Of the logistic loss the output itself: its probability may round to 1.
+      // For the logistic loss, the output itself: its probability may round to 1.
       const auto out = predictions_.of(row);
       const double score = predictions_.loss == Loss::logistic ? static_cast<double>(out[0])
                            : predictions_.has_probabilities()  ? predictions_.probabilities(row)[of]

@@ -124,7 +124,7 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
   return entry;
 }
 
-/// What one reader skips, another may show; what overlaps, two may read.
+/// Refuses gaps and overlaps of tensors: readers may differ about the bytes there.
 void check_cover(const TensorHeader& header, std::size_t data_bytes) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
   for (const auto& [name, entry] : header.tensors) parts.emplace_back(entry.begin, entry.end);

@@ -1,3 +1,4 @@
+// Applies a manifest's transforms to rows in memory, and checks that they keep every example.
 #pragma once
 
 #include "privgrad/data/feature_cache.hpp"
@@ -8,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// \returns whether what it makes of examples follows from them, its parameters and its code alone, and
-///   is costly: what a FeatureCache is for.
+/// \returns whether the transform's outputs follow from the examples, its parameters and its code
+///   alone, and are costly to compute, so that a FeatureCache may keep them.
 bool is_worth_keeping(const Transform& transform);
 
 /// Fits a transform to the training examples, and applies it to both splits: row by row where it
@@ -17,23 +18,24 @@ bool is_worth_keeping(const Transform& transform);
 ///
 /// The proofs are about the examples that the plan knows: a transform that made eight of one would
 /// let it move a sum by eight clip norms. So their number, their targets and their order are
-/// compared after every transform. Targets are compared bit by bit. The order is by construction
-/// that of before where rows are transformed one by one; otherwise some examples, the first and the
-/// last among them, are transformed alone and compared with what stands in their places.
-/// \param executor  whose threads transform rows one by one; the same bits for any number.
-/// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are there,
-///   and kept if not; null: neither. They are the same bits: what they follow from is compared by its
-///   hash.
+/// compared after every transform. Targets are compared bit by bit. The order is kept by
+/// construction where rows are transformed one by one; otherwise some examples, the first and the
+/// last among them, are transformed alone and compared with the rows in their places.
+/// \param executor  its threads transform rows one by one; the same bits for any number.
+/// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are
+///   there, and kept if not; null: neither. They are the same bits: everything that they follow
+///   from is compared by its hash.
 /// \param number  of the transform in the manifest.
-/// \param teacher  of a transform that learns from a released statistic, which is not fitted; null:
-///   it is refused.
-/// \returns what the transform has learnt.
+/// \param teacher  for a transform that learns from a released statistic, which is not fitted;
+///   null: it is refused.
+/// \returns the values that the transform has learnt.
 /// \throws PluginError if any of them changed, or the shape is not the one that the plan was told;
 ///   ManifestError where there is no teacher.
 FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
                                 Executor& executor, const FeatureCache* cache, Teacher* teacher);
 
-/// \returns what a transform has learnt. It goes into a file whose readers check the same.
+/// \returns the values that a transform has learnt. They go into a file whose readers make the
+///   same checks.
 /// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 

@@ -1,3 +1,4 @@
+// Turns whatever a component throws in the middle of a run into an error that names the component.
 #pragma once
 
 #include <functional>
@@ -5,11 +6,11 @@
 
 namespace privgrad::core {
 
-/// Calls what belongs to a component while a run goes on. The plan has accepted its parameters, so
-/// that whatever it throws now is a breach of its contract: a PluginError that names it, also where
-/// it is a ConfigError, which would blame the manifest. Refusals for privacy and failures of files
-/// stay what they are.
-/// \param who  the component's full name; of several that take part, all of them.
+/// Calls a component's code during a run. The plan has accepted the component's parameters, so
+/// whatever it throws now is a breach of its contract and becomes a PluginError that names it, also
+/// a ConfigError, which would blame the manifest. Refusals for privacy and failures of files stay
+/// as they are.
+/// \param who  the component's full name; all names where several take part.
 void in_run_of(const std::string& who, const std::function<void()>& action);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The commitment that binds a run's ledger to its training data, and the secret that opens it.
 #pragma once
 
 #include <array>
@@ -12,16 +13,16 @@
 
 namespace privgrad::core {
 
-/// 256 random bits: with them anybody can check which data a commitment is of, and by trying, find
-/// out about any row of it. Whoever owns the data keeps them.
+/// 256 random bits. With them anybody can check which data a commitment is to and, by trying, find
+/// out about any row of it. The owner of the data keeps them.
 using Opening = std::array<std::uint8_t, 32>;
 
-/// What a ledger's first line says of the training data.
+/// The training data as a ledger's first line identifies them.
 struct DataCommitment {
   std::optional<std::string> value;  ///< 64 hex digits; nothing: the run is bound to no data.
-  std::string why_not;               ///< Then the reason.
-  /// The hash of the test rows, which measurements read, and schedules that follow from them. Of a
-  /// run that can be resumed, and private.
+  std::string why_not;               ///< The reason where there is no value.
+  /// The hash of the test rows, which measurements read, and schedules that follow from them. Only
+  /// for a run that can be resumed, and private.
   std::string test_rows = {};
 };
 
@@ -34,22 +35,23 @@ struct DataCommitment {
 /// Binding: another data set with the same commitment is a collision of SHA-256. Hiding: the
 /// opening is as long as a block's key and comes first, so that without it the hash is that of a
 /// random oracle at a point with 256 bits that nobody knows; equal data has another commitment in
-/// each run. An opening from a seed hides nothing from who knows the seed.
+/// each run. An opening from a seed hides nothing from anybody who knows the seed.
 std::string commitment_to(const Opening& opening, const Dataset& rows);
 
-/// The opening that a seeded run has: it follows from the seed, and needs no file.
+/// The opening of a seeded run: it follows from the seed, and needs no file.
 Opening opening_of_seed(std::uint64_t seed);
 
 /// Commits to the training examples. Without a seed the opening is drawn from the operating
 /// system, and left in STATE/FIRST 32 DIGITS OF THE COMMITMENT/opening.json, which nobody but the
 /// user can read, before this returns. Where it cannot be left, there is no commitment: one that
 /// nobody can open would prove nothing.
-/// \param state  of the user, outside run directories; empty: there is none.
+/// \param state  the user's state folder, outside run directories; empty: there is none.
 DataCommitment commit(const Manifest& manifest, const Dataset& train,
                       const std::filesystem::path& state);
 
-/// The commitment of a run that goes on, to the examples as they are now: the same if they are.
-/// \param value  that of the run; nothing: it is bound to no data.
+/// The commitment of a resumed run to the examples as they are now: the same if they have not
+/// changed.
+/// \param value  the run's commitment; nothing: it is bound to no data.
 /// \throws PrivacyError if it is to other examples; IoError if its opening is not in `state`.
 DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
                             const std::filesystem::path& state,

@@ -1,3 +1,4 @@
+// The executor that runs a program's parallel loops on TBB threads.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// A private folder of outputs of frozen layers and costly transforms, for later runs to reuse.
 #pragma once
 
 #include <cstddef>
@@ -15,35 +16,36 @@ namespace privgrad::core {
 
 class PrivateFolder;
 
-/// What features follow from, all of it, and how many there are.
+/// Everything that features follow from, and how many there are.
 struct FeatureKey {
   std::string text;  ///< On one line: JSON that names data, layers, weights and code by hashes.
-  std::string what;  ///< "outputs of frozen layers", for notes; no part of the file.
+  std::string what;  ///< "outputs of frozen layers", for notes; not in the file.
   std::uint64_t rows = 0;
-  std::size_t row_size = 0;  ///< Numbers that an example becomes.
+  std::size_t row_size = 0;  ///< Numbers per example.
 };
 
-/// Outputs of frozen layers, and of transforms that are costly (CostlyRows), that outlive their run: a
+/// Outputs of frozen layers, and of costly transforms (CostlyRows), that outlive their run: a
 /// folder of files, each for one split of the data and one set of layers or one transform, that the
 /// next run with the same ones reads instead of computing them.
 ///
-/// Privacy: what is kept is what private rows become, and as private as they are. So nothing is kept
-/// unless the user says so, in a folder that nobody else can look into (0700, files 0600), outside of
-/// what is handed on. What is read back is bit for bit what would have been computed, or is not used:
-/// all that it follows from is in its name and its head, and a hash covers every byte.
+/// Privacy: features are computed from private rows, and as private as they are. So nothing is kept
+/// unless the user says so, in a folder that nobody else can look into (0700, files 0600), outside
+/// the output that is handed on. Features that are read back are bit for bit those that would have
+/// been computed, or are not used: everything that they follow from is in the file's name and head,
+/// and a hash covers every byte.
 ///
 /// A file KEY.features, where KEY is the SHA-256 of the key's text:
 ///
 ///   "privgrad features 1\n", the key's text, "\n", the numbers (float32, little-endian, row after
 ///   row), and the SHA-256 of all that, 64 hex digits.
 ///
-/// It is written aside and renamed: processes that keep the same features at once keep the same file.
-/// Threads: const functions may run concurrently.
+/// It is written aside and renamed: processes that keep the same features at once keep the same
+/// file. Threads: const functions may run concurrently.
 class FeatureCache {
  public:
   /// \param folder  made where it is missing.
-  /// \param note  told what the user should know, a line each: what was kept or taken and where, and
-  ///   what was not and why; may be empty.
+  /// \param note  receives lines for the user: which features were kept or taken and where, and
+  ///   which were not and why; may be empty.
   /// \throws ConfigError if the folder belongs to or is open to others; IoError if it is none, or a
   ///   link, or cannot be made.
   FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);
@@ -51,7 +53,8 @@ class FeatureCache {
   FeatureCache& operator=(const FeatureCache&) = delete;
   ~FeatureCache();
 
-  /// \returns what was kept for the key; nothing if there is none, or if it is not whole.
+  /// \returns the features kept for the key; nothing if there are none, or if the file is not
+  ///   whole.
   std::optional<std::vector<float>> find(const FeatureKey& key) const;
 
   /// Keeps features. Where that fails, on a full disk say, it is noted and nothing is left behind.
@@ -66,26 +69,28 @@ class FeatureCache {
   std::function<void(const std::string&)> note_;
 };
 
-/// One file of a cache: features, or the rows of a streamed data set. Its name and its key are not told: hashes of private rows confirm guesses.
+/// One file of a cache: features, or the rows of a streamed data set. Its name and its key are left
+/// out: hashes of private rows confirm guesses.
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When it was written or read last.
-  /// What its head says; 0: it has none that can be read, or was left by a process that was killed.
+      /// As its head says; 0: it has no readable head, or was left by a process that was killed.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;
 };
 
-/// \returns where --cache and data.streaming keep private copies of data, unless told otherwise:
-///   $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty where neither is known.
+/// \returns the folder where --cache and data.streaming keep private copies of data, unless told
+///   otherwise: $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty where
+///   neither is known.
 std::filesystem::path user_feature_folder();
 
-/// \returns what a cache holds, what was used last in front; nothing if there is no such folder.
+/// \returns the files of a cache, the last used first; none if there is no such folder.
 /// \throws as FeatureCache
 std::vector<KeptFeatures> list_features(const std::filesystem::path& folder);
 
-/// Removes all that a cache holds, and the folder if nothing else is in it. That unlinks files; it does
-/// not wipe the disk.
-/// \returns what was removed.
+/// Removes all files of a cache, and the folder if nothing else is in it. This unlinks files; it
+/// does not wipe the disk.
+/// \returns the files that were removed.
 /// \throws as FeatureCache; IoError if a file cannot be removed.
 std::vector<KeptFeatures> delete_features(const std::filesystem::path& folder);
 

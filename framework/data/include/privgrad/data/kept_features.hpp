@@ -1,3 +1,4 @@
+// How kept features are identified, and how they take the place of the examples they came from.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,23 +12,23 @@
 
 namespace privgrad::core {
 
-/// The code that makes features, and its parameters. Outputs have the same bits on every processor if
-/// a component keeps its promise; instructions and the C library, whose elementary functions it may
-/// use, are named in case it does not.
+/// The code that makes features, and its parameters. Outputs have the same bits on every processor
+/// if a component keeps its promise; instructions and the C library, whose elementary functions it
+/// may use, are named in case it does not.
 /// \param role  "backend", "transform".
 nlohmann::json key_of_code(const std::string& role, const Component& component,
                            const Params& params);
 
-/// \param about  all that the outputs follow from but the examples.
+/// \param about  everything but the examples that the outputs follow from.
 /// \param what  "outputs of frozen layers", for notes.
-/// \param row_size  numbers that an example becomes.
-/// \param data  that goes in: its features are hashed as they are seen, whatever source and transforms
-///   made them. Targets are no part of what they become.
+/// \param row_size  numbers per example.
+/// \param data  the input: its features are hashed as they are seen, whatever source and transforms
+///   made them. Targets are no part of the key, since outputs do not depend on them.
 FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t row_size,
                            const Dataset& data);
 
-/// Examples that became NaN stay among the others: to stop would tell of one row.
-/// \param shape  of what an example became.
+/// Examples that became NaN stay among the others: to stop would reveal something about one row.
+/// \param shape  of one example's output.
 /// \param outputs  [rows, shape].
 void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data);
 

@@ -1,3 +1,4 @@
+// Opens the data source of a manifest, with its rows in memory or, if streamed, in a mapped file.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,10 @@
 
 namespace privgrad::core {
 
-/// \param streaming  what the section says of it; nothing: the source itself, whose rows are in memory.
-/// \returns else one whose rows lie in a file that is mapped into memory: it is found, or made when
-///   rows or what is known of them are first asked for.
+/// \param streaming  the section data.streaming; nothing: the source itself is returned, whose rows
+///   are in memory.
+/// \returns with streaming, a source whose rows lie in a file that is mapped into memory. The file
+///   is found, or made when rows or facts about them are first asked for.
 /// \throws ConfigError if the source cannot stream; as the source.
 ComponentPtr<DataSource> open_source(const ComponentUse& use,
                                      const std::optional<Streaming>& streaming);

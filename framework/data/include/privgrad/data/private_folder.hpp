@@ -1,3 +1,4 @@
+// Folders for private copies of data, which nobody but the user can look into, and their files.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ class Descriptor {
 
   int get() const noexcept { return number_; }
   explicit operator bool() const noexcept { return number_ >= 0; }
-  /// \returns whether what was written is known to have arrived.
+  /// \returns whether everything written is known to have arrived.
   bool close() noexcept;
 
  private:
@@ -37,8 +38,8 @@ class Descriptor {
 class PrivateFolder {
  public:
   /// Makes it where it is missing.
-  /// \throws ConfigError if it belongs to or is open to others; IoError if it is none, or a link, or
-  ///   cannot be made.
+  /// \throws ConfigError if it belongs to or is open to others; IoError if it is none, or a link,
+  ///   or cannot be made.
   explicit PrivateFolder(const std::filesystem::path& folder);
 
   /// \returns one that is there already; nothing in `get()` if there is none.
@@ -53,13 +54,13 @@ class PrivateFolder {
   Descriptor descriptor_;
 };
 
-/// What the operating system calls an error number.
+/// The operating system's words for an error number.
 std::string words_of(int error);
 
 /// \returns whether all bytes were written; if not, errno says why.
 bool write_all(int descriptor, std::string_view bytes);
 
-/// \returns whether there were as many bytes.
+/// \returns whether there were that many bytes.
 bool read_all(int descriptor, std::span<char> bytes);
 
 /// The same from a place in a file.

@@ -1,3 +1,4 @@
+// Files of rows that are mapped into memory, for data sets that memory does not hold.
 #pragma once
 
 #include <array>
@@ -25,39 +26,40 @@ struct RowEncoding {
   float scale = 1.0f;
 };
 
-/// Where rows are kept: a folder, or one in it that is gone with the process.
+/// Which file of a folder holds the rows.
 struct RowPlace {
-  /// Of the file, which is NAME.rows: 64 hex digits. "": the file has no name, and is gone once
+  /// The NAME of the file NAME.rows: 64 hex digits. "": the file has no name, and is gone once
   /// nobody maps it.
   std::string name;
-  std::string key;  ///< All that the rows follow from, on one line; compared when they are found.
+  /// Everything that the rows follow from, on one line; compared when the file is found.
+  std::string key;
 };
 
-/// A file of rows, mapped into memory: the system reads what is looked at from the disk, and takes the
-/// memory back when it needs it.
+/// A file of rows, mapped into memory: the system reads those that are used from the disk, and
+/// takes the memory back when it needs it.
 ///
 /// NAME.rows, of mode 0600, little-endian:
 ///
-///   "privgrad rows 1\n", a line of JSON that says where the description lies and what its BLAKE2b hash
-///   is, zeros up to byte 4096;
-///   four parts, each from a multiple of 64 on: training features, training targets, test features and
-///   test targets (float32, or bytes; row after row);
-///   the description, JSON: the key, how rows are stored, DataInfo, and of each part where it lies, how
-///   long it is, and its BLAKE2b-256 hash.
+///   "privgrad rows 1\n", a line of JSON that says where the description lies and what its BLAKE2b
+///   hash is, zeros up to byte 4096;
+///   four parts, each from a multiple of 64 on: training features, training targets, test features
+///   and test targets (float32, or bytes; row after row);
+///   the description, JSON: the key, how rows are stored, DataInfo, and of each part where it lies,
+///   how long it is, and its BLAKE2b-256 hash.
 ///
-/// Checked when it is found: the head, the file's size, the description by its hash, the key. So a file
-/// that was cut off is found out before a byte of it is mapped, and only its owner could cut it off
-/// later: PrivGrad itself never writes to a file that has its name, and replaces it by another one.
-/// Checked when rows are asked for: the hash of each part, which reads it once.
+/// Checked when it is found: the head, the file's size, the description by its hash, the key. So a
+/// file that was cut off is found out before a byte of it is mapped, and only its owner could cut
+/// it off later: PrivGrad itself never writes to a file that has its name, and replaces it by
+/// another one. Checked by is_whole() alone: the hash of each part, which reads it once.
 ///
 /// Privacy: as private as the rows. Threads: const functions may run concurrently.
 class RowFile : public std::enable_shared_from_this<RowFile> {
  public:
-  /// Told how much of what takes long is done, 0 to 1; may be empty.
+  /// Receives the part of a long operation that is done, 0 to 1; may be empty.
   using Progress = std::function<void(double)>;
 
-  /// \param why  receives why a file of that name cannot be used; "": there is none.
-  /// \returns null if there is no such file, or it is not whole, or about something else.
+  /// \param why  receives the reason why a file of that name cannot be used; "": there is none.
+  /// \returns null if there is no such file, or it is not whole, or has another key.
   static std::shared_ptr<const RowFile> find(const PrivateFolder& folder, const RowPlace& place,
                                              std::string& why);
 
@@ -71,7 +73,7 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   const std::string& content() const noexcept { return content_; }
 
   /// Compares the hashes of a split's parts.
-  /// \returns whether they are what was written.
+  /// \returns whether they are those that were written.
   bool is_whole(Split split, const Progress& progress) const;
 
   /// \param shape  of the rows.
@@ -99,9 +101,9 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   std::string content_;
 };
 
-/// Writes a file of rows. It has no name until it is whole and on the disk, so a process that is killed
-/// leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which nothing
-/// reads).
+/// Writes a file of rows. It has no name until it is whole and on the disk, so a process that is
+/// killed leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which
+/// nothing reads).
 class RowFileWriter {
  public:
   /// \param folder  outlives this.
@@ -118,7 +120,7 @@ class RowFileWriter {
   std::uint64_t rows(Split split) const noexcept;
   std::size_t row_size() const noexcept { return row_size_; }
 
-  /// \param info  with the shape and the numbers of rows of what was added.
+  /// \param info  with the shape and the numbers of the rows that were added.
   /// \returns the file, mapped.
   std::shared_ptr<const RowFile> finish(const DataInfo& info);
 

@@ -1,3 +1,4 @@
+// A data source whose rows lie in a file that is mapped into memory and kept between runs.
 #pragma once
 
 #include <memory>
@@ -15,15 +16,15 @@ namespace privgrad::core {
 /// \throws ConfigError if none is known.
 PrivateFolder folder_of_rows(const Streaming& streaming);
 
-/// A source of which the rows lie in a file that is mapped into memory. They are the source's own rows,
+/// A source whose rows lie in a file that is mapped into memory. They are the source's own rows,
 /// bit for bit.
 ///
-/// The file is found again by all that the rows follow from: the source's code and parameters, and the
-/// files that it reads, by their paths, devices, numbers, sizes and times of change. A file that
-/// somebody has changed without any of these is not noticed; no program can set the time of an
-/// inode's change (ctime) without the rights to set the clock.
+/// The file is found again by everything that the rows follow from: the source's code and
+/// parameters, and the files that it reads, by their paths, devices, inode numbers, sizes and times
+/// of change. A file that was changed without any of these is not noticed; no program can set the
+/// time of an inode's change (ctime) without the rights to set the clock.
 ///
-/// Privacy: what is kept is as private as the rows, and is kept because the manifest says so.
+/// Privacy: the file is as private as the rows, and is kept because the manifest says so.
 class StreamedSource final : public DataSource {
  public:
   /// \throws ConfigError if it cannot stream.
@@ -32,7 +33,7 @@ class StreamedSource final : public DataSource {
   DataInfo info() override;
   Dataset read(Split split) override;
 
-  /// A name for all rows, as read; "": the file has none, and neither has what is made of it.
+  /// A name for all rows, as read; "": the file has none, and neither have files made from it.
   const std::string& content();
 
  private:
@@ -50,11 +51,11 @@ class StreamedSource final : public DataSource {
   std::string identities_;  // of the files that were read
   std::shared_ptr<const RowFile> file_;
   std::string content_;
-  bool is_checked_ = false;  ///< Whether its hashes need not be compared any more.
+  bool is_checked_ = false;  ///< True: its hashes need not be compared any more.
 };
 
-/// Finds the file, or makes it where it is missing or broken: of processes that want the same one, one
-/// makes it while the others wait.
+/// Finds the file, or makes it where it is missing or broken. If several processes want the same
+/// file, one makes it while the others wait.
 /// \param what  "rows of csv", for notes.
 std::shared_ptr<const RowFile> find_or_make(
     const PrivateFolder& folder, const RowPlace& place, const Streaming& streaming,

@@ -1,3 +1,4 @@
+// Augmentation multiplicity: a program that averages an example's gradient over altered copies.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace privgrad::core {
 
-/// A program whose gradient of an example is, in a step, the mean of the gradients of several altered
-/// copies of it (augmentation multiplicity: De et al. 2022, section 3.3).
+/// A program whose per-example gradient is, in a step, the mean of the gradients of several altered
+/// copies of the example (augmentation multiplicity: De et al. 2022, section 3.3).
 ///
 /// Privacy: the copies of an example are drawn by a key that grows from the run's secret key, the
 /// step's number and the example's features, so that its row is a function of the example, the
@@ -20,15 +21,15 @@ namespace privgrad::core {
 /// value of the key, which knows nothing of the data, two neighbouring data sets then differ in one
 /// example's row, and that row is clipped as one, after the mean: an example adds at most the clip
 /// norm, whatever the number of copies, and the mechanism that was accounted is the one that runs.
-/// The product forms of a gradient's norm (ExactClipping) are of one example alone, not of a mean of
-/// several, so the ability is not offered: the core makes whole numbers of the rows, and certifies
-/// their length itself.
+/// The product forms of a gradient's norm (ExactClipping) are of one example alone, not of a mean
+/// of several, so the ability is not offered: the core makes whole numbers of the rows, and
+/// certifies their length itself.
 ///
 /// Between steps, and for evaluate(), examples are as they are.
 /// Threads: as Program; open_step() and close_step() not beside anything.
 class AugmentedProgram : public Program {
  public:
-  /// \param image  [height, width] or [height, width, channels], what enters the program.
+  /// \param image  shape of the program's input, [height, width] or [height, width, channels].
   static std::unique_ptr<AugmentedProgram> make(std::unique_ptr<Program> program, Shape image,
                                                 const Augmentation& how);
 
@@ -36,7 +37,7 @@ class AugmentedProgram : public Program {
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
-  /// That which copies go through.
+  /// The program that computes the copies' gradients.
   const Program& plain() const { return *program_; }
 
   std::size_t parameter_count() const override { return program_->parameter_count(); }
@@ -58,7 +59,8 @@ class AugmentedProgram : public Program {
   std::optional<RandomKey> step_key_;
 };
 
-/// \returns the program for examples as they are: of others than augmented ones itself.
+/// \returns the program for examples as they are: the one inside an AugmentedProgram, else
+///   `program`.
 const Program& plain_program(const Program& program);
 
 /// Holds a step open for as long as it lives; nothing to do for other programs.

@@ -1,3 +1,4 @@
+// The pretrained weights that a model begins from: reading them, and who answers for their privacy.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@
 
 namespace privgrad::core {
 
-/// What a model that a run of PrivGrad has left says of itself in its file. Nobody has signed it.
+/// The origin that a model trained by PrivGrad states in its file. Nobody has signed it.
 struct WeightsOrigin {
   std::string name, mode, epsilon, delta, unit, adjacency;  ///< As texts, shown on one line.
   std::vector<std::string> unaccounted;
@@ -23,19 +24,19 @@ struct WeightsOrigin {
   bool operator==(const WeightsOrigin&) const = default;
 };
 
-/// What is public about the weights that a model begins from: a part of facts.json.
+/// The public facts about the weights that a model begins from: a part of facts.json.
 struct WeightsFacts {
-  std::string sha256;                   ///< Of the file.
+  std::string sha256;                   ///< The hash of the file.
   std::vector<std::string> loaded;      ///< The model's tensors that are in the file.
-  std::vector<std::string> begun_anew;  ///< Those that begin as the model says.
+  std::vector<std::string> begun_anew;  ///< Tensors that the model initializes itself.
   std::uint64_t unused = 0;             ///< Tensors of the file that the model does not have.
-  std::optional<WeightsOrigin> origin;  ///< Of a model of PrivGrad's own.
+  std::optional<WeightsOrigin> origin;  ///< For a model that PrivGrad has trained.
 
   bool operator==(const WeightsFacts&) const = default;
 };
 
 nlohmann::json to_json(const WeightsFacts& weights);
-/// \throws nlohmann::json::exception for what to_json() does not make.
+/// \throws nlohmann::json::exception for JSON that to_json() does not make.
 WeightsFacts weights_from_json(const nlohmann::json& json);
 
 /// The values of a tensor, and where they belong in the parameters of the whole model.
@@ -59,9 +60,9 @@ struct InitialWeights {
 ///   for names that neither side has; IoError if the file is none.
 InitialWeights load_weights(const Manifest& manifest, const Network& network);
 
-/// Who answers for what the weights have seen.
+/// Who answers for the data that the weights were trained on.
 enum class WeightsClaim {
-  declared_public = 1,  ///< The manifest does.
+  declared_public = 1,  ///< The manifest.
   charged_in_account,   ///< A run that was paid from the account that this run is paid from.
   unaccounted,          ///< Nobody.
 };
@@ -69,25 +70,25 @@ enum class WeightsClaim {
 /// As statements write it: "declared_public", "charged_in_account", "unaccounted".
 std::string_view to_text(WeightsClaim claim);
 
-/// Whether a model of PrivGrad's own says that rows were protected when it was trained, or that what it
-/// began from saw such rows: all but those that were trained without noise, from nothing or from what
-/// was declared public, which say nothing of their rows.
+/// Whether a model that PrivGrad has trained says that its rows were protected, or that the weights
+/// that it began from saw such rows: true for all models but those that were trained without noise,
+/// from nothing or from weights that were declared public, which say nothing about their rows.
 bool saw_protected_rows(const WeightsOrigin& origin);
 
-/// Of a model of PrivGrad's own that is charged, the account must be that of the run, and nothing that
-/// its parameters depend on may be uncharged. One that saw protected rows is not public because a
-/// manifest says so.
+/// The claim that holds for a manifest's weights. Those of a model that PrivGrad has trained are
+/// charged_in_account if the account is that of the run, and nothing that their parameters depend
+/// on is uncharged. Weights that saw protected rows are not public because a manifest says so.
 WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights);
 
-/// The number of layers before the first one that is trained: they are frozen. 0: none is.
+/// The number of layers before the first one that is trained, which are frozen. 0: none.
 /// \param loaded  the model's tensors that have been trained before.
-/// \throws ManifestError if a pattern of model.train names no layer or a part of one; if a frozen
-///   layer, here or behind one that is trained, has nothing trained in it.
+/// \throws ManifestError if a pattern of model.train names no layer or a part of one; if a layer
+///   that is frozen or adapted, wherever it is, has a tensor that was not trained before.
 std::size_t frozen_layers(const Manifest& manifest, const Network& network,
                           const std::vector<std::string>& loaded);
 
-/// The first layers of a network as one of its own, whose outputs are what enters the next layer.
-/// Its loss means nothing.
+/// The first layers as a network of their own, whose outputs enter the next layer. Its loss means
+/// nothing.
 Network first_part(const Network& network, std::size_t layers);
 
 /// The other layers, with the network's loss.

@@ -1,3 +1,4 @@
+// Low-rank adapters (LoRA): which parameters a run trains, and a program that trains only these.
 #pragma once
 
 #include <cstddef>
@@ -14,27 +15,28 @@
 
 namespace privgrad::core {
 
-/// What is trained of one tensor of a network: the tensor itself, or an adapter of low rank.
+/// The trained part of one tensor of a network: the tensor itself, or an adapter of low rank.
 struct TrainedTensor {
   std::string name;  ///< "layers.0.weight".
   /// As a matrix: its first extent, and all the others together.
   std::size_t rows = 0, columns = 0;
   std::size_t in_network = 0;  ///< Its first element in the network's parameters.
-  std::size_t offset = 0;      ///< The first element of what is trained, in what is trained.
-  /// Of the adapter, A [rank, columns] and behind it B [rows, rank]; 0: the tensor itself is trained.
+  std::size_t offset = 0;      ///< Its first element in the trained parameters.
+  /// The rank of the adapter, A [rank, columns] followed by B [rows, rank]; 0: the tensor itself
+  /// is trained.
   std::size_t rank = 0;
 
   std::size_t size() const { return rank == 0 ? rows * columns : rank * (rows + columns); }
 };
 
-/// Low-rank adaptation (Hu et al. 2022): a tensor W that stays as it is becomes W + scale B A, and
-/// what is trained is A and B. W is a matrix [units, inputs] of a dense layer, [channels, kernel *
+/// Low-rank adaptation (Hu et al. 2022): a tensor W that is itself not trained becomes W + scale B
+/// A, and A and B are trained. W is a matrix [units, inputs] of a dense layer, [channels, kernel *
 /// kernel * input channels] of a convolution (A is then a convolution to `rank` channels, and B one
 /// of 1 x 1 behind it), and the table [vocabulary, width] of an embedding.
 ///
-/// All the parameters of a run are here: adapters, and tensors that are trained themselves, layer by
-/// layer as they are in the network. Tensors that are not listed stay as they are. Without adapters
-/// it says which layers are trained, where others behind them are frozen.
+/// All the parameters of a run are here: adapters, and tensors that are trained themselves, layer
+/// by layer as they are in the network. Tensors that are not listed stay as they are. A layout
+/// without adapters says which layers are trained, where others behind them are frozen.
 struct LoraLayout {
   std::vector<TrainedTensor> tensors;  ///< Side by side, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
@@ -42,39 +44,42 @@ struct LoraLayout {
   std::size_t parameters() const;
   std::vector<ParameterGroup> groups() const;  ///< One for each layer with trained parameters.
 
-  /// How training begins: the A are uniform in +-1 / sqrt(columns), the B are 0, so that the model is
-  /// at first what it was; tensors that are trained themselves are taken from the network.
+  /// The parameters before the first step: the A are uniform in +-1 / sqrt(columns), the B are 0,
+  /// so that the model is unchanged at first; tensors that are trained themselves are taken from
+  /// the network.
   /// \param network  all of its parameters.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
-  /// Puts what is trained in its place, and adds the adapters: each product in double, rounded once.
+  /// Puts the trained tensors in their places, and adds the adapters: each product in double,
+  /// rounded once.
   /// \param trained  [parameters()].
   /// \param network  all of its parameters; in: as they were before training; out: merged.
   void merge(std::span<const float> trained, std::span<float> network) const;
 };
 
-/// The layout for what model.lora, if there is one, and model.train name.
+/// The layout for the layers that model.lora, if there is one, and model.train name.
 /// \param network  the whole model.
-/// \param frozen_layers  the first ones, which have no part in it; in_network counts from behind them.
+/// \param frozen_layers  the first ones, which have no part in it; in_network counts from behind
+///   them.
 /// \throws ManifestError for a rank that makes an adapter no smaller than what it adapts.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 /// A program whose parameters are those of a layout, around one of the whole network.
 ///
-/// By the chain rule, with G the gradient by the merged tensor: scale B^T G by A, and scale G A^T by
-/// B. So the program inside computes an example's gradient as ever, and each adapter takes its two
-/// products of it; convolutions and embeddings need nothing else, since they are linear in W as well.
-/// A step costs what rows of the whole network cost, and two thin products for each adapter.
+/// By the chain rule, with G the gradient by the merged tensor: scale B^T G by A, and scale G A^T
+/// by B. So the program inside computes an example's gradient as ever, and each adapter takes its
+/// two products of it; convolutions and embeddings need nothing else, since they are linear in W as
+/// well. A step costs what rows of the whole network cost, and two thin products for each adapter.
 ///
 /// Privacy: an example's row is a function of its own row inside and of the parameters, in a fixed
-/// order of additions: the same bits at any place in any batch. What is clipped, summed and noised
-/// is that row, of the trained parameters alone; its length is bounded there, so that the adapters'
-/// products need no bound of their own. The product forms of norms (ExactClipping) are of the layers
-/// inside, and are not offered.
+/// order of additions: the same bits at any place in any batch. This row, of the trained parameters
+/// alone, is clipped, summed and noised; its length is bounded there, so that the adapters'
+/// products need no bound of their own. The product forms of norms (ExactClipping) belong to the
+/// layers inside, and are not offered.
 /// Threads: as Program.
 class LoraProgram : public Program, public Outputs {
  public:
-  /// \param program  of the network; offers Outputs.
+  /// \param program  for the whole network; offers Outputs.
   /// \param base  the network's parameters before training.
   static std::unique_ptr<LoraProgram> make(std::unique_ptr<Program> program, LoraLayout layout,
                                            std::vector<float> base);

@@ -1,3 +1,4 @@
+// Trained models as files: all that is in one, and reading one that anybody may have made.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace privgrad::core {
 
-/// The version of what model files say in their metadata; it grows when a reader of the last one
-/// would misunderstand the next.
+/// The version of the metadata of model files; it grows when a reader of the last version would
+/// misunderstand the next.
 inline constexpr std::string_view kModelFormat = "1";
 
 /// A component as a model file names it.
@@ -25,17 +26,17 @@ struct SavedComponent {
   Value params;      ///< An object, every default filled in.
 };
 
-/// One transform of a model file, with what it has learnt.
+/// One transform of a model file, with the values that it has learnt.
 struct SavedTransform {
   SavedComponent component;
   FittedTransform fitted;
 };
 
-/// A trained model, from raw examples to outputs, as its file has it. Nothing in it is executed:
-/// model_use.hpp does that.
+/// A trained model, from raw examples to outputs, as read from its file. Nothing in it is executed
+/// here: model_use.hpp does that.
 struct ModelFile {
-  std::map<std::string, std::string> metadata;  ///< All of it, as it stands there.
-  ExampleShape input;                           ///< Of raw examples.
+  std::map<std::string, std::string> metadata;  ///< All of it, unchanged.
+  ExampleShape input;                           ///< The shape of raw examples.
   /// The names of the classes, each one line that is only shown; none where targets are reals.
   std::vector<std::string> classes;
   /// The names of the features of raw examples, likewise; none: they have no names.
@@ -53,10 +54,10 @@ struct ModelFile {
 std::vector<std::string> class_names(const ExampleShape& shape,
                                      const std::vector<std::string>& given);
 
-/// Reads a model that anybody may have made: what it says fits together, each tensor is there once
-/// with the network's shape and finite numbers, and there are no others.
+/// Reads a model that anybody may have made. Checks that its parts fit together, that each tensor
+/// is there once with the network's shape and finite numbers, and that there are no others.
 /// \param name  of the file, for errors.
-/// \throws IoError "NAME: what is wrong"; also for a file of another version, and one that is not
+/// \throws IoError "NAME: the error"; also for a file of another version, and one that is not
 ///   PrivGrad's.
 ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 
@@ -64,7 +65,7 @@ ModelFile parse_model_file(std::string_view bytes, const std::string& name);
 ModelFile read_model_file(const std::filesystem::path& file);
 
 /// The tensors that a model file of this network and these transforms has beside the fitted ones.
-/// \throws IoError "what is wrong" if there are others, or of other shapes.
+/// \throws IoError without the file's name if there are others, or of other shapes.
 void check_tensors(const TensorHeader& header, const Network& network, std::size_t transforms);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// Applies a saved model to new examples: its transforms, its network, and its predictions.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +18,18 @@
 
 namespace privgrad::core {
 
-/// A saved model that can be applied: its transforms with what they have learnt, and its network in
-/// the backend that it was trained with.
+/// A saved model that can be applied: its transforms with the values that they have learnt, and its
+/// network in the backend that it was trained with.
 ///
-/// Privacy: holds what was released; what it makes of rows is as private as these.
+/// Privacy: holds released values; its predictions for rows are as private as the rows.
 /// Threads: calls on one model never overlap.
 class TrainedModel {
  public:
   /// \param name  of the file, for errors.
   /// \param executor  outlives the model.
   /// \throws ConfigError if a component is not there, or lacks what it takes to apply the model (a
-  ///   transform that keeps what it has learnt to itself, a program without outputs); IoError if the
-  ///   file's parts do not fit each other.
+  ///   transform that keeps what it has learnt to itself, a program without outputs); IoError if
+  ///   the file's parts do not fit each other.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
   /// A transform that has been given what it learnt, and the examples before and after it.
@@ -46,7 +47,7 @@ class TrainedModel {
   void check_examples(const ExampleShape& shape) const;
 
   /// \param raw  examples as the model's data source gave them.
-  /// \param on_progress  is told how many rows are done, on the calling thread; may be empty.
+  /// \param on_progress  receives how many rows are done, on the calling thread; may be empty.
   /// \returns the same, bit for bit, on any number of threads; a row that overflows on its way has
   ///   outputs that are not finite.
   /// \throws ConfigError as check_examples().

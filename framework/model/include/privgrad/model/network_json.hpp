@@ -1,3 +1,4 @@
+// Networks as JSON: written into saved models, and read back from files that anybody may have made.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,8 +14,8 @@ nlohmann::json to_json(const Network& network);
 
 /// The inverse.
 /// \param json  from anywhere.
-/// \throws ConfigError naming what is wrong; also for a network that check_network() refuses, one of
-///   which an example or the outputs of a layer are more than 2^26 numbers, or with more than 2^32
+/// \throws ConfigError naming the error; also for a network that check_network() refuses, one with
+///   more than 2^26 numbers in an example or in the outputs of a layer, or with more than 2^32
 ///   parameters.
 Network network_from_json(const nlohmann::json& json);
 

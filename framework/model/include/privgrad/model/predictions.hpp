@@ -1,3 +1,4 @@
+// A network's outputs for examples, and the metrics that compare them with the targets.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +15,13 @@
 
 namespace privgrad::core {
 
-/// What a network gives for examples, and what that means by its loss.
+/// The outputs of a network for examples, and their meaning under its loss.
 ///
 /// Privacy: a function of the rows and of the released model; as private as the rows.
 struct Predictions {
   Loss loss = Loss::cross_entropy;
   std::size_t classes = 0;    ///< 0: values are predicted.
-  std::size_t outputs = 0;    ///< Of each example, > 0.
+  std::size_t outputs = 0;    ///< Per example, > 0.
   std::vector<float> values;  ///< float32, [rows, outputs], before any loss.
 
   std::size_t rows() const { return outputs == 0 ? 0 : values.size() / outputs; }
@@ -29,14 +30,14 @@ struct Predictions {
   }
   /// Whether the loss makes probabilities of the outputs: cross_entropy does, and logistic.
   bool has_probabilities() const { return classes > 0 && loss != Loss::squared; }
-  /// Of each class, in double: the softmax of the outputs, or the logistic function of the one.
-  /// NaN where an output is not finite.
+  /// One per class, in double: the softmax of the outputs, or the logistic function of the only
+  /// one. NaN where an output is not finite.
   /// \pre has_probabilities()
   std::vector<double> probabilities(std::size_t row) const;
-  /// The class with the largest output, of equal ones the lowest; nothing where targets are reals,
+  /// The class with the largest output, the lowest of several; nothing where targets are reals,
   /// or an output is not finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
-  /// As the loss has it (network.hpp), in double; not finite where an output is not.
+  /// The loss of one row (network.hpp), in double; not finite where an output is not.
   double loss_of(std::size_t row, float target) const;
 };
 
@@ -50,21 +51,21 @@ std::optional<Predictions> predict(const Program& program, const Network& networ
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
                 std::span<float> out, Executor& executor);
 
-/// What predictions are worth, by the definitions of scikit-learn:
+/// The quality of predictions, by the definitions of scikit-learn:
 ///
 /// - "rows", and "loss", the mean over them;
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
-///   "per_class": of each its "class", "rows", "precision", "recall" and "f1", 0 where they would
-///   divide by 0; "auc", ties by mid-ranks: of two classes that of the second one's probability, of
-///   more the mean of each class's against the rest ("auc_per_class"), null where a class has no
-///   rows or all of them; "calibration_error" (Guo et al. 2017, equation 3) of the largest
-///   probability in 15 bins of equal width, null where the loss makes none; "roc" of two classes:
+///   "per_class": for each its "class", "rows", "precision", "recall" and "f1", 0 where they would
+///   divide by 0; "auc", ties by mid-ranks: with two classes that of the second one's probability,
+///   with more the mean of each class's against the rest ("auc_per_class"), null where a class has
+///   no rows or all of them; "calibration_error" (Guo et al. 2017, equation 3) of the largest
+///   probability in 15 bins of equal width, null where the loss makes none; "roc" for two classes:
 ///   {"fpr", "tpr"}, at most 201 points of the curve;
 /// - without: "mse", "mae", and "r2", null where all targets are the same;
 /// - "not_finite": rows without a prediction, which count as wrong, if there are any.
 ///
 /// \param targets  one per row. \param names  of the classes.
-/// Privacy: as the rows'.
+/// Privacy: as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);
 

@@ -1,9 +1,9 @@
+// Whether a program's promises about bits (reproducible rows, exact clipping) may support a proof.
 #pragma once
 
 #include "privgrad/backend.hpp"
 #include "privgrad/operand_precision.hpp"
 
-// Whether what a program promises of bits is ground for a proof.
 namespace privgrad::core {
 
 /// Whether its arithmetic is specified, as that of float32 is.

@@ -1,3 +1,5 @@
+// Reading and writing tensors in the safetensors format, also from files that anybody may have
+// made.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +18,19 @@ namespace privgrad::core {
 
 /// The parameters in the safetensors format: 8 bytes of header length, a JSON header, the data. The
 /// parameters are float32 under the names of their blocks; before them, so that all are aligned,
-/// stands what the transforms have learnt, float64, as "preprocessing.N.NAME".
+/// stand the values that the transforms have learnt, float64, as "preprocessing.N.NAME".
 /// \param metadata  goes into the header's "__metadata__".
 std::string to_safetensors(const Network& network, std::span<const float> parameters,
                            std::span<const FittedTransform> preprocessing,
                            const std::map<std::string, std::string>& metadata);
 
-/// What the names of fitted tensors begin with.
+/// The prefix of the names of fitted tensors.
 inline constexpr std::string_view kFittedPrefix = "preprocessing.";
 
 /// "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
-/// Of the numbers of a tensor.
+/// The type of a tensor's numbers.
 enum class TensorType { f32 = 1, f64, f16, bf16 };
 
 /// \returns how many bytes one number has.
@@ -55,7 +57,7 @@ inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 /// Reads a header that anybody may have made.
 /// \param beginning  of the file: all of it, or kMostTensorHeader bytes.
 /// \param file_bytes  how long the file is.
-/// \throws IoError  what is wrong, without the file's name.
+/// \throws IoError with the error, without the file's name.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
 /// A tensor of a file.
@@ -65,20 +67,20 @@ struct StoredTensor {
   std::vector<float> values;  ///< Row-major, all finite.
 };
 
-/// What a safetensors file holds.
+/// The content of a safetensors file.
 struct StoredTensors {
   std::vector<StoredTensor> tensors;            ///< In the order of their data.
-  std::map<std::string, std::string> metadata;  ///< Of "__metadata__"; anybody may have written it.
+  std::map<std::string, std::string> metadata;  ///< "__metadata__"; anybody may have written it.
 };
 
 /// Reads the parameters of a safetensors file from bytes that anybody may have written. Numbers are
-/// F32, or F16 or BF16, each of which is a float32 exactly; others would have to be rounded, and are
-/// refused. What transforms have learnt ("preprocessing.N.NAME", F64) is no parameter and left out.
-/// Memory is bounded by a small multiple of the bytes, whatever the header says.
+/// F32, or F16 or BF16, each of which is a float32 exactly; others would have to be rounded, and
+/// are refused. Fitted values of transforms ("preprocessing.N.NAME", F64) are no parameters and
+/// left out. Memory is bounded by a small multiple of the bytes, whatever the header says.
 /// \throws IoError as parse_tensor_header(), and for a number that is not finite.
 StoredTensors read_safetensors(std::string_view bytes);
 
-/// The same of a file, and its hash, from one reading of it.
+/// The tensors of a file, and its hash, from one reading of it.
 struct TensorFile : StoredTensors {
   std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
 };

@@ -1,3 +1,4 @@
+// Which layers of a network a manifest trains, adapts or freezes.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +21,11 @@ struct TrainableLayer {
       false;  ///< Its weight has an adapter (model.lora), and nothing else is trained.
 };
 
-/// "layers.4" of "layers.4.weight"; tensors of an opaque layer may have dots of their own.
+/// "layers.4" for "layers.4.weight"; tensors of an opaque layer may have dots of their own.
 std::string layer_of(const std::string& tensor);
 
-/// All layers with parameters, as model.train and model.lora mark them. All are trained where neither
-/// says anything.
+/// All layers with parameters, as model.train and model.lora mark them. All are trained where
+/// neither says anything.
 /// \throws ManifestError for a pattern that names no layer, a part of one, or one that cannot be
 ///   adapted; for a layer that both name.
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network);
