@@ -1,3 +1,4 @@
+// Checks and charges for samplers that go through the rows epoch by epoch.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 #include "privgrad/event.hpp"
 #include "privgrad/sampler.hpp"
 
-/// What samplers share that go through the rows epoch by epoch: N rows in batches of B make
-/// ceil(N/B) steps, each row is in exactly one batch of them, and the last batch may be smaller.
+/// In an epoch, N rows in batches of B make ceil(N/B) steps, each row is in exactly one batch of
+/// them, and the last batch may be smaller.
 namespace epochs {
 
 /// \returns the most expensive of an epoch's releases: the one event if all are equal, else the
@@ -41,8 +42,8 @@ inline privgrad::Event most_expensive(const std::string& sampler,
   return privgrad::Event::gaussian(smallest);
 }
 
-/// The first step of each epoch is charged with the epoch's most expensive release, the others with
-/// nothing: parallel composition.
+/// Charges the first step of each epoch with the epoch's most expensive release, and the others
+/// with nothing: parallel composition.
 inline std::vector<privgrad::Event> charges(const std::string& sampler, std::uint64_t epoch_steps,
                                             std::span<const privgrad::Event> releases) {
   std::vector<privgrad::Event> charged(releases.size(), privgrad::Event::nothing());
@@ -74,7 +75,8 @@ inline void check_rows(const std::string& sampler, std::size_t rows,
                               std::to_string(plan.dataset_size));
 }
 
-/// With one row more all later batches shift, so neighbours differ in every one of them.
+/// Refuses add_or_remove_one: with one row more all later batches shift, so neighbours differ in
+/// every one of them.
 inline void refuse_add_or_remove(const std::string& sampler, const privgrad::SamplingPlan& plan) {
   if (plan.adjacency != privgrad::Adjacency::add_or_remove_one) return;
   throw privgrad::PrivacyError(

@@ -1,3 +1,4 @@
+// The base class of the adaptive noise schedules.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
-/// What the built-in adaptive schedules share: the noise that they begin with, `initial`,
+/// The common part of the built-in adaptive schedules: the noise that they begin with, `initial`,
 /// without which they are a flat shape, and how often they measure.
 class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
  public:
@@ -32,7 +33,7 @@ class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
 
   std::uint64_t every() const { return every_; }
 
-  /// \returns the noise times the factor, and a normal number: a budget ends long before this.
+  /// \returns the noise times the factor, kept a normal number: a budget ends long before that.
   static double lowered(double noise, double factor) {
     return std::min(noise, std::max(noise * factor, 1e-9));
   }

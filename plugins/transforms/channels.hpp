@@ -1,3 +1,4 @@
+// The parameter `axis`: which axis of an example holds its channels, for transforms of channels.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +11,9 @@
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 
-// Which axis of an example holds its channels: what transforms of channels have in common.
 namespace channels {
 
-/// Features seen as [before, length, after], length of them channels.
+/// Features seen as [before, length, after], where `length` counts the channels.
 struct Layout {
   std::size_t before = 1, length = 1, after = 1;
 };
@@ -26,7 +26,7 @@ inline privgrad::ParamSpec axis_param() {
       .optional();
 }
 
-/// \returns nothing for the last one.
+/// \returns nothing for the last axis.
 inline std::optional<std::size_t> axis_from(const privgrad::Params& params) {
   if (!params.has("axis")) return std::nullopt;
   return static_cast<std::size_t>(params.integer("axis"));

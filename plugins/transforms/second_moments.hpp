@@ -1,3 +1,4 @@
+// Second moments of examples, for transforms such as pca that release them and need eigenvectors.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +21,12 @@
 extern "C" void openblas_set_num_threads(int count);
 extern "C" int openblas_get_num_threads(void);
 
-// Second moments of examples, as transforms release them and take them apart. Included by single
-// plugins, each of which is compiled with -ffp-contract=off: a contribution has the same bits on every
-// processor.
+// Each plugin that includes this is compiled with -ffp-contract=off: a contribution has the same
+// bits on every processor.
 namespace second_moments {
 
-/// One BLAS thread as long as it lives: with more, sums split differently, and what is computed would
-/// depend on the number of cores.
+/// Limits BLAS to one thread while it lives: with more, sums are split differently, and results
+/// would depend on the number of cores.
 class OneBlasThread {
  public:
   OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
@@ -38,7 +38,7 @@ class OneBlasThread {
   int before_;
 };
 
-/// Numbers on and below the diagonal.
+/// The count of numbers on and below the diagonal.
 inline std::size_t triangle(std::size_t size) { return size * (size + 1) / 2; }
 
 /// Features seen as [before, length, after]: before * after vectors of `length` numbers.
@@ -48,8 +48,8 @@ struct Vectors {
   std::size_t count() const { return before * after; }
 };
 
-/// The factor that brings features within a norm: min(1, most / ||x||), with the sum in the order of
-/// the features. Squares of float32 are exact in double.
+/// The factor that brings features within a norm: min(1, most / ||x||), with the sum in the order
+/// of the features. Squares of float32 are exact in double.
 inline double factor_within(std::span<const float> features, double most) {
   double square = 0.0;
   for (const float x : features) square += static_cast<double>(x) * static_cast<double>(x);
@@ -57,14 +57,15 @@ inline double factor_within(std::span<const float> features, double most) {
   return norm <= most ? 1.0 : most / norm;
 }
 
-/// The lower triangle of the sum over the vectors x_p of factor^2 x_p x_p^T, row after row, what is off
-/// the diagonal multiplied by the root of 2: so its Euclidean norm is the Frobenius norm of the whole
-/// matrix, which is at most the sum of factor^2 ||x_p||^2 (the triangle inequality, and ||x x^T|| =
-/// ||x||^2). With noise of one size in each number, what is off the diagonal has noise smaller by
-/// the root of 2, at the same sensitivity as where the triangle is released as it is.
+/// The lower triangle of the sum over the vectors x_p of factor^2 x_p x_p^T, row after row, with
+/// the off-diagonal numbers multiplied by the root of 2: so its Euclidean norm is the Frobenius
+/// norm of the whole matrix, which is at most the sum of factor^2 ||x_p||^2 (the triangle
+/// inequality, and ||x x^T|| = ||x||^2). With noise of one size in each number, the off-diagonal
+/// ones have noise smaller by the root of 2, at the same sensitivity as where the triangle is
+/// released as it is.
 ///
-/// One product after the other, in a fixed order, in double: the same bits beside any other examples,
-/// and in any pieces.
+/// One product after the other, in a fixed order, in double: the same bits beside any other
+/// examples, and in any pieces.
 class OuterProducts final : public privgrad::Contribution {
  public:
   OuterProducts(std::span<const float> features, const Vectors& vectors, double factor)
@@ -93,7 +94,7 @@ class OuterProducts final : public privgrad::Contribution {
  private:
   static constexpr double kRoot = 1.4142135623730951;
 
-  /// Of a number of the triangle.
+  /// The row of a number of the triangle.
   static std::size_t row_of(std::size_t place) {
     auto row = static_cast<std::size_t>(std::sqrt(2.0 * static_cast<double>(place)));
     while (triangle(row) > place) --row;
@@ -151,8 +152,9 @@ std::vector<double> whole_matrix(std::span<const Number> numbers, std::size_t le
 using EigenValues = xt::xtensor<double, 1, xt::layout_type::column_major>;
 using EigenVectors = xt::xtensor<double, 2, xt::layout_type::column_major>;
 
-/// Of a symmetric matrix, of which the lower triangle (row-major) is read; ascending. The entry of
-/// largest magnitude of each vector is positive, which fixes the signs.
+/// The eigenvalues, ascending, and eigenvectors of a symmetric matrix, of which the lower triangle
+/// (row-major) is read. The entry of largest magnitude of each vector is positive, which fixes the
+/// signs.
 /// \param who  for the error.
 /// \throws NumericError if LAPACK finds none.
 inline std::tuple<EigenValues, EigenVectors> eigen(const std::vector<double>& matrix,

@@ -1,3 +1,4 @@
+// The base class of transforms that assign examples to clients, and helpers for even shares.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include "privgrad/partition.hpp"
 #include "privgrad/transform.hpp"
 
-/// A transform that leaves examples as they are, and says which client each lies with.
+/// A transform that leaves examples as they are, and says which client holds each.
 class SharesOut : public privgrad::Transform, public privgrad::Partition {
  public:
   privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
@@ -29,8 +30,8 @@ inline std::vector<std::uint32_t> shuffled(std::size_t count, privgrad::RandomSt
   return order;
 }
 
-/// \returns the size of the first of `parts` parts of `count` things, and so on: as equal as can
-///   be, the larger ones first.
+/// \returns the size of part number `part` of `parts` parts of `count` things: as equal as can be,
+///   the larger ones first.
 inline std::uint64_t part_size(std::uint64_t count, std::uint64_t parts, std::uint64_t part) {
   return count / parts + (part < count % parts ? 1 : 0);
 }

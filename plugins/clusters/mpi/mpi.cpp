@@ -82,8 +82,8 @@ class Mpi final : public privgrad::Cluster {
 
   void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) override {
     // Each number goes once, to the process that adds it up: the least that a reduce-scatter sends.
-    // MPI_Ireduce of Open MPI 4 takes fifty times as long for megabytes between two processes of one
-    // machine.
+    // MPI_Ireduce of Open MPI 4 takes fifty times as long for megabytes between two processes of
+    // one machine.
     const std::span<std::uint64_t> mine = part_of(values, rank_, ends);
     std::vector<std::span<const std::byte>> out(size_);
     for (std::size_t part = 0; part < size_; ++part)
@@ -149,14 +149,15 @@ class Mpi final : public privgrad::Cluster {
 
   /// A message that is under way to or from another process.
   struct Slot {
-    std::size_t number;  ///< Of those that go the same way.
+    std::size_t number;  ///< Among those in the same direction.
     std::size_t other;   ///< The process.
     bool comes;
-    std::size_t begin = 0, size = 0;  ///< Bytes of what goes that way.
+    std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
   };
 
-  /// From and to each other process, so many messages are under way at once: enough that nobody waits
-  /// between two of them, and few where there are many processes, since what comes in takes room.
+  /// From and to each other process, so many messages are under way at once: enough that nobody
+  /// waits between two of them, and few where there are many processes, since what comes in takes
+  /// room.
   std::size_t messages_at_once() const { return std::clamp<std::size_t>(32 / (size_ + 1), 2, 8); }
   std::size_t slots_each_way() const { return messages_at_once() * (size_ - 1); }
 
@@ -207,7 +208,7 @@ class Mpi final : public privgrad::Cluster {
 
   MPI_Request* new_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// Who is where, for messages. As long as it lasts, a process has no name but its own.
+  /// Learns the processes' hosts, for messages. While it runs, a process knows its own name alone.
   void learn_hosts() {
     hosts_.resize(size_);
     int length = 0;
@@ -247,8 +248,8 @@ class Mpi final : public privgrad::Cluster {
         moved = Clock::now();
         continue;
       }
-      // From where something moves: who looks without a pause while it does, and it is the next look
-      // that moves it on.
+      // From where something moves: who looks without a pause while it does, and it is the next
+      // look that moves it on.
       const std::chrono::duration<double> waited = Clock::now() - moved;
       if (waited.count() < kShortWait) continue;
       // Where there are more processes than cores, the one that is waited for needs this one's. Who
@@ -276,7 +277,7 @@ class Mpi final : public privgrad::Cluster {
   /// \returns those that have not answered in time: they are stopped, gone, or still computing.
   std::vector<std::size_t> call_roll() {
     std::vector<MPI_Request> asked(size_, MPI_REQUEST_NULL), answers(size_, MPI_REQUEST_NULL);
-    // What is not answered may be written to for as long as MPI lives.
+    // Buffers of unanswered calls may be written to for as long as MPI lives.
     static char word = 0;
     static std::vector<char> words;
     words.assign(size_, 0);

@@ -25,7 +25,7 @@ ColumnType type_named(const std::string& name) {
 
 std::string name_of(ColumnType type) { return kTypes[static_cast<std::size_t>(type) - 1]; }
 
-/// What each type may be told, beside its name.
+/// The keys that each type takes, beside its name.
 bool takes(ColumnType type, std::string_view key) {
   if (key == "min" || key == "max" || key == "unit") return type == ColumnType::number;
   if (key == "fill") return type == ColumnType::number || type == ColumnType::boolean;

@@ -114,7 +114,7 @@ class Csv final : public privgrad::DataSource,
 
   /// In one pass; nothing of it is kept for info() and read(), which read the files anew.
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
-    // Of two files, half each: their sizes say little about how long they take.
+    // Two files count for half each: their sizes say little about how long they take.
     const double train_share = test_file_ ? 0.5 : 1.0;
     const auto hand_on = [&](Split side, double before, double share) {
       return [&take, side, before, share](bool is_test, TableRows& rows, double done) {

@@ -1,3 +1,4 @@
+// A reader for CSV files, plain or compressed, that reports errors by line and column.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +11,20 @@
 
 #include "../files/input_file.hpp"
 
-/// How a table is written down. The characters differ from each other and from line ends.
+/// The syntax of a table. The characters differ from each other and from line ends.
 struct CsvDialect {
   char delimiter = ',';
-  std::optional<char> quote = '"';   ///< None: quotes are characters like others.
-  std::optional<char> comment = {};  ///< Lines that begin with it are passed over.
+  std::optional<char> quote = '"';   ///< None: quotes are ordinary characters.
+  std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
   bool trim = false;                 ///< Blanks and tabs around a field are not part of it.
 };
 
 /// Rows of fields from a text file after RFC 4180, plain or compressed: fields may stand in quotes,
-/// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is passed
-/// over. Whatever else there is, is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes
-/// from 1, unless fill_malformed() was called. No message shows what stands in a field.
+/// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is skipped.
+/// Anything else is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes from 1, unless
+/// fill_malformed() was called. No message shows the content of a field.
 ///
-/// Memory: one row, and what is read ahead (1 MiB).
+/// Memory: one row, and 1 MiB that is read ahead.
 class CsvReader {
  public:
   static constexpr std::size_t kMostRowBytes = std::size_t{1} << 24;
@@ -43,21 +44,21 @@ class CsvReader {
   ///   most_bytes once decompressed, or what its compressed size allows.
   bool next();
 
-  /// From the next row on each line is a row of `fields` fields, whatever stands in it. Quotes hold
+  /// From the next row on each line is a row of `fields` fields, whatever its content. Quotes hold
   /// no line ends; a line whose form is broken, which has another number of fields, or is longer
-  /// than kMostRowBytes is a row of empty fields. So what one line holds decides about its own row
-  /// alone: next() does not throw because of it, and it takes away, adds and changes no other row.
-  /// Bytes are no longer counted, since one line may have any number of them; who keeps rows counts
-  /// those.
+  /// than kMostRowBytes is a row of empty fields. So the content of a line decides about its own
+  /// row alone: next() does not throw because of it, and it removes, adds and changes no other row.
+  /// Bytes are no longer counted, since one line may have any number of them; callers that keep
+  /// rows count those.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
-  /// Of the row that next() read; valid until it is called again.
+  /// The number of fields in the row that next() read; valid until the next call.
   std::size_t size() const noexcept { return fields_.size(); }
   std::string_view field(std::size_t i) const noexcept {
     const Field& found = fields_[i];
     return {(found.unescaped ? unescaped_.data() : text_.data()) + found.begin, found.size};
   }
-  /// Whether the row is a line without a character.
+  /// Whether the row is an empty line.
   bool is_blank() const noexcept { return size() == 1 && at_end_of_row_ == fields_[0].place; }
 
   /// Whether a field in quotes holds a line end.
@@ -69,7 +70,7 @@ class CsvReader {
     return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
   }
 
-  /// \returns how many bytes of the file on the disk were read so far.
+  /// \returns how many bytes of the file on disk have been read so far.
   std::uint64_t bytes_read() const noexcept { return file_.bytes_read(); }
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -108,19 +109,19 @@ class CsvReader {
   std::uint64_t most_bytes_;
   bool stops_[256] = {};  ///< Characters at which a plain field may end.
 
-  std::vector<char> text_;    ///< What was read, and a line end that was not.
-  std::size_t end_ = 0;       ///< Of what was read; text_[end_] is the line end.
+  std::vector<char> text_;    ///< The bytes read, and a line end that was not.
+  std::size_t end_ = 0;       ///< Of the bytes read; text_[end_] is the line end.
   std::size_t row_ = 0;       ///< Where this row begins.
   std::size_t next_row_ = 0;  ///< Where the next one does.
   std::size_t at_end_of_row_ = 0;
   bool file_ended_ = false;
   std::uint64_t bytes_ = 0;  ///< Read so far, decompressed.
-  std::uint64_t line_ = 0;   ///< Of this row, from 1.
+  std::uint64_t line_ = 0;   ///< The line of this row, from 1.
   std::uint64_t next_line_ = 1;
   std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
   std::string unescaped_;           ///< Fields of this row in which quotes were doubled.
   std::vector<Field> fields_;
   std::optional<std::size_t> filled_fields_;  ///< As fill_malformed() said.
-  std::size_t problem_place_ = 0;             ///< In text_, of what is malformed.
+  std::size_t problem_place_ = 0;             ///< In text_, of the malformed place.
   const char* problem_ = "";
 };

@@ -1,3 +1,4 @@
+// Splits a table into training and test rows by a hash of each row's content.
 #pragma once
 
 #include <array>
@@ -10,9 +11,9 @@
 #include "csv_reader.hpp"
 #include "privgrad/params.hpp"
 
-/// Sends each row of a table to one of two sides, by a hash of what stands in it and of nothing
-/// else: not of its place, nor of other rows. So a row that is added or taken away moves no other,
-/// and data sets that differ in one row have sides of which one differs, in that row.
+/// Assigns each row of a table to one of two sides by a hash of its content alone, and not of its
+/// place or of other rows. So adding or removing a row moves no other row, and for data sets that
+/// differ in one row only one side differs, in that row.
 ///
 /// Equal rows (with `by`: rows that are equal in that column) are on one side.
 ///
@@ -24,17 +25,17 @@ class RowSplit {
   /// \param params  the object `split`.
   explicit RowSplit(const privgrad::Params& params);
 
-  /// Chooses what is hashed: the column `by`, or all columns in the order of their names, so that
-  /// their order in a file does not matter.
+  /// Chooses the columns to hash: the column `by`, or all columns in the order of their names, so
+  /// that their order in a file does not matter.
   /// \throws ConfigError  there is no such column.
   void use(const std::vector<std::string>& names);
 
   bool is_test(const CsvReader& row);
 
  private:
-  std::uint64_t most_;  ///< Hashes below it are of test rows.
+  std::uint64_t most_;  ///< Rows with a hash below it are test rows.
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;
-  std::string text_;  ///< What is hashed.
+  std::string text_;  ///< The text that is hashed.
 };

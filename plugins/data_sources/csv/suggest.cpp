@@ -18,7 +18,7 @@ constexpr std::size_t kMostClasses = 100;
 
 bool is_whole(double x) { return x == std::floor(x); }
 
-/// Of one column, as its values pass by.
+/// Facts about one column, collected as its values pass by.
 class Seen {
  public:
   explicit Seen(std::string name) : name_(std::move(name)) {}

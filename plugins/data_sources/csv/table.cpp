@@ -51,7 +51,7 @@ class TableReader {
         all_bytes_(static_cast<double>(std::max<std::uint64_t>(1, all_bytes))) {}
 
   void read(const std::filesystem::path& file) {
-    // What memory need not hold may be of any size.
+    // A file that memory need not hold may be of any size.
     CsvReader reader(file, form_.dialect,
                      take_ ? std::numeric_limits<std::uint64_t>::max() : kMostFileBytes);
     const Names names = read_names(reader, form_);
@@ -201,9 +201,9 @@ class TableReader {
   RowSplit* split_;
   const TakeRows& take_;
   double all_bytes_;
-  std::uint64_t bytes_before_ = 0;  ///< Of the files that have been read.
+  std::uint64_t bytes_before_ = 0;  ///< In the files already read.
   Table table_;
-  TableColumns now_;  ///< Of the file that is being read.
+  TableColumns now_;  ///< Of the file being read.
   bool is_first_ = true;
   std::filesystem::path first_file_;
   bool counts_rows_ = true;

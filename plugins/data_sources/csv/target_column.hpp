@@ -1,3 +1,4 @@
+// The column that a CSV data source predicts: how its texts become classes or reals.
 #pragma once
 
 #include <map>
@@ -10,7 +11,7 @@
 #include "../files/target_task.hpp"
 #include "privgrad/params.hpp"
 
-/// What is predicted: a class by its declared name, a class by its number, or a real.
+/// The target: a class by its declared name, a class by its number, or a real.
 class TargetColumn {
  public:
   static std::vector<privgrad::ParamSpec> params();
@@ -25,15 +26,15 @@ class TargetColumn {
   /// Whether every text has a target, so that no row can end a run.
   bool is_total() const { return fill_.has_value(); }
 
-  /// \returns the target, or nothing if the text is none and there is nothing to put in its place.
-  /// \param filled  whether something was put in its place.
+  /// \returns the target, or nothing if the text is no target and no fill was declared.
+  /// \param filled  out: whether the fill was used.
   std::optional<float> read(std::string_view text, bool& filled) const;
 
   /// "a class index: a whole number in 0..9".
   std::string expected() const;
 
   /// Reads the number of classes off the training targets, unless it was declared.
-  /// \returns what is wrong with them; "" if nothing.
+  /// \returns the problem with the targets; "" if there is none.
   std::string learn(std::span<const float> train_targets) { return task_.learn(train_targets); }
   std::vector<std::string> unaccounted() const;
 
@@ -44,6 +45,6 @@ class TargetColumn {
   TargetTask task_;
   bool decimal_comma_;
   std::vector<std::string> labels_;
-  std::map<std::string, float, std::less<>> places_;  ///< Of the labels.
+  std::map<std::string, float, std::less<>> places_;  ///< By label.
   std::optional<float> fill_;
 };

@@ -65,7 +65,7 @@ std::vector<std::string> names_of(const std::string& split, const std::string& c
   return names;
 }
 
-/// What there is of a split; both paths empty if nothing is.
+/// The files of a split that exist; both paths are empty if none do.
 IdxFiles split_files(const Place& place, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     constexpr int kMostExtents = 5;

@@ -1,3 +1,4 @@
+// Finds the files of a well-known data set by its name, in the user's folder or the cache.
 #pragma once
 
 #include <optional>
@@ -12,13 +13,13 @@ struct DatasetFiles {
 };
 
 /// Looks for the data set in PRIVGRAD_DATA_DIR/NAME, then in PRIVGRAD_DATA_DIR itself, then in the
-/// cache that `privgrad data fetch` fills. The first place that holds one of its files is the one.
+/// cache that `privgrad data fetch` fills. The first place that holds one of its files is used.
 ///
-/// Files are called as MNIST's are: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... or
+/// Files are named like MNIST's: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... or
 /// test-..., with or without .gz, with or without the data set's name and a dash in front. In
-/// PRIVGRAD_DATA_DIR itself the name has to be there, unless the folder has it: mnist and
+/// PRIVGRAD_DATA_DIR itself that name is required, unless the folder has it: mnist and
 /// fashion-mnist have files of the same names, and one must not be taken for the other.
 ///
-/// \param hint  what to do where there is none, for the end of the error.
+/// \param hint  advice for the end of the error if it is not found.
 /// \throws IoError  it is nowhere, or lacks a file where it is.
 DatasetFiles find_dataset(const std::string& name, const std::string& hint);

@@ -1,3 +1,4 @@
+// Reads bytes into a vector in chunks, so that a false length cannot exhaust memory.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,8 @@
 #include <vector>
 
 /// Appends up to `count` bytes, some at a time: memory never grows ahead of those that arrived.
-/// \param read  std::size_t(std::span<std::uint8_t>): the bytes read, fewer than asked for only at the
-///   end.
+/// \param read  std::size_t(std::span<std::uint8_t>): the number of bytes read, fewer than asked
+///   for only at the end.
 /// \returns how many; fewer only at the end.
 template <class Read>
 std::uint64_t append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count, const Read& read) {

@@ -175,7 +175,7 @@ std::size_t InputFile::read_zstd(std::span<std::uint8_t> to) {
       fail(std::string("has corrupt zstd data: ") + ZSTD_getErrorName(result));
     buffer_at_ = in.pos;
     member_done_ = result == 0;
-    // What the library still held is out, and the file has no more.
+    // The library holds no more output, and the file has no more bytes.
     if (buffer_.empty() && out.pos == before && !member_done_)
       fail("is truncated: its zstd data has no end");
   }

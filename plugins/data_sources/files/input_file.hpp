@@ -1,3 +1,4 @@
+// Reads a file's bytes in order, decompressing gzip and Zstandard, within limits on memory.
 #pragma once
 
 #include <zlib.h>
@@ -17,8 +18,8 @@
 inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 
 /// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard (its
-/// name says nothing). Memory never grows ahead of the bytes that really arrived, but for the window
-/// of Zstandard, which is at most 128 MiB.
+/// name does not matter). Memory never grows ahead of the bytes that really arrived, except for the
+/// window of Zstandard, which is at most 128 MiB.
 ///
 /// Every failure is an IoError of one line that begins with the path.
 class InputFile {
@@ -37,7 +38,7 @@ class InputFile {
   /// \returns how many; fewer only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 
-  /// Reads up to `count` bytes and forgets them.
+  /// Reads up to `count` bytes and discards them.
   /// \returns how many; fewer only at the end.
   std::uint64_t skip(std::uint64_t count);
 
@@ -45,14 +46,14 @@ class InputFile {
   bool at_end();
 
   bool compressed() const noexcept { return packing_ != Packing::none; }
-  /// \returns "gzip" or "zstd"; of a file that is compressed.
+  /// \returns "gzip" or "zstd"; for a compressed file.
   const char* packing_name() const noexcept { return packing_ == Packing::zstd ? "zstd" : "gzip"; }
   std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
 
-  /// \returns how many of these were read so far, ahead of what was asked for.
+  /// \returns how many of these have been read so far, including those read ahead.
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
 
-  /// \returns no less than the bytes that the file can hold once decompressed.
+  /// \returns an upper bound on the file's bytes once decompressed.
   std::uint64_t most_bytes() const noexcept;
 
   /// \throws IoError("PATH: what").
@@ -64,7 +65,7 @@ class InputFile {
   std::size_t read_gzip(std::span<std::uint8_t> to);
   std::size_t read_zstd(std::span<std::uint8_t> to);
   void begin_unpacking();
-  /// Reads ahead anew if all that was read ahead is used up; then buffer_ is empty at the end.
+  /// Reads ahead again if the buffer is used up; at the end of the file buffer_ is then empty.
   void refill();
 
   enum class Packing { none, gzip, zstd };

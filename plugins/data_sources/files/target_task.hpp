@@ -1,3 +1,4 @@
+// The parameters task, classes and target_fill: whether targets are classes or reals.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,8 @@
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
-/// What the targets of a table are: reals, or class indices 0, 1, ... below a number of classes
-/// that the manifest states or, failing that, the largest training target tells.
+/// The kind of a table's targets: reals, or class indices 0, 1, ... below a number of classes that
+/// the manifest states or, failing that, the largest training target determines.
 class TargetTask {
  public:
   static constexpr std::size_t kMostClasses = 100'000;
@@ -30,7 +31,7 @@ class TargetTask {
                 .optional()};
   }
 
-  /// Of sources whose targets are numbers of a file: what becomes of one that does not fit.
+  /// For sources whose targets are numbers in a file: the replacement for one that does not fit.
   static privgrad::ParamSpec fill_param() {
     return privgrad::param::real("target_fill",
                                  "The class index, or the real, that a target counts as which is "
@@ -51,7 +52,7 @@ class TargetTask {
   }
 
   /// Declares the number of classes, as the parameter does.
-  /// \returns what is wrong with it, beside the parameters; "" if nothing.
+  /// \returns how it contradicts the parameters; "" if it does not.
   std::string state_classes(std::size_t classes) {
     if (regression_) return "the task is regression";
     if (stated_ && *classes_ != classes) return "classes is " + std::to_string(*classes_);
@@ -69,9 +70,9 @@ class TargetTask {
     fill_ = static_cast<float>(fill);
   }
 
-  /// Puts target_fill in place of what does not fit.
-  /// \param count  gets how many there were.
-  /// \returns the first row that does not fit, where nothing was declared for that; else nothing.
+  /// Replaces targets that do not fit by target_fill.
+  /// \param count  receives how many there were.
+  /// \returns the first row that does not fit, if no target_fill was declared; else nothing.
   std::optional<std::size_t> fit(std::span<float> targets, std::size_t& count) const {
     count = 0;
     for (std::size_t row = 0; row < targets.size(); ++row) {
@@ -83,7 +84,7 @@ class TargetTask {
     return std::nullopt;
   }
 
-  /// What `fit` has done, for the person who runs it: a private fact. "" if nothing.
+  /// How many targets `fit` has replaced, for the person who runs it: a private fact. "" for none.
   static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
     if (count == 0) return "";
     return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
@@ -102,7 +103,7 @@ class TargetTask {
                        : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
   }
 
-  /// \returns what is wrong with a target, e.g. "is 2.5, expected a class index ..."; "" if nothing.
+  /// \returns the problem with a target, e.g. "is 2.5, expected a class index ..."; "" if none.
   std::string problem(double target) const {
     return accepts(target) ? ""
                            : "is " + privgrad::format_number(target) + ", expected " + expected();
@@ -110,7 +111,7 @@ class TargetTask {
 
   /// Reads the number of classes off accepted training targets, unless it was stated. Afterwards
   /// problem() holds other splits to it.
-  /// \returns what is wrong with all of them together; "" if nothing.
+  /// \returns the problem with the targets as a whole; "" if there is none.
   std::string learn(std::span<const float> train_targets) {
     if (regression_ || stated_) return "";
     if (train_targets.empty()) return "there are no targets to count classes in; say classes: N";
@@ -131,8 +132,8 @@ class TargetTask {
                                   : std::vector<std::string>{"number of classes"};
   }
 
-  /// The same of sources that fit() what they read. A target that does not fit ends the run unless the
-  /// manifest says what becomes of it; then that a run took place says of every row that it fits.
+  /// The same for sources that call fit(). Without target_fill a target that does not fit ends the
+  /// run, so that a run that took place reveals that every row fits.
   std::vector<std::string> unaccounted_of_fit() const {
     std::vector<std::string> facts = unaccounted();
     if (!fill_) facts.emplace_back("that every target fits");

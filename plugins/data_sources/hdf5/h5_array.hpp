@@ -1,3 +1,4 @@
+// Reads one array of an HDF5 file, a range of rows at a time.
 #pragma once
 
 #include <hdf5.h>
@@ -9,7 +10,7 @@
 
 #include "privgrad/dataset.hpp"
 
-/// An identifier of the library's, closed by the function that is for its kind.
+/// An identifier of the HDF5 library, closed by the function for its kind.
 class H5Id {
  public:
   using Close = herr_t (*)(hid_t);
@@ -29,11 +30,11 @@ class H5Id {
 
 /// A data set of whole or real numbers in an HDF5 file, read a range of rows at a time.
 ///
-/// Nothing outside of the file is opened, whatever it says: no external links or storage, no virtual
-/// data sets, and no filters from libraries that would have to be loaded.
+/// Nothing outside of the file is opened, whatever the file says: no external links or storage, no
+/// virtual data sets, and no filters from libraries that would have to be loaded.
 ///
-/// Every failure is an IoError of one line that begins with the file. Threads: the library knows none;
-/// all calls on one thread at a time.
+/// Every failure is an IoError of one line that begins with the file. Threads: the library does not
+/// support them; make all calls on one thread at a time.
 class H5Array {
  public:
   /// \param name  of the data set, "/x/y".
@@ -43,16 +44,16 @@ class H5Array {
   const privgrad::Shape& shape() const noexcept { return shape_; }
   std::size_t rows() const noexcept { return shape_.front(); }
   std::size_t row_size() const noexcept { return row_size_; }
-  /// Whether every element is a byte without a sign, as in images.
+  /// Whether every element is an unsigned byte, as in images.
   bool is_bytes() const noexcept { return is_bytes_; }
   /// Whether elements are reals, which can be NaN or infinite; whole numbers of 64 bits are within
   /// float32.
   bool is_real() const noexcept { return is_real_; }
-  /// Of a chunk that is unpacked as a whole; 1 where there are none.
+  /// The number of rows in a chunk, which is unpacked as a whole; 1 without chunks.
   std::size_t rows_of_chunk() const noexcept { return rows_of_chunk_; }
 
-  /// Rows from `first` on, in C order, rounded to float32; what is not finite, or beyond float32, as
-  /// NaN or an infinity.
+  /// Rows from `first` on, in C order, rounded to float32; numbers that are not finite, or beyond
+  /// float32, become NaN or an infinity.
   void any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
   /// \pre is_bytes()
   void bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const;

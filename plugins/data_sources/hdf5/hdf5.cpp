@@ -38,9 +38,9 @@ Place place_of(const privgrad::Params& params) {
 
 /// One split, as far as info() needs it.
 struct Outline {
-  Shape features;              ///< Of one example.
+  Shape features;              ///< The shape of one example.
   std::vector<float> targets;  ///< [rows].
-  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 

@@ -1,3 +1,4 @@
+// Reads images and labels from IDX files, the format of MNIST, and selects examples by label.
 #pragma once
 
 #include <array>
@@ -20,24 +21,24 @@ struct IdxFiles {
   std::filesystem::path labels;
 };
 
-/// Which examples of IDX files are taken, and of how many classes they are.
+/// The choice of examples from IDX files, and their number of classes.
 class IdxSelection {
  public:
   /// keep_labels, limit, test_limit, classes and target_fill.
-  /// \param classes_doc, fill_doc  what is said of classes and target_fill.
+  /// \param classes_doc, fill_doc  the descriptions of classes and target_fill.
   static std::vector<privgrad::ParamSpec> params(std::string classes_doc, std::string fill_doc);
 
-  /// \param component  who is told about problems.
+  /// \param component  its name in errors.
   /// \throws ConfigError if the parameters contradict each other.
   IdxSelection(std::string_view component, const privgrad::Params& params);
 
-  /// Takes this number of classes, a public fact, unless the parameters say another.
-  /// \param names  of the classes as the files number them, as public.
-  /// Labels that are none of them count as the first, unless target_fill says another.
+  /// Assumes this number of classes, a public fact, unless the parameters give another.
+  /// \param names  of the classes as the files number them, just as public.
+  /// Labels that are no class count as the first, unless target_fill names another.
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
-  /// \returns the class of a label that is kept; nothing if it is none of so many.
+  /// \returns the class of a label that is kept; nothing if the label is not below `classes`.
   std::optional<std::size_t> target(std::uint8_t label, std::size_t classes) const {
     if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
     return label < classes ? std::optional<std::size_t>(label) : fill_;
@@ -48,7 +49,7 @@ class IdxSelection {
   std::optional<std::size_t> limit() const { return limit_; }
   std::optional<std::size_t> test_limit() const { return test_limit_; }
   std::optional<std::size_t> classes() const { return classes_; }
-  /// As DataInfo has them: the names that are known, or the labels that keep_labels gives.
+  /// The names for DataInfo: the known ones, or the labels of keep_labels.
   std::vector<std::string> class_names() const;
   const std::string& component() const { return component_; }
 
@@ -60,7 +61,7 @@ class IdxSelection {
   std::optional<std::size_t> test_limit_;
   std::optional<std::size_t> classes_;
   std::optional<std::size_t> fill_;               ///< target_fill.
-  std::vector<std::string> names_;                ///< Of all labels; none: they have none.
+  std::vector<std::string> names_;                ///< For all labels, or empty.
   std::vector<std::int64_t> labels_;              ///< keep_labels.
   std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
 };
@@ -70,7 +71,7 @@ class IdxSource {
  public:
   /// Opens nothing yet.
   /// \param test  nothing: there is no test split.
-  /// \throws ConfigError if the selection speaks of a test split that is not there.
+  /// \throws ConfigError if the selection names a test split that does not exist.
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
@@ -93,14 +94,14 @@ class IdxSource {
   Outline outline_of(const IdxFiles& files, std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
-  /// How many labels count as target_fill, for the person who runs it; "" if none does.
+  /// Says how many labels count as target_fill, for the person who runs it; "" if none does.
   std::string remark(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
-  std::uint64_t most_bytes() const;  ///< Of a file of images.
+  std::uint64_t most_bytes() const;  ///< The limit for a file of images.
   /// Pixels and targets of some rows, and how many rows of the files have been read.
   using Take = std::function<void(std::vector<std::uint8_t>& pixels, std::vector<float>& targets,
                                   std::size_t file_rows)>;
-  /// \param block_bytes  of pixels, after which `take` is called; it is called once more at the end.
+  /// \param block_bytes  the bytes of pixels after which `take` is called; and again at the end.
   void read_rows(const IdxFiles& files, const Outline& outline, std::size_t block_bytes,
                  const Take& take) const;
   std::size_t classes() const { return selection_.classes().value_or(classes_in_labels_); }
@@ -111,5 +112,5 @@ class IdxSource {
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
   std::size_t classes_in_labels_ = 0;
-  bool is_streamed_ = false;  ///< Then images may have any number of bytes.
+  bool is_streamed_ = false;  ///< If so, images may have any number of bytes.
 };

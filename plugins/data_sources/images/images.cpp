@@ -75,11 +75,11 @@ std::vector<std::uint8_t> bytes_of(const fs::path& path) {
   return bytes;
 }
 
-/// What the manifest says of every image.
+/// The manifest's declarations about every image.
 struct Form {
   std::size_t height = 0, width = 0, channels = 1;
   bool resizes = false;
-  bool blanks = false;  ///< What cannot be read becomes black, instead of ending the run.
+  bool blanks = false;  ///< An unreadable image becomes black, instead of ending the run.
 
   std::size_t bytes() const { return height * width * channels; }
 };

@@ -25,8 +25,8 @@ namespace param = privgrad::param;
 
 constexpr const char* kSample = "sample";
 
-/// Two by three numbers an example, two classes: public, and there in every process, so that what takes
-/// rows can be tried without lending any.
+/// Two by three numbers an example, two classes: public, and there in every process, so that what
+/// takes rows can be tried without lending any.
 MemoryTable sample_table() {
   static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
@@ -59,7 +59,7 @@ std::size_t rows_of(const MemoryTable& table) {
 struct Rows {
   MemoryTable table;
   std::vector<float> targets;  ///< [rows], as they count; empty where there are none.
-  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
 };
 
 class Memory final : public privgrad::DataSource {

@@ -30,7 +30,7 @@ namespace param = privgrad::param;
 struct Files {
   std::filesystem::path features;
   std::filesystem::path targets;
-  std::optional<std::string> features_array, targets_array;  ///< Of .npz archives.
+  std::optional<std::string> features_array, targets_array;  ///< In .npz archives.
 };
 
 Files files_of(const privgrad::Params& params) {
@@ -43,9 +43,9 @@ Files files_of(const privgrad::Params& params) {
 
 /// One split, as far as info() needs it.
 struct Outline {
-  Shape features;              ///< Of one example.
+  Shape features;              ///< The shape of one example.
   std::vector<float> targets;  ///< [rows].
-  std::size_t filled = 0;      ///< Of these, how many did not fit, and count as target_fill.
+  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
@@ -224,7 +224,7 @@ class Npy final : public privgrad::DataSource,
   FeatureFill fill_;
   std::optional<Outline> train_outline_;
   std::optional<Outline> test_outline_;
-  std::uint64_t most_bytes_ = kMostFileBytes;  ///< Of an array's elements.
+  std::uint64_t most_bytes_ = kMostFileBytes;  ///< For an array's elements.
 };
 
 std::vector<privgrad::ParamSpec> file_params() {

@@ -1,3 +1,4 @@
+// Opens the bytes of a NumPy array, from a .npy file or from within a .npz archive.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// The bytes of one array in NumPy's format, wherever they lie.
+/// The bytes of one array in NumPy's format, from whatever source.
 class NpyBytes {
  public:
   virtual ~NpyBytes() = default;
@@ -17,13 +18,13 @@ class NpyBytes {
   /// \throws IoError  the disk fails, or compressed data is corrupt.
   virtual std::size_t read(std::span<std::uint8_t> to) = 0;
 
-  /// \returns how many there are in all.
+  /// \returns the total number of bytes.
   virtual std::uint64_t size() const = 0;
 
-  /// \returns what its errors begin with: "FILE: ", "FILE: its array 'x' ".
+  /// \returns the beginning of its errors: "FILE: ", "FILE: its array 'x' ".
   virtual std::string who() const = 0;
 
-  /// \throws IoError that says who, and what is wrong.
+  /// \throws IoError of who() and `what`.
   [[noreturn]] void fail(const std::string& what) const;
 
   /// Appends up to `count` bytes; memory never grows ahead of the bytes that really arrived.
@@ -32,13 +33,13 @@ class NpyBytes {
 };
 
 /// Opens a .npy file, or one array of a .npz file (its first bytes tell).
-/// \param array  its name in the archive, with or without ".npy"; nothing: the only one there is.
+/// \param array  its name in the archive, with or without ".npy"; nothing: the only one.
 /// \throws IoError  as InputFile; the archive is broken, or has no such array.
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);
 
-/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote, a ZIP file, which
-/// libarchive unpacks as it is read; encrypted ones are refused. A member's length and checksum are
-/// compared with what the archive says.
+/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote, a ZIP file,
+/// which libarchive unpacks as it is read; encrypted ones are refused. A member's length and
+/// checksum are compared with those in the archive.
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -1,3 +1,5 @@
+// Reads NumPy arrays of plain numbers, checked against the size of their file; never pickled
+// objects.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +15,18 @@
 #include "npy_bytes.hpp"
 #include "privgrad/dataset.hpp"
 
-/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), open behind its header, whose promise has been
-/// held against the size of the file.
+/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), open
+/// after its header, whose promise has been checked against the size of the file.
 ///
-/// Reads arrays of booleans, whole and real numbers of every width, in either byte order and in C or
-/// Fortran order, nothing else: no pickled objects, so that no code in a file ever runs. Source:
-/// NEP 1, and the documentation of numpy.lib.format.
+/// Reads arrays of booleans, whole and real numbers of every width, in either byte order and in C
+/// or Fortran order, and nothing else: no pickled objects, so that no code in a file ever runs.
+/// Source: NEP 1, and the documentation of numpy.lib.format.
 class NpyFile {
  public:
-  /// What an element is; its width is apart.
+  /// The kind of an element, without its width.
   enum class Kind { boolean = 1, integer, unsigned_integer, real };
 
-  /// \throws IoError  what is wrong with the file, as for InputFile.
+  /// \throws IoError  the file is invalid, or as InputFile.
   /// \param array  of a .npz archive; see open_npy().
   /// \param most_bytes  of its elements.
   NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
@@ -38,14 +40,14 @@ class NpyFile {
   /// float32.
   bool is_real() const noexcept { return kind_ == Kind::real; }
 
-  /// From now on an element that is no finite number is read as it is, and no error.
+  /// From now on an element that is no finite number is read as it is, without an error.
   void take_any_number() noexcept { takes_any_ = true; }
 
   /// \returns all elements in C order, rounded to float32. Call one of the two, once.
   /// \throws IoError  an element is NaN, infinite, or too large for float32, unless
   ///   take_any_number() was called.
   std::vector<float> reals();
-  /// Of an array that is_bytes(), in C order.
+  /// The elements of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
 
   /// Whether its elements lie in C order, so that rows can be read one after the other.
@@ -75,7 +77,7 @@ class NpyFile {
   std::uint64_t data_begins_ = 0;
   Kind kind_ = Kind::boolean;
   std::uint64_t element_bytes_ = 1;
-  bool is_swapped_ = false;  ///< The other byte order than this machine's.
+  bool is_swapped_ = false;  ///< The byte order differs from this machine's.
   bool is_fortran_ = false;
   bool takes_any_ = false;
   std::uint64_t elements_ = 1;

@@ -42,7 +42,7 @@ class ZipReader {
     return true;
   }
 
-  /// Of the member.
+  /// The name of the member.
   std::string name() const {
     const char* name = ::archive_entry_pathname(entry_);
     return name == nullptr ? "" : name;

@@ -1,3 +1,4 @@
+// Reproducible random numbers for synthetic data, the same on every machine; never for noise.
 #pragma once
 
 #include <cmath>

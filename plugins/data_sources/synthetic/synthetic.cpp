@@ -16,7 +16,7 @@ using privgrad::Dataset;
 using privgrad::Split;
 namespace param = privgrad::param;
 
-/// What a stream of random numbers is for; part of the data's definition, so never renumber.
+/// The purposes of streams of random numbers; part of the data's definition, so never renumber.
 enum Purpose : std::uint64_t {
   kCentres = 1,
   kWeights,

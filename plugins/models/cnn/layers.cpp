@@ -10,7 +10,7 @@
 namespace privgrad::cnn {
 namespace {
 
-/// What a kind of layer has beside its kind.
+/// The keys of a kind of layer.
 struct Kind {
   std::string_view name;
   std::vector<std::string_view> needs;

@@ -1,3 +1,4 @@
+// Convolutional networks that papers compare on, as lists of layers by name.
 #pragma once
 
 #include <optional>
@@ -9,11 +10,11 @@
 
 namespace privgrad::cnn {
 
-/// The networks that papers compare on, by name.
+/// The names of the presets.
 std::vector<std::string> preset_names();
 
 /// \param activation  instead of the preset's own.
-/// \returns its layers without the output layer.
+/// \returns the preset's layers without the output layer.
 std::vector<Layer> preset(std::string_view name, std::optional<ActivationKind> activation);
 
 }  // namespace privgrad::cnn

@@ -1,3 +1,4 @@
+// The loss, the number of outputs and the initial weights, for models made of dense layers.
 #pragma once
 
 #include <span>
@@ -8,13 +9,12 @@
 #include "privgrad/model.hpp"
 #include "privgrad/params.hpp"
 
-// What the models made of dense layers share.
 namespace privgrad::dense_models {
 
 /// The parameter `loss`.
 ParamSpec loss_parameter();
 
-/// \returns the loss that was asked for, or what suits the targets.
+/// \returns the loss that was asked for, or the one that suits the targets.
 Loss choose_loss(const Params& params, const ExampleShape& input);
 
 /// \returns the number of outputs that the loss needs for these targets.
@@ -23,8 +23,8 @@ std::size_t outputs_for(Loss loss, const ExampleShape& input);
 /// The rules that `initialise` knows, without `zeros`.
 std::vector<std::string> random_rules();
 
-/// Fills the weights by `rule`; what is not drawn begins as its block says: biases as 0, the
-/// weights of norms as 1.
+/// Fills the weights by `rule`; parameters that are not drawn begin as their block says: biases as
+/// 0, the weights of norms as 1.
 ///
 /// With fan_in inputs and fan_out units, each weight is independent, of mean 0 and variance
 ///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),

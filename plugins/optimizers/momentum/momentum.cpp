@@ -78,7 +78,7 @@ class Momentum final : public privgrad::Optimizer,
   static constexpr std::size_t kCounterSize = 2;
   static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;  // exact in float32
 
-  /// What the weights of the gradients in v add up to after so many steps and one more: 1 - beta^t.
+  /// The sum of the weights of the gradients in v after so many steps and one more: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
     return bias_corrected_ ? privgrad::one_minus_power(beta_, steps + 1) : 1.0;
   }

@@ -50,9 +50,9 @@ void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
 /// Every example joins each batch by its own coin of probability q, independent of everything else.
 ///
 /// Accounting, amplification on (the default): the event of a step is poisson_sampled(q, release).
-/// That is what happened, under each adjacency: neighbours differ in one row, whose coin is
-/// independent of the others' and has the same q in both, since q is a constant of the plan and not
-/// computed from the rows that are really there. What it is worth under the adjacency in use is the
+/// This event is true under each adjacency: neighbours differ in one row, whose coin is independent
+/// of the others' and has the same q in both, since q is a constant of the plan and not computed
+/// from the rows that are really there. Its cost under the adjacency in use follows from the
 /// accountant's theorem, and an accountant without one refuses the event.
 ///
 /// Accounting, amplification off: the plain release is charged. It is still an upper bound. Fix all

@@ -99,7 +99,7 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
   privgrad::SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
-  // What order_ was drawn for. A run keeps one source; start() forgets it.
+  // The epoch and source that order_ was drawn for. A run keeps one source; start() forgets it.
   std::optional<std::pair<std::uint64_t, const privgrad::RandomSource*>> shuffled_epoch_;
 };
 

@@ -1,3 +1,4 @@
+// Reads the table of influences that the schedule `dynamic` follows.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +12,9 @@
 ///     0,0.00031,0.00002
 ///     10,0.00052,0.00003
 ///
-/// Steps count from 0 and rise; the third column may be missing. Lines that begin with '#' and
-/// empty lines say nothing, but for "# unaccounted": it was measured on private rows that nothing
-/// was charged for.
+/// Steps count from 0 and rise; the third column may be missing. Empty lines and lines that begin
+/// with '#' are ignored, except "# unaccounted": the influence was measured on private rows for
+/// which nothing was charged.
 struct InfluenceFile {
   std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one.
   bool is_unaccounted = false;

@@ -79,7 +79,7 @@ class ByColumn final : public SharesOut {
 
   std::size_t column_;
   std::uint32_t other_;
-  std::map<float, std::uint32_t> client_of_;  ///< Of the declared values.
+  std::map<float, std::uint32_t> client_of_;  ///< By declared value.
 };
 
 void register_components(privgrad::Registrar& registrar) {

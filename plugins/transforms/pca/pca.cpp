@@ -30,8 +30,8 @@ constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
 
 /// Directions, laid out so that a loop over the features makes kWidth components at once: of each
 /// component it is the sum over the features in their order, each product and each sum with a
-/// rounding of its own. So its bits do not depend on the number of lanes, on the example's place, or
-/// on which others there are. (dgemm adds up otherwise for rows at the edge of a block.)
+/// rounding of its own. So its bits do not depend on the number of lanes, on the example's place,
+/// or on which others there are. (dgemm adds up otherwise for rows at the edge of a block.)
 class Panels {
  public:
   Panels() = default;
@@ -110,13 +110,13 @@ class Panels {
 /// most; the first component has the largest variance. The entry of largest magnitude of each
 /// direction is positive, which fixes the signs. Arithmetic is double, results are float32.
 ///
-/// What an example becomes is a function of it and of the fitted numbers alone, bit for bit. What is
-/// fitted is the same on one machine whatever the number of threads; another BLAS kernel may round
-/// otherwise.
+/// A transformed example is a function of the example and of the fitted numbers alone, bit for bit.
+/// The fitted numbers are the same on one machine whatever the number of threads; another BLAS
+/// kernel may round otherwise.
 ///
-/// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the noised
-/// second moments, about zero and not about the mean: an example, shortened to a public norm R, adds the
-/// triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
+/// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the
+/// noised second moments, about zero and not about the mean: an example, shortened to a public norm
+/// R, adds the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
                   public privgrad::FittedValues,
@@ -229,7 +229,7 @@ class Pca final : public privgrad::Transform,
   Statistic statistic() const override { return statistic_; }
 
  private:
-  /// Of an example that is shortened to the public norm.
+  /// The products of an example, shortened to the public norm.
   second_moments::OuterProducts products_of(std::span<const float> features) const {
     return {features, {1, features.size(), 1}, second_moments::factor_within(features, max_norm_)};
   }

@@ -22,13 +22,13 @@ using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
-/// Shifts every feature by its median over the training examples, and divides it by the distance between
-/// two of its quantiles. A feature whose quantiles are equal becomes 0 everywhere.
+/// Shifts every feature by its median over the training examples, and divides it by the distance
+/// between two of its quantiles. A feature whose quantiles are equal becomes 0 everywhere.
 ///
-/// As a private statistic, the quantiles are read off noised histograms: an example adds 1 to one bin of
-/// each feature, so that what it adds is sqrt(d) long, always. What lies outside the public range counts
-/// in its first or last bin. Of the noised counts those below 0 count as 0: post-processing. Quantiles
-/// are as fine as a bin, and no distance is below one.
+/// As a private statistic, the quantiles are read off noised histograms: an example adds 1 to one
+/// bin of each feature, so that what it adds is sqrt(d) long, always. What lies outside the public
+/// range counts in its first or last bin. Of the noised counts those below 0 count as 0:
+/// post-processing. Quantiles are as fine as a bin, and no distance is below one.
 class RobustScale final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
@@ -193,7 +193,7 @@ class RobustScale final : public privgrad::Transform,
   std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
   double low_share_, high_share_;
   std::size_t bins_;
-  double begin_ = 0.0, width_ = 0.0;  ///< Of the range, and of a bin.
+  double begin_ = 0.0, width_ = 0.0;  ///< The range's begin, and a bin's width.
   std::vector<double> median_;        ///< [features].
   std::vector<double> distance_;      ///< [features]; 0: the feature becomes 0.
 };

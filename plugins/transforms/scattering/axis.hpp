@@ -1,3 +1,4 @@
+// A Fourier transform along one axis for short, even lengths, on many columns at once.
 #pragma once
 
 #include <cmath>
@@ -17,11 +18,11 @@ struct Complex {
 /// The discrete Fourier transform along one axis of even length n, without a factor, of many
 /// columns at once.
 ///
-/// The lengths are those of small images, a few dozen. There the sums themselves, once what shares
-/// a cosine is put together, are faster in wide registers than the branches of a fast transform:
-/// elements m and n - m share theirs, and so do, but for signs that follow from m being even or
-/// odd, the frequencies k, n / 2 - k and their opposites. All sums are in one fixed order, and a
-/// column's do not depend on those beside it.
+/// The lengths are those of small images, a few dozen. For these the plain sums, once elements that
+/// share a cosine are put together, are faster in wide registers than the branches of a fast
+/// transform: elements m and n - m share theirs, and so do, but for signs that follow from m being
+/// even or odd, the frequencies k, n / 2 - k and their opposites. All sums are in one fixed order,
+/// and a column's do not depend on those beside it.
 class Axis {
  public:
   explicit Axis(std::size_t length) : length_(length) {
@@ -39,11 +40,11 @@ class Axis {
 
   enum class Direction { forward = 1, backward };
 
-  /// For [blocks, length, columns].
-  /// \tparam kWidth  columns that are made at once; their number is a multiple of it.
+  /// Transforms an array [blocks, length, columns].
+  /// \tparam kWidth  columns that are computed at once; their number is a multiple of it.
   /// \param in  its imaginary part may be null: zero.
-  /// \param frequencies  how many of them are wanted, from 0 on: `length`, or length / 2 + 1. The
-  ///   output is [blocks, frequencies, columns].
+  /// \param frequencies  how many to compute, from 0 on: `length`, or length / 2 + 1. The output is
+  ///   [blocks, frequencies, columns].
   /// \param out  not `in`.
   /// \param scratch  2 * length * kWidth floats.
   template <std::size_t kWidth>

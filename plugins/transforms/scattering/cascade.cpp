@@ -65,7 +65,7 @@ template <std::size_t kLanes>
 
 }  // namespace
 
-/// What one call needs. Not set to zero: everything is written before it is read.
+/// The memory of one call. Not set to zero: everything is written before it is read.
 struct Cascade::Workspace {
   static std::unique_ptr<float[]> floats(std::size_t count) {
     return std::make_unique_for_overwrite<float[]>(count);

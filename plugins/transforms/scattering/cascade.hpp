@@ -1,3 +1,4 @@
+// Computes the scattering coefficients of an image: averaged moduli of its wavelet transforms.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace scattering {
 /// transforms, and of the moduli of the wavelet transforms of these.
 ///
 /// With J scales and L angles, x the image, reflected at its borders, psi_{j,t} the wavelets and
-/// phi the average (filters.hpp), and * the convolution that is wound around the padded image:
+/// phi the average (filters.hpp), and * the circular convolution on the padded image:
 ///     S_0 = x * phi,   S_1(j, t) = |x * psi_{j,t}| * phi,
 ///     S_2(j, t, j', t') = ||x * psi_{j,t}| * psi_{j',t'}| * phi   for j < j',
 /// each at every 2^J-th pixel. Moduli of scale j are kept at every 2^j-th pixel.
@@ -31,7 +32,7 @@ class Cascade {
   Cascade& operator=(const Cascade&) = delete;
   ~Cascade();
 
-  /// Per place.
+  /// The number of coefficients per place.
   static std::size_t coefficients(std::size_t scales, std::size_t angles, std::size_t max_order);
 
   /// \param image  pixel (y, x) is image[(y * width + x) * step].
@@ -42,15 +43,15 @@ class Cascade {
 
  private:
   struct Workspace;
-  /// What is made of moduli at one resolution.
+  /// The filters and transforms for moduli at one resolution.
   struct Level {
     std::size_t height, width;
     Axis down, across;
     std::vector<float> average_down, average_across;  ///< [outputs, height], [outputs, width].
-    /// Of the scales that are filtered at this resolution, times 1 / (height * width): for each
-    /// [height, width, lanes].
+    /// The wavelets of the scales that are filtered at this resolution, times 1 / (height * width):
+    /// [height, width, lanes] for each.
     std::vector<std::vector<float>> wavelets;
-    std::size_t first_scale;  ///< That of wavelets[0].
+    std::size_t first_scale;  ///< The scale of wavelets[0].
   };
 
   static std::vector<Level> make_levels(std::size_t scales, std::size_t angles, std::size_t lanes,
@@ -75,8 +76,8 @@ class Cascade {
   std::size_t lanes_;          ///< L, rounded up to whole registers.
   std::vector<Level> levels_;  ///< By resolution.
   mutable std::mutex mutex_;
-  /// That no call uses now: as many as there were calls at once. To give back their memory and take
-  /// it again takes about a third as long as an image.
+  /// Those that no call uses now: as many as there were calls at once. Freeing and allocating their
+  /// memory again would take about a third as long as an image.
   mutable std::vector<std::unique_ptr<Workspace>> unused_;
 };
 

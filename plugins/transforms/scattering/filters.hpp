@@ -1,3 +1,4 @@
+// The Morlet wavelets and averages that the scattering transform convolves images with.
 #pragma once
 
 #include <cstddef>
@@ -5,26 +6,26 @@
 
 namespace scattering {
 
-/// What a bank of filters is made for.
+/// The sizes that a bank of filters is made for.
 struct Bank {
   std::size_t scales = 0;  ///< J: the coefficients are averages over about 2^J pixels.
   std::size_t angles = 0;  ///< L, in half a turn.
-  std::size_t height = 0;  ///< Of the padded image; a multiple of 2^J, like the width.
+  std::size_t height = 0;  ///< The padded image's; a multiple of 2^J, like the width.
   std::size_t width = 0;
 };
 
 /// The Fourier transform of a Morlet wavelet of scale j and angle number `angle`, [height, width].
-/// It is real. That of an infinite plane, whose aliases are added up, so that it belongs to the
-/// wavelet that is wound around the image.
+/// It is real. The transform on the infinite plane is taken and its aliases are added up, so that
+/// it belongs to the wavelet wrapped around the image.
 ///
 /// In space it is (Bruna and Mallat, "Invariant scattering convolution networks", 2013)
 ///     g(u) (exp(i xi . u) - K),  g a Gaussian of deviation 0.8 2^j along xi and L / 4 times that
 /// across, |xi| = 3 pi / (4 2^j), and K such that its mean is 0. The lengths are those of kymatio,
-/// and so is the constant before it, where pi is taken to be 3.1415.
+/// and so is the constant in front, where pi is taken to be 3.1415.
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle);
 
-/// A filter for an image of which every 2^j-th pixel is left, of what it would be for the whole
-/// one: the frequencies that are left, from -n / 2 to n / 2 - 1 in each direction.
+/// The filter for an image of which every 2^j-th pixel is left, from the filter for the whole
+/// image: the frequencies that are left, from -n / 2 to n / 2 - 1 in each direction.
 std::vector<double> at_resolution(const Bank& bank, std::size_t j,
                                   const std::vector<double>& filter);
 

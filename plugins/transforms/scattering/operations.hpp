@@ -1,3 +1,4 @@
+// The scattering transform as generic operations, for exporting models to other programs.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace scattering {
 
-/// What images are, and what is made of them.
+/// The shape of images, and the parameters of their transform.
 struct Task {
   std::size_t scales = 0, angles = 0, max_order = 0;
   std::size_t height = 0, width = 0, channels = 0;
@@ -15,11 +16,11 @@ struct Task {
 
 /// The same as Cascade in operations that other programs know, in double: images [height, width,
 /// channels] become [height / 2^scales, width / 2^scales, channels, coefficients]. Convolutions are
-/// products of Fourier transforms here, too; to keep every 2^j-th pixel, the transform back is
-/// asked for these alone.
+/// products of Fourier transforms here, too; to keep every 2^j-th pixel, the inverse transform
+/// computes these alone.
 std::vector<privgrad::RowOperation> operations(const Task& task);
 
-/// How many numbers these operations are made of, about; as a real, because nothing limits it.
+/// About how many numbers these operations consist of; a real, because nothing limits it.
 double operation_numbers(const Task& task);
 
 }  // namespace scattering

@@ -1,3 +1,4 @@
+// How the scattering transform pads an image, and mirrors pixels at its borders.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,8 @@ inline std::size_t padded(std::size_t length, std::size_t scales) {
   return ((length >> scales) + 2) << scales;
 }
 
-/// The place in the image of a pixel of the padded one: borders are mirrors, and are not repeated.
+/// The place in the image of a pixel of the padded one: mirrored at the border pixels, which are
+/// not repeated.
 /// \param before  pixels in front of the image.
 /// \param length  of the image, > 1.
 inline std::size_t reflected(std::size_t place, std::size_t before, std::size_t length) {

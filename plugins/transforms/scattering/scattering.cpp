@@ -51,7 +51,7 @@ class Scattering final : public privgrad::Transform,
                         privgrad::to_text(image) + "; its sides must be at least 2^scales = " +
                         std::to_string(size) + fitting_scales(std::min(image[0], image[1])));
     }
-    // What is held for a thread grows with the pixels and with the angles.
+    // The memory held for a thread grows with the pixels and with the angles.
     const std::size_t most = kMostPixels * 8 / std::max<std::size_t>(angles_, 8);
     if (image[0] > most || image[1] > most ||
         (image[0] + 2 * size) * (image[1] + 2 * size) > most) {
@@ -99,7 +99,7 @@ class Scattering final : public privgrad::Transform,
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
 
  private:
-  /// What to say of images whose shorter side is `side`.
+  /// The advice on scales for images whose shorter side is `side`.
   static std::string fitting_scales(std::size_t side) {
     const auto most = std::bit_width(side) - 1;
     return most < 1 ? "" : ", so scales may be at most " + std::to_string(most);
@@ -122,7 +122,7 @@ class Scattering final : public privgrad::Transform,
   std::size_t scales_, angles_, max_order_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const scattering::Cascade> cascade_;
-  mutable std::size_t height_ = 0, width_ = 0;  ///< That cascade_ is for.
+  mutable std::size_t height_ = 0, width_ = 0;  ///< The size that cascade_ is for.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -27,11 +27,11 @@ namespace param = privgrad::param;
 ///
 /// Sums are double. Examples of any shape; each element is a feature of its own.
 ///
-/// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1], an
-/// example adds (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 = t^4 + 1/4 <=
-/// 5/4, so the L2 norm of what it adds is at most sqrt(5 d / 4). Of the noised means m of t and q of
-/// t^2, the variance is q - m^2, and not less than its own noise, so that a feature that never varies
-/// is not blown up.
+/// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1],
+/// an example adds (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 = t^4 +
+/// 1/4 <= 5/4, so the L2 norm of what it adds is at most sqrt(5 d / 4). Of the noised means m of t
+/// and q of t^2, the variance is q - m^2, and not less than its own noise, so that a feature that
+/// never varies is not blown up.
 class Standardize final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
@@ -105,7 +105,7 @@ class Standardize final : public privgrad::Transform,
     for (std::size_t j = 0; j < width; ++j) {
       const double m = std::clamp(static_cast<double>(mean.values()[j]), -1.0, 1.0);
       const double q = std::clamp(static_cast<double>(mean.values()[width + j]) + 0.5, 0.0, 1.0);
-      // Of q - m^2, to the first order.
+      // The noise of q - m^2, to the first order.
       const double of_variance = std::min(1.0, noise * std::sqrt(1.0 + 4.0 * m * m));
       mean_[j] = middle(j) + half(j) * m;
       deviation_[j] = half(j) * std::sqrt(std::max({q - m * m, of_variance, 0.0}));
@@ -142,7 +142,8 @@ class Standardize final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, data.shape().features, data);
   }
 
-  /// A difference and a quotient, each with its one rounding: the same bits wherever it is computed.
+  /// A difference and a quotient, each with its one rounding: the same bits wherever it is
+  /// computed.
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (features.size() != mean_.size()) {
@@ -189,7 +190,8 @@ class Standardize final : public privgrad::Transform,
   Statistic statistic() const override { return statistic_; }
 
  private:
-  /// Of the bound, for roundings to float32: what they make longer is shortened, by as little.
+  /// The margin of the bound, for roundings to float32: a contribution that they lengthen is
+  /// shortened, by as little.
   static constexpr double kAbove = 1.0 + 1e-6;
 
   void take_range(const privgrad::Params& params) {

@@ -26,14 +26,15 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 
-/// Multiplies the channels at every place of an example by the inverse root of their second moment over
-/// all training examples and places, plus damping: channels of mean 0 then vary alike, and independently
-/// of each other. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V diag(lambda) V^T;
-/// of the roots it is the one that changes the channels least (Kessy et al. 2018, ZCA).
+/// Multiplies the channels at every place of an example by the inverse root of their second moment
+/// over all training examples and places, plus damping: channels of mean 0 then vary alike, and
+/// independently of each other. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V
+/// diag(lambda) V^T; of the roots it is the one that changes the channels least (Kessy et al. 2018,
+/// ZCA).
 ///
-/// As a private statistic, an example, shortened to a public norm R, adds the triangle of the sum of x_p
-/// x_p^T over its places p (second_moments.hpp): at most sum ||x_p||^2 = ||x||^2 <= R^2 long. Of the
-/// noised matrix, eigenvalues below 0 count as 0: post-processing.
+/// As a private statistic, an example, shortened to a public norm R, adds the triangle of the sum
+/// of x_p x_p^T over its places p (second_moments.hpp): at most sum ||x_p||^2 = ||x||^2 <= R^2
+/// long. Of the noised matrix, eigenvalues below 0 count as 0: post-processing.
 class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
                      public privgrad::FittedValues,
@@ -163,14 +164,14 @@ class Whiten final : public privgrad::Transform,
     return {layout.before, layout.length, layout.after};
   }
 
-  /// Of an example that is shortened to the public norm.
+  /// The products of an example, shortened to the public norm.
   second_moments::OuterProducts products_of(const Shape& shape,
                                             std::span<const float> features) const {
     return {features, vectors_of(shape), second_moments::factor_within(features, max_norm_)};
   }
 
-  /// As apply_row(), where channels are next to each other: one channel after the other is added to all
-  /// sums, which fills registers. Each sum is made in the same order.
+  /// As apply_row(), where channels are next to each other: one channel after the other is added to
+  /// all sums, which fills registers. Each sum is made in the same order.
   void apply_to_neighbours(const second_moments::Vectors& v, std::span<const float> features,
                            std::span<float> out) const {
     std::vector<double> sums(v.length);
