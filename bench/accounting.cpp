@@ -72,7 +72,7 @@ class Bench {
     return accountant->epsilon(kDelta);
   }
 
-  /// Of the one thread that works: what else the machine does is not counted.
+  /// The time of the one thread that works: other work of the machine is not counted.
   static double processor_ms() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,4 +1,4 @@
-// What the parts of an exact clipped sum take, beside a plain step. See README.md.
+// The time of each part of an exact clipped sum, beside a plain step. See README.md.
 
 #include <cblas.h>
 

@@ -1,4 +1,4 @@
-// What correlated noise costs: a step of a tree beside a step with independent noise, the memory
+// The cost of correlated noise: a step of a tree beside a step with independent noise, the memory
 // that a long tree holds, the accounting of a long run, and a late step of the reduced variant
 // beside an early one. See README.md.
 

@@ -1,4 +1,4 @@
-// What a local step of a client costs beside a step of a central run. See README.md.
+// The cost of a client's local step beside a step of a central run. See README.md.
 
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 using namespace privgrad;
 using Json = nlohmann::ordered_json;
 
-/// Of this process, which waiting for others does not lengthen.
+/// The processor time of this process, which waiting for others does not lengthen.
 double processor_seconds() {
   timespec now{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

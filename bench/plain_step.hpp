@@ -1,3 +1,4 @@
+// A training step without privacy, the yardstick that private steps are measured against.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,6 @@
 #include "layer_steps.hpp"
 #include "privgrad/backend.hpp"
 
-// What a training step without privacy costs: the yardstick of private ones.
 namespace privgrad::bench {
 
 /// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in
@@ -25,13 +25,12 @@ namespace privgrad::bench {
 /// Threads: an object is used by one thread at a time, and spreads its work over the executor.
 class PlainSum {
  public:
-  /// \param most_rows  of the batches to come.
   PlainSum(const Network& network, Executor& executor);
 
-  /// How many examples a call is best given, where there are as many.
+  /// The best number of examples for a call, if there are as many.
   std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
 
-  /// \param parameters  stay where they are until the next call.
+  /// \param parameters  must stay in place until the next call.
   void load_parameters(std::span<const float> parameters);
 
   /// sum += the sum of the gradients of the batch's losses.

@@ -1,9 +1,10 @@
+// The name of the processor, which the benchmarks print beside every figure.
 #pragma once
 
 #include <fstream>
 #include <string>
 
-/// The processor's name, which goes with every figure; "unknown" where the system does not say.
+/// The processor's name; "unknown" where the system does not give it.
 inline std::string processor() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {

@@ -1,3 +1,4 @@
+// Training set-ups whose private and plain steps the benchmarks measure.
 #pragma once
 
 #include <unistd.h>
@@ -31,14 +32,12 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
 
-// Training steps to measure, private ones and plain ones, for the programs here.
-
 namespace privgrad::bench {
 
 using Floats = std::vector<float>;
 
-/// Time on one thread is the processor's, which other programs take less from; on several it is the
-/// clock's.
+/// Time on one thread is processor time, which other programs disturb less; on several threads it
+/// is wall-clock time.
 inline clockid_t used_clock = CLOCK_PROCESS_CPUTIME_ID;
 
 inline double now() {
@@ -80,7 +79,7 @@ inline Network conv_network() {
                                Dense{512}, Activation{}, Dense{10}});
 }
 
-/// A ledger that has been charged for many steps, so that a bench of the others can release.
+/// A ledger that has been charged for many steps, so that benchmarks of other parts can release.
 class Payments {
  public:
   Payments(const Catalog& catalog, const Aggregator& aggregator, std::uint64_t steps)
@@ -144,15 +143,15 @@ class Bench {
     std::shuffle(batch_.begin(), batch_.end(), random);
   }
 
-  /// Clip and sum.
-  /// \param check  of one contribution, or null.
+  /// Clips and sums up.
+  /// \param check  checks one contribution; may be null.
   void clip(core::ContributionCheck* check = nullptr) {
     sum_.emplace(core::exact_sum_to_come(*program_, data_, batch_,
                                          {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
                                          *executor_, 0, memory_, PrivacyUnit::example, check));
   }
 
-  /// The seconds of one private step, and its parts.
+  /// The seconds of one private step: clipping and summing, releasing, updating.
   std::array<double, 3> private_step(core::ContributionCheck* check = nullptr) {
     std::array<double, 3> seconds{};
     seconds[0] = seconds_of([&] { clip(check); });
@@ -235,7 +234,7 @@ class Bench {
   std::uint64_t step_ = 0;
 };
 
-/// Loads what Bench makes its steps of.
+/// Loads the plugins that Bench needs.
 inline void load_step_plugins(host::PluginHost& host, const std::filesystem::path& plugins) {
   for (const char* file : {"backends/cpu", "optimizers/sgd", "aggregators/gaussian",
                            "clippings/flat", "accountants/zcdp"}) {

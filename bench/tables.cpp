@@ -27,7 +27,7 @@ using privgrad::Value;
 constexpr std::size_t kBytes = std::size_t{64} << 20;
 constexpr int kTimes = 3;
 
-/// Of this process, user and system, in seconds.
+/// The processor time of this process, user and system, in seconds.
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

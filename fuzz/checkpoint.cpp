@@ -1,6 +1,6 @@
-// What a run that was cut off goes on from, read as `privgrad run --resume` does. Two small runs are
-// made and stopped when the target starts: one of a seed, and one whose keys are a chain. The first
-// byte of an input says what of them is another one, the second which of them ('0' or '1'):
+// The files that an interrupted run goes on from, read as `privgrad run --resume` does. Two small
+// runs are made and stopped when the target starts: one with a seed, and one whose keys are a
+// chain. The first byte of an input says what is replaced, the second in which run ('0' or '1'):
 //
 //   e   bytes of the checkpoint's content: an offset (two bytes, the lower one first), a count (one
 //       byte), and so many bytes to stand there; again and again. Sealed: its hash is made to fit.
@@ -81,9 +81,9 @@ core::RunOptions options_for(const fs::path& place) {
 struct Stopped {
   fs::path place;
   core::Manifest manifest;
-  std::string newest;   ///< Name of its last checkpoint: the other one is taken away.
-  std::string head;     ///< Of that file, before the content.
-  std::string content;  ///< Of the checkpoint.
+  std::string newest;   ///< Name of its last checkpoint: the other one is removed.
+  std::string head;     ///< The part of that file before the content.
+  std::string content;  ///< The checkpoint's.
 
   Stopped(const std::string& name, const char* yaml)
       : place(fuzz::scratch_folder() / name),

@@ -1,4 +1,4 @@
-// What a run, a study or an estimate of influence left, read for its page and its statement. An
+// The files of a run, a study or an estimate of influence, read for its page and its statement. An
 // input is several files:
 //
 //   ==== summary.json

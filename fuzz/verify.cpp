@@ -1,6 +1,6 @@
-// What a run left, checked as `privgrad verify` does. An input says how it differs from the record of
-// a small run, which is made when the target starts: a whole file, or the first place in one that
-// reads so and is to read otherwise.
+// The record of a run, checked as `privgrad verify` does. An input says how it differs from that of
+// a small run, which is made when the target starts: by a whole file, or by the first place in one
+// with the one text, which becomes the other.
 //
 //   ==== summary.json
 //   {"status": "completed"}

@@ -1,3 +1,4 @@
+// Reads all of a data source, for the fuzz targets of data sources.
 #pragma once
 
 #include <string_view>
@@ -6,8 +7,7 @@
 
 namespace fuzz {
 
-/// Makes the data source as a run does, and reads all of it: what it said in info() must be what it
-/// reads.
+/// Makes the data source as a run does, and reads all of it: the data must be as info() said.
 void read_all(std::string_view kind, const privgrad::Value& params);
 
 }  // namespace fuzz

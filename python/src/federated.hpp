@@ -1,3 +1,4 @@
+// Python bindings for the server and the clients of federated runs.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -6,7 +7,7 @@
 
 namespace privgrad::python {
 
-/// Adds what server and clients of a federated run are made of that are programs of their own.
+/// Adds the classes for the server and the clients of a federated run, as separate programs.
 void add_federated(nanobind::module_& module, nanobind::class_<Framework>& framework);
 
 }  // namespace privgrad::python

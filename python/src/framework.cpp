@@ -36,8 +36,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Python's own libraries have an OpenBLAS each, which reads these variables when it is loaded: what
-/// the plugins need is set while they are, and no longer.
+/// Python's own libraries have an OpenBLAS each, which reads these variables when it is loaded:
+/// what the plugins need is set while they are, and no longer.
 class BlasVariables {
  public:
   BlasVariables() {
@@ -90,7 +90,7 @@ core::RunResult train(const core::Plan& plan, core::RunOptions options, const Wa
   return core::run(plan, options);
 }
 
-/// What the command says beside its result, each a line.
+/// The notes that the command prints beside its result, a line each.
 Json notes_of(const core::Plan& plan, const core::RunResult& result) {
   Json notes = core::remarks(plan, plan.epsilon().value);
   if (plan.manifest->mode == core::Mode::research) {
@@ -242,7 +242,7 @@ void refuse_processes(const core::Manifest& manifest) {
                     "alone");
 }
 
-/// What keeping has nothing to do with is said, as the command says it.
+/// Notes that there is nothing to keep, as the command does.
 void note_what_is_not_kept(const core::Plan& plan, const Keeping& keeping) {
   if (keeping.features() == nullptr || plan.manifest->streaming ||
       core::has_features_to_keep(*plan.setting))

@@ -1,3 +1,4 @@
+// The functions behind the Python package: plan, run, audit, predict and the other calls.
 #pragma once
 
 #include <atomic>
@@ -20,14 +21,14 @@ namespace privgrad::python {
 struct ManifestText {
   bool is_file = false;
   std::string text;                    ///< The path, or the text itself.
-  std::string name;                    ///< What errors call a text.
+  std::string name;                    ///< A text's name in errors.
   std::vector<std::string> overrides;  ///< KEY=VALUE.
 };
 
-/// What is told of a run while it goes on, as JSON.
+/// Called with reports on a run while it goes on, as JSON.
 using Listener = std::function<void(const std::string&)>;
 
-/// What long calls may do while they compute.
+/// The stop flag and the listener of a long call.
 struct Watch {
   const std::atomic<bool>* stop = nullptr;
   Listener listener;
@@ -40,7 +41,7 @@ struct RunCall {
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
   std::optional<std::filesystem::path> locked;
-  std::optional<std::string> cache;  ///< As of Keeping.
+  std::optional<std::string> cache;  ///< As for Keeping.
   int threads = 0;                   ///< 0: all.
   bool finish = false;
   bool alone = false;  ///< Whatever the manifest's key `cluster` says.
@@ -58,16 +59,16 @@ struct AuditCall {
 struct StudyCall {
   bool is_file = false;
   std::string text;  ///< The path, or the text itself.
-  std::string name;  ///< What errors call a text.
+  std::string name;  ///< A text's name in errors.
   std::vector<std::string> overrides;
   std::optional<std::string> directory;  ///< Nothing: studies/NAME.
-  std::optional<std::string> cache;      ///< As of Keeping.
+  std::optional<std::string> cache;      ///< As for Keeping.
   int jobs = 0;                          ///< Runs at a time; 0: as many as the cores have room for.
-  int threads = 0;  ///< Of each run; 0: the cores, shared out among the runs at a time.
+  int threads = 0;  ///< Per run; 0: the cores, shared out among the runs at a time.
   bool dry_run = false;
 };
 
-/// What a model says of rows.
+/// A model's predictions for rows.
 struct PredictedRows {
   std::string json;  ///< "model", "split", "private", "classes", "remarks".
   std::size_t rows = 0, columns = 0;
@@ -83,10 +84,10 @@ struct VerifyCall {
   std::optional<std::string> opening, trusted, sign;
 };
 
-/// A server of clients that are programs of their own.
+/// The arguments of a server whose clients are programs of their own.
 struct ServeCall {
   ManifestText manifest;
-  std::string facts;  ///< What the clients say, as in facts.json.
+  std::string facts;  ///< The clients' facts, as in facts.json.
   std::optional<std::filesystem::path> directory;
   std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
   int threads = 0;                             ///< 0: all.
@@ -96,7 +97,7 @@ struct ServeCall {
 /// Threads: calls may overlap; loading may not.
 class Framework {
  public:
-  /// \param program  where the package's own command lies.
+  /// \param program  the path of the package's own command.
   /// \throws ConfigError, PluginError
   Framework(const std::vector<std::string>& plugin_dirs, std::string program);
 
@@ -111,7 +112,7 @@ class Framework {
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
-  /// \param cache  as of Keeping: rows that are streamed are kept.
+  /// \param cache  as for Keeping: rows that are streamed are kept.
   std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
   /// The section data, as resolved.
   std::string data_section(const ManifestText& manifest) const;
@@ -124,9 +125,9 @@ class Framework {
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 
-  /// What server and clients must have in common (core::common_ground_of()).
+  /// The facts that server and clients must agree on (core::common_ground_of()).
   std::string common_ground(const ManifestText& manifest) const;
-  /// As run(), of a federated run.
+  /// As run(), for a federated run.
   std::string serve(const ServeCall& call, core::RemoteClients& clients, const Watch& watch) const;
 
   const Catalog& catalog() const { return catalog_; }
@@ -146,7 +147,7 @@ class Framework {
   std::vector<std::filesystem::path> plugin_dirs_;
   std::filesystem::path program_;
   host::PluginHost host_;
-  Catalog catalog_;  ///< What was loaded, and the prototypes in Python.
+  Catalog catalog_;  ///< The loaded plugins and the prototypes in Python.
 };
 
 }  // namespace privgrad::python

@@ -1,3 +1,4 @@
+// The argument `cache` of Python calls: which private copies of data are kept, and where.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +12,13 @@
 
 namespace privgrad::python {
 
-/// What --cache is to the command: the private copies of data that a call keeps, and takes, or none;
-/// and what is said of copies, kept or gone with the process.
+/// The counterpart of the command's --cache: the private copies of data that a call keeps and
+/// reuses, if any; and the notes about copies, whether kept or gone with the process.
 /// Threads: the runs of a study may share one.
 class Keeping {
  public:
-  /// \param folder  nothing: nothing is kept; "": the user's own place for such files.
-  /// \throws ConfigError, IoError as core::FeatureCache; ConfigError if no such place is known.
+  /// \param folder  nothing: nothing is kept; "": the user's own folder for such files.
+  /// \throws ConfigError, IoError as core::FeatureCache; ConfigError if no such folder is known.
   explicit Keeping(const std::optional<std::string>& folder);
 
   /// \returns null where nothing is kept.
@@ -25,10 +26,10 @@ class Keeping {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Has rows that are streamed (data.streaming) kept as well, or not.
+  /// Makes the manifest keep streamed rows (data.streaming) as well, or not.
   void of_streamed_rows(core::Manifest& manifest) const;
 
-  /// What a user should know, a line each, as the command's notes.
+  /// Notes for the user, a line each, like the command's.
   std::vector<std::string> notes() const;
   void note(const std::string& text) const;
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// What the two threads tell each other.
+/// The state that the two threads share.
 struct Exchange {
   std::mutex mutex;
   std::condition_variable changed;

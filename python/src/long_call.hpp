@@ -1,3 +1,4 @@
+// Runs a long call on its own thread, so that Python can report progress and be interrupted.
 #pragma once
 
 #include <functional>
@@ -10,11 +11,11 @@
 namespace privgrad::python {
 
 /// Makes a call that may take long, on a thread of its own and without the interpreter's lock. The
-/// calling thread hands what is reported to `callback`, and looks for signals: Ctrl-C, or an exception
-/// of the callback, asks the call to stop, which leaves a checkpoint.
+/// calling thread passes reports to `callback`, and looks for signals: Ctrl-C, or an exception of
+/// the callback, asks the call to stop, which leaves a checkpoint.
 /// \param callback  None, or called with one text, on the calling thread.
-/// \returns (what the call returned, or None if it threw; the exception that stopped it, or None).
-/// \throws what the call throws, unless it was asked to stop.
+/// \returns (the call's result, or None if it threw; the exception that stopped it, or None).
+/// \throws any exception of the call, unless it was asked to stop.
 nanobind::tuple long_call(const std::function<std::string(const Watch&)>& call,
                           nanobind::object callback);
 

@@ -1,14 +1,15 @@
+// Schedules and accountants written in Python, as components for trying out ideas.
 #pragma once
 
 #include "privgrad/catalog.hpp"
 
 namespace privgrad::python {
 
-/// The plugin of prototypes in Python; it is in no file, has no record of tests, and is never for
-/// release.
+/// The plugin of prototypes in Python; it is in no file, has no record of tests, and never runs in
+/// release mode.
 inline constexpr const char* kPrototypes = "python";
 
-/// Adds schedule/python and accountant/python, which ask objects of the interpreter by their names
+/// Adds schedule/python and accountant/python, which call objects of the interpreter by their names
 /// (privgrad.prototypes).
 void add_prototypes(Catalog& catalog);
 

@@ -30,9 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The runs of a study in this process, some at a time, each on threads of its own: rows that are in
-/// memory are there for all of them. The command makes each run in a process of its own; what they
-/// leave is the same.
+/// The runs of a study in this process, some at a time, each on threads of its own: rows that are
+/// in memory are there for all of them. The command makes each run in a process of its own; what
+/// they leave is the same.
 class StudyRunner {
  public:
   /// \param threads  of each run.
@@ -123,11 +123,11 @@ class StudyRunner {
 /// How the cores are shared out.
 struct Shares {
   int jobs;     ///< Runs at a time.
-  int threads;  ///< Of each.
+  int threads;  ///< Per run.
 };
 
-/// As many runs at a time as there are cores, where nothing else is said: what a run computes alone,
-/// between its parallel parts, then keeps no core waiting.
+/// By default as many runs at a time as there are cores: the serial parts of a run then keep no
+/// core waiting.
 /// \param open  runs to make, at least 1.
 Shares shares_of(const StudyCall& call, std::size_t open) {
   const int cores = core::available_threads();
@@ -137,7 +137,7 @@ Shares shares_of(const StudyCall& call, std::size_t open) {
   return {jobs, call.threads > 0 ? call.threads : std::max(1, cores / jobs)};
 }
 
-/// What is said once of all runs; what they say of their own copies is the same again and again.
+/// Adds notes on copies once for all runs, whose own notes on them would all be the same.
 void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
   if (keeping.features() == nullptr) return;
   const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {

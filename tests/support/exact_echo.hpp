@@ -1,3 +1,4 @@
+// A minimal program with exact clipping, and ways to make it wrong, for tests of the core's checks.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +11,25 @@
 #include "fake_program.hpp"
 #include "privgrad/backend.hpp"
 
-/// A program whose per-example gradient is the example, by whole numbers: as small as an exact one
-/// can be. Groups of two parameters; cells are rounded towards zero. Passes take what they are given.
+/// A program whose per-example gradient is the example, in whole numbers: as small as an exact one
+/// can be. Groups of two parameters; cells are rounded towards zero. Passes take any number of
+/// rows.
 class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping {
  public:
-  /// How it can be wrong.
+  /// The ways in which it can be wrong.
   enum class Fault {
     none = 1,
     forgets_lengths,
     too_long,
     longest,
-    certifies_less,           ///< Cells of twice the length that is certified.
-    certifies_one_off,        ///< A length that is one less than it is.
-    minds_neighbours,         ///< Cells that are one more beside others.
+    certifies_less,           ///< Cells of twice the certified length.
+    certifies_one_off,        ///< A length that is one too small.
+    minds_neighbours,         ///< Cells that are one larger beside others.
     turns_beside_neighbours,  ///< Cells of the same length, the other way.
     norms_mind_neighbours,
-    certifies_other_alone,  ///< A length that is one less, of an example alone.
+    certifies_other_alone,  ///< A length one too small, for an example alone.
     adds_more,              ///< A cell for each pair of neighbours, to the sum.
-    far_from_rows,          ///< Certified, an example's own, and not its gradient.
+    far_from_rows,          ///< Certified, by the example alone, not its gradient.
   };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)

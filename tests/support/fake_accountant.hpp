@@ -1,3 +1,4 @@
+// An accountant simple enough to check by hand, for tests of the ledger and other users of one.
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ class CountingAccountant final : public privgrad::Accountant {
     const double sigma = std::get<privgrad::GaussianEvent>(event.kind()).noise_multiplier;
     spent_ += static_cast<double>(count) / (sigma * sigma);
   }
-  /// Breaks the contract, for tests of those who must notice.
+  /// Breaks the contract, for tests of the code that must notice.
   void refund(double epsilon) { spent_ -= epsilon; }
   privgrad::PrivacyAnswer epsilon(double) const override {
     return {.value = spent_, .bound = bound_, .lower = {}, .note = ""};

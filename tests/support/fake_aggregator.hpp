@@ -1,3 +1,4 @@
+// An aggregator with recipes that a test writes, for tests of releases and their accounting.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class ScriptedAggregator final : public privgrad::Aggregator {
   std::function<privgrad::ReleaseRecipe(std::uint64_t)> recipe_;
 };
 
-/// Independent noise of one size: what the aggregator `gaussian` does.
+/// Independent noise of one size, as the aggregator `gaussian` adds it.
 inline ScriptedAggregator independent_noise(double multiplier) {
   return ScriptedAggregator([multiplier](std::uint64_t step) {
     return privgrad::ReleaseRecipe{

@@ -1,3 +1,4 @@
+// A clipping with factors that a test writes, and clipped sums in one call.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ class ScriptedClipping final : public privgrad::Clipping {
   Rule rule_;
 };
 
-/// What the clipping `flat` does.
+/// The rule of the clipping `flat`.
 inline const ScriptedClipping& flat_clipping() {
   static const ScriptedClipping flat(
       [](std::span<const double> squared_norms, double clip_norm, std::span<double> factors) {
@@ -36,7 +37,8 @@ inline const ScriptedClipping& flat_clipping() {
   return flat;
 }
 
-/// As many groups as an exact program has, of which only the number matters; of others, one.
+/// Groups of which only the number matters: as many as an exact program has; one for other
+/// programs.
 inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& program) {
   const auto* exact = dynamic_cast<const privgrad::ExactClipping*>(&program);
   std::vector<privgrad::ParameterGroup> groups;
@@ -47,7 +49,7 @@ inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& 
   return groups;
 }
 
-/// Clipped flat, in floating point. With a count share also the count beside the sum.
+/// A sum clipped flat, in floating point. With a count share also the count beside the sum.
 inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
                                      const privgrad::Dataset& data,
                                      std::span<const std::uint32_t> batch, double clip_norm,
@@ -61,7 +63,7 @@ inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
                                      executor);
 }
 
-/// Clipped flat, in whole cells.
+/// A sum clipped flat, in whole cells.
 inline privgrad::core::BoundedOnGrid exact_sum(const privgrad::Program& program,
                                                const privgrad::Dataset& data,
                                                std::span<const std::uint32_t> batch,

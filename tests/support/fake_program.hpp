@@ -1,3 +1,4 @@
+// Programs whose gradients a test chooses through the data, and an executor with one thread.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,8 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// A program of one parameter whose gradients are the features, and that forgets to write the rows of
-/// examples whose feature is 0.
+/// A program of one parameter whose gradients are the features, and that forgets to write the rows
+/// of examples whose feature is 0.
 class ForgetfulProgram final : public privgrad::Program {
  public:
   std::size_t parameter_count() const override { return 1; }
@@ -55,5 +56,5 @@ class SerialExecutor final : public privgrad::Executor {
   }
 };
 
-/// One for all: it has no state.
+/// One for all tests: it has no state.
 inline SerialExecutor serial;

@@ -1,3 +1,4 @@
+// Makes released values out of nothing, for tests of components without the core.
 #pragma once
 
 #include <utility>
@@ -5,9 +6,9 @@
 
 #include "privgrad/privacy.hpp"
 
-// Released values have one maker, privgrad::TrustBase, which the core defines. Tests of components
-// that take released values do without the core, so they define a maker of their own. Never include
-// this where privgrad::core is linked: the class would be defined twice.
+// Only privgrad::TrustBase, which the core defines, can make released values. Tests of components
+// that take released values do without the core, so they define a TrustBase of their own. Never
+// include this where privgrad::core is linked: the class would be defined twice.
 namespace privgrad {
 class TrustBase {
  public:

@@ -1,3 +1,4 @@
+// Reads the reference values in tests/golden.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +10,7 @@
 
 #include "support.hpp"
 
-/// Texts are numbers of 25 digits; what remains is the double nearest to each.
+/// Replaces texts, which are numbers of 25 digits, by the double nearest to each.
 inline nlohmann::json as_doubles(const nlohmann::json& value) {
   if (value.is_string()) return std::strtod(value.get<std::string>().c_str(), nullptr);
   if (!value.is_structured()) return value;
@@ -18,11 +19,10 @@ inline nlohmann::json as_doubles(const nlohmann::json& value) {
   return all;
 }
 
-/// The reference values of tests/golden, whose README says what they are and how they were
-/// computed.
+/// The reference values of tests/golden, whose README explains them and how they were computed.
 /// \returns {"orders": {name: list}, "entries": [...]}, each entry as in cases.jsonl, with its
 ///   `kind` and `tolerance`, the `components` of its schedule if it names one, `expected` as
-///   doubles, and as `expected_hp` what the file has, with texts where 25 digits are known.
+///   doubles, and as `expected_hp` the file's own value, with texts where 25 digits are known.
 inline nlohmann::json golden_values() {
   const std::filesystem::path folder = kSource / "tests/golden";
   std::ifstream definitions_file(folder / "definitions.json");

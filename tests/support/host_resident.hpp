@@ -1,3 +1,4 @@
+// Device-resident steps in host memory, for tests of the core without a GPU.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 #include "privgrad/resident_steps.hpp"
 #include "privgrad/trust/testing.hpp"
 
-/// ResidentSteps in the processor's memory, on top of any exact program, as plainly as they are
-/// described: right, and open to derived classes that get one thing wrong.
-/// \param Base  a Program that is an ExactClipping, whose load_parameters() its program goes by.
+/// ResidentSteps in the processor's memory, on top of any exact program, written as plainly as they
+/// are specified: correct, and open to derived classes that get one thing wrong.
+/// \param Base  a Program that is an ExactClipping, and computes with its load_parameters().
 template <class Base>
 class HostResident : public Base, public privgrad::ResidentSteps {
  public:

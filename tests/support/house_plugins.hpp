@@ -1,3 +1,4 @@
+// The catalog of all built-in plugins, for tests that use real components.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +8,7 @@
 
 /// Components as users get them: every built-in plugin, loaded by the host.
 inline const privgrad::Catalog& house() {
-  // Not load_all(): the plugins of whoever runs the tests are none of ours.
+  // Not load_all(): that would load the user's own plugins, too.
   static const auto host = privgrad::host::load_from({{.path = kPlugins}});
   for (const auto& refusal : host.catalog().refused()) {
     throw std::runtime_error(refusal.file + ": " + refusal.why);

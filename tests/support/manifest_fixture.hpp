@@ -1,3 +1,4 @@
+// Declared components and a good manifest, for tests of reading manifests.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 #include "privgrad/transform.hpp"
 #include "support.hpp"
 
-/// Declares a component; manifests are checked against declarations, nothing here is ever made.
+/// Declares a component; manifests are checked against declarations, and nothing is constructed.
 template <class Interface>
 privgrad::Factory declare(std::string name, std::vector<privgrad::ParamSpec> params = {}) {
   privgrad::Factory factory;
@@ -34,7 +35,7 @@ privgrad::Factory declare(std::string name, std::vector<privgrad::ParamSpec> par
   return factory;
 }
 
-/// Every kind once or more, with parameters of every type.
+/// A catalog of every kind but `cluster`, with parameters of every type.
 inline privgrad::Catalog make_catalog() {
   using namespace privgrad;
   Catalog catalog;
@@ -88,7 +89,7 @@ inline const privgrad::Catalog& fakes() {
   return catalog;
 }
 
-/// A manifest with nothing wrong, in which every section appears.
+/// A manifest with nothing wrong, which tests damage with replaced().
 inline const std::string kGood =
     "privgrad: 1\n"                                      // 1
     "name: good\n"                                       // 2
@@ -144,7 +145,8 @@ std::vector<std::string> errors_of(const std::string& text,
   return lines;
 }
 
-/// Equal up to where the values stood; reals by their bits, so that NaN equals itself.
+/// Whether two values are equal up to their positions; reals by their bits, so that NaN equals
+/// itself.
 inline bool same(const privgrad::Value& a, const privgrad::Value& b) {
   using privgrad::Value;
   if (a.data().index() != b.data().index()) return false;

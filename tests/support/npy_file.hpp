@@ -1,11 +1,12 @@
+// Writes NumPy files for tests, from the format's specification.
 #pragma once
 
 #include <string>
 #include <vector>
 
-/// A file of NumPy's, version 1.0, as its format is specified.
+/// The bytes of a NumPy file, version 1.0, as its format is specified.
 /// \param type  such as "<f4".
-/// \param shape  what stands in the tuple: "20, 6, 6".
+/// \param shape  the content of the tuple: "20, 6, 6".
 template <class Number>
 std::string array_file(const std::string& type, const std::string& shape,
                        const std::vector<Number>& values) {

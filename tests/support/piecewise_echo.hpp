@@ -1,3 +1,4 @@
+// A program whose cells can be added in pieces, for tests of sums that processes share.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,12 @@
 #include "privgrad/backend.hpp"
 #include "support.hpp"
 
-/// ExactEcho, whose cells may be had in pieces: each is a part of what add_cells() adds.
+/// ExactEcho with cells in pieces, each a part of those that add_cells() adds.
 class PiecewiseEcho final : public privgrad::Program,
                             public privgrad::ExactClipping,
                             public privgrad::CellsInPieces {
  public:
-  /// \param lies  adds one more to the first cell of each piece than add_cells() does.
+  /// \param lies  adds one too many to the first cell of each piece.
   PiecewiseEcho(std::size_t groups, std::vector<std::size_t> ends, bool lies = false)
       : echo_(groups), ends_(std::move(ends)), lies_(lies) {}
   std::size_t parameter_count() const override { return echo_.parameter_count(); }

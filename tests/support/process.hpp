@@ -1,3 +1,4 @@
+// Runs programs as child processes, for tests of the command.
 #pragma once
 
 #include <fcntl.h>
@@ -25,9 +26,9 @@
 #include "support.hpp"
 #include "time_limit.hpp"
 
-/// How a program is to be called.
+/// A call of a program.
 struct Call {
-  std::vector<std::string> words;                       ///< The program first.
+  std::vector<std::string> words;                       ///< The program and its arguments.
   std::map<std::string, std::string> environment = {};  ///< On top of a bare one.
   std::filesystem::path directory = {};  ///< Working directory; default the test's own.
   std::filesystem::path out = {};        ///< Standard output goes here; default: captured.
@@ -35,7 +36,7 @@ struct Call {
   bool terminal = false;                 ///< Standard error is a terminal, 80 columns wide.
 };
 
-/// What came of it.
+/// The result of a call.
 struct Outcome {
   int exit_code = -1;  ///< -1 if a signal ended it.
   int signal = 0;
@@ -43,7 +44,7 @@ struct Outcome {
 };
 
 /// A program that runs beside the test, and ends with it at the latest. It leads a process group,
-/// with which it is ended if it does not end by itself.
+/// all of which is killed if the program does not end by itself.
 class Process {
  public:
   explicit Process(const Call& call)
@@ -60,13 +61,13 @@ class Process {
     if (child_ > 0) {
       end_all();
       ::waitpid(child_, nullptr, 0);
-      // A test that fails while it waits for something shows what there was instead.
+      // A test that fails while it waits for some output shows the actual output.
       if (std::uncaught_exceptions() > exceptions_) std::cerr << last_words(said()) << std::endl;
     }
     if (terminal_ >= 0) ::close(terminal_);
   }
 
-  /// How many threads it has now.
+  /// The number of threads that it has now.
   std::ptrdiff_t threads() const {
     const auto tasks =
         std::filesystem::directory_iterator("/proc/" + std::to_string(child_) + "/task");
@@ -75,7 +76,7 @@ class Process {
 
   void send(int signal) const { ::kill(child_, signal); }
 
-  /// The processes that it has started and not yet seen ending.
+  /// The child processes that it has not yet waited for.
   std::vector<pid_t> children() const {
     const std::string own = std::to_string(child_);
     std::ifstream in("/proc/" + own + "/task/" + own + "/children");
@@ -106,8 +107,8 @@ class Process {
 
   /// Waits for its end.
   /// \param limit  default: until time_limit::default_end().
-  /// \throws std::runtime_error  if it has not ended by then: with what it has said. It is ended, with
-  ///   its process group.
+  /// \throws std::runtime_error  if it has not ended by then, with its output so far. It is killed,
+  ///   with its process group.
   Outcome finish(std::optional<std::chrono::milliseconds> limit = {}) {
     const auto begun = Clock::now();
     const auto end = limit ? begun + *limit : time_limit::default_end();
@@ -190,7 +191,7 @@ class Process {
     return true;
   }
 
-  /// Reads what comes on the terminal until the program has closed its side.
+  /// Reads from the terminal until the program has closed its side.
   /// \returns false if it has not before `end`.
   bool read_terminal(Clock::time_point end) {
     if (terminal_ < 0) return true;

@@ -1,3 +1,4 @@
+// The releases of a run as dense matrices, to check correlated noise against its definition.
 #pragma once
 
 #include <cmath>
@@ -11,8 +12,8 @@
 /// Dense matrices for small cases, by rows.
 using Matrix = std::vector<std::vector<double>>;
 
-/// The recipes of a run as matrices, by running the definition of ReleaseRecipe on unit vectors and
-/// nothing else: release t is sum_u A_tu x_u + sum_j B_tj zeta_j, before scale and divisor.
+/// The recipes of a run as matrices, computed only by running the definition of ReleaseRecipe on
+/// unit vectors: release t is sum_u A_tu x_u + sum_j B_tj zeta_j, before scale and divisor.
 struct ReleaseMatrices {
   Matrix data;                      // A
   Matrix noise;                     // B

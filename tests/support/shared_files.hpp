@@ -1,3 +1,4 @@
+// Finds data sets outside the repository, and skips tests that lack them.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A data set of small images in files, which a network can learn.
+// Writes a data set of small images that a network can learn, for tests of training.
 #pragma once
 
 #include <cstdint>

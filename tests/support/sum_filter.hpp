@@ -1,3 +1,4 @@
+// A privacy filter simple enough to check by hand, for tests of noise that adapts.
 #pragma once
 
 #include <variant>

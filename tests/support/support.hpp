@@ -1,3 +1,4 @@
+// The basics of nearly every test: Catch2, paths of the build, temporary folders and files.
 #pragma once
 
 #include <sys/statvfs.h>
@@ -12,7 +13,7 @@
 
 #include "places.hpp"
 
-// Catch2 v2 (Debian 12) and v3 differ in headers only for what we use.
+// As far as we use them, Catch2 v2 (Debian 12) and v3 differ in headers only.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Matchers::ContainsSubstring;
@@ -29,14 +30,14 @@ inline const std::filesystem::path kPlugins = privgrad::places::plugins();
 inline const std::filesystem::path kFixtures = kBuild / "tests/fixtures";
 inline const std::string kProgram = kBuild / "bin/privgrad";
 
-/// Where the folder of a test lies.
+/// The place of a test's folder.
 enum class On {
-  /// In memory, where a test does not wait for the disk; on disk where the machine has little such
-  /// room (containers often give 64 MB), or lets nobody load plugins from there.
+  /// In memory, where a test does not wait for the disk; on disk if the machine has little such
+  /// room (containers often give 64 MB), or forbids loading plugins from there.
   memory,
-  /// In memory, also where the room is little: for files of a few kilobytes that are data.
+  /// In memory, even if there is little room: for data files of a few kilobytes.
   little_memory,
-  /// On disk, for tests of what reaches it.
+  /// On disk, for tests of what is written there.
   disk
 };
 

@@ -1,3 +1,4 @@
+// Writes safetensors files for tests, from the format's specification.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,14 @@
 
 #include "privgrad/dataset.hpp"
 
-/// A tensor as the tests write it.
+/// A tensor to write.
 struct Tensor {
   std::string name;
   privgrad::Shape shape;
   std::vector<float> values;
 };
 
-/// The format by its specification, not by the program's writer.
+/// A file by the format's specification, independent of the program's own writer.
 inline std::string safetensors_of(const std::vector<Tensor>& tensors,
                                   const std::map<std::string, std::string>& metadata = {}) {
   nlohmann::json header;

@@ -1,3 +1,4 @@
+// Adds a test's own components to the built-in ones.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/plugin.hpp"
 
-/// A component of a test, without parameters, as a plugin would offer it.
+/// Offers a test's component, without parameters, as a plugin would.
 template <class Interface, class Impl>
 privgrad::Factory offer(std::string name) {
   privgrad::Registrar registrar;
@@ -17,7 +18,7 @@ privgrad::Factory offer(std::string name) {
   return registrar.factories().front();
 }
 
-/// The built-in components, and these.
+/// A catalog of the built-in components and these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
   privgrad::Catalog made = house();
   made.add(std::make_shared<privgrad::PluginIdentity>(

@@ -1,3 +1,4 @@
+// Runs Python with the packages that some tests compare with.
 #pragma once
 
 #include <cstdlib>
@@ -6,8 +7,8 @@
 
 #include "process.hpp"
 
-/// Calls the Python that `scripts/install-dependencies.sh --test` gives packages to that Debian does
-/// not have; python3 of the PATH where there is none.
+/// Calls the Python into which `scripts/install-dependencies.sh --test` installs packages that
+/// Debian lacks; the PATH's python3 if there is none.
 inline Outcome python(std::vector<std::string> words, const std::filesystem::path& directory) {
   const auto variable = [](const char* name, const std::string& otherwise) {
     const char* value = std::getenv(name);

@@ -1,3 +1,4 @@
+// Reproducible random numbers for tests, independent of the core's generator.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class TestStream final : public privgrad::RandomStream {
   }
 
   std::uint64_t uniform_below(std::uint64_t bound) override {
-    // The lowest 2^64 mod bound outcomes would be one too many for equal shares.
+    // The lowest 2^64 mod bound outcomes are surplus: with them the shares would not be equal.
     const std::uint64_t surplus = (0 - bound) % bound;
     for (;;) {
       const std::uint64_t draw = engine_();

@@ -1,3 +1,4 @@
+// A cluster whose processes are threads of the test, for tests of runs that processes share.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +14,11 @@
 
 #include "privgrad/cluster.hpp"
 
-/// Processes that are threads, for tests: what one has to give the others read in its memory.
+/// Processes that are threads, for tests: they read each other's data directly in memory.
 class ThreadCluster final : public privgrad::Cluster {
  public:
-  /// Calls run(cluster) in each of so many processes, at the same time. What is to be checked is
-  /// checked behind it: assertions belong to one thread.
+  /// Calls run(cluster) in each of so many processes, at the same time. Make assertions after it
+  /// returns: they belong to one thread.
   static void run(std::size_t processes, const std::function<void(privgrad::Cluster&)>& run) {
     Shared shared(processes);
     std::vector<std::jthread> threads;

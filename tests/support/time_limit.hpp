@@ -1,3 +1,4 @@
+// How long a test may wait, so that it fails with a message before CTest kills it.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <string>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kSlowness = 10;  ///< How many times as long a test may take here.
+inline constexpr int kSlowness = 10;  ///< The factor by which tests may take longer here.
 #else
 inline constexpr int kSlowness = 1;
 #endif
@@ -17,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 inline const Clock::time_point kBegun = Clock::now();
 
-/// Until when a test that begins to wait now waits for what may never come: a little less than until
-/// CTest ends it, which takes away all that it could have said. CTest tells its limit, in seconds,
-/// by PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt); without it each wait has 100 seconds.
+/// The end of a wait that begins now for something that may never come: a little before CTest kills
+/// the test, which would lose its messages. PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt) has
+/// CTest's limit in seconds; without it each wait has 100 seconds.
 inline Clock::time_point default_end() {
   const auto now = Clock::now();
   const char* told = std::getenv("PRIVGRAD_TEST_TIMEOUT");

@@ -1,3 +1,4 @@
+// Trains on a manifest in a temporary folder, for tests that look at what a run leaves.
 #pragma once
 
 #include <cstring>
@@ -20,7 +21,7 @@ inline Overrides with(Overrides set, const Overrides& more) {
   return set;
 }
 
-/// A manifest, its plan, and its run, in a directory of their own.
+/// A manifest, its plan and its run, in a temporary directory.
 class Experiment {
  public:
   /// \param catalog  outlives this.
@@ -30,7 +31,7 @@ class Experiment {
     write_file(dir_.path() / "manifest.yaml", yaml);
   }
 
-  /// For data files beside the manifest.
+  /// The directory of the manifest, for data files.
   const std::filesystem::path& dir() const { return dir_.path(); }
   std::filesystem::path run_dir() const { return dir_.path() / "run"; }
 
@@ -55,7 +56,7 @@ class Experiment {
   /// The model's parameters, frozen ones among them, read back from its file.
   std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
-    // What transforms have learnt stands before them.
+    // The fitted transforms come before them in the file.
     std::vector<float> out(privgrad::parameter_count(plan_.value().setting->whole));
     std::memcpy(out.data(), file.data() + file.size() - out.size() * sizeof(float),
                 out.size() * sizeof(float));

@@ -21,7 +21,7 @@ namespace {
 /// hands it on; tests of the date itself say another.
 const bool date_is_set = ::setenv("SOURCE_DATE_EPOCH", "1700000000", 0) == 0;
 
-/// What the running test case has been told to do so far.
+/// The trials that the running test case has been given so far.
 std::string& planned() {
   static std::string text;
   return text;

@@ -1,14 +1,15 @@
+// How many trials a long test makes, and the log of what ran.
 #pragma once
 
 #include <string>
 
-/// How many trials a long test is to make: all of them where PRIVGRAD_TEST_LONG is set, as `make
-/// test-long` does, and otherwise a tenth, at least one. Trials draw from seeds that are fixed, so
-/// the tenth is always the same: the first ones.
+/// The number of trials for a long test: all of them if PRIVGRAD_TEST_LONG is set, as by `make
+/// test-long`, and otherwise a tenth, at least one. Trials draw from fixed seeds, so the tenth is
+/// always the same: the first ones.
 ///
-/// When the test case ends, a line that says what ran, how often, and how much of it failed is
-/// added to the file that PRIVGRAD_TEST_LOG names, if it names one. Such tests carry the tag
-/// [long], by which `make test-long` finds them.
+/// When the test case ends, a line with the kind of trials, their number and their failures is
+/// added to the file that PRIVGRAD_TEST_LOG names, if it is set. Such tests carry the tag [long],
+/// by which `make test-long` finds them.
 ///
-/// \param what  Of what these are so many, in the plural: "kills", "damaged manifests".
+/// \param what  the kind of trials, in the plural: "kills", "damaged manifests".
 int trials(int all, const std::string& what);

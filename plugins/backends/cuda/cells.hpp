@@ -1,16 +1,16 @@
+// Kernels that compute norms, round contributions to whole numbers ("cells"), and add them up.
 #pragma once
 
 #include "layers.hpp"
 #include "products.hpp"
 #include "rounding.hpp"
 
-// Norms, contributions as whole numbers ("cells") with their exact lengths, and their sums. What is
-// rounded to what is that of the backend `cpu` (plugins/backends/cpu/exact_cells.cpp has the
-// reasons): the same forwards give the same cells. The length that is reported is computed from the
-// whole numbers that are added up, in integers, and no atomic addition of floats is anywhere.
+// The roundings are those of the backend `cpu` (plugins/backends/cpu/exact_cells.cpp has the
+// reasons): the same forward pass gives the same cells. The reported length is computed from the
+// whole numbers that are added up, in integers, and there is no atomic addition of floats.
 namespace privgrad::cuda {
 
-/// What is kept of an example in a group between two calls.
+/// The data kept for an example in a group between two calls.
 struct Share {
   double squared_norm;
   double scale;        // of make_cells(), 0 where there is nothing to add
@@ -18,9 +18,9 @@ struct Share {
   float input, error;  // of a dense layer, or a convolution: the largest sizes
 };
 
-/// What a product is made smaller by before its factors are rounded to nearest.
+/// The share by which a product is shrunk before its factors are rounded to nearest.
 constexpr double kMargin = 0x1p-11;
-/// What truncated numbers are made smaller by.
+/// The share by which truncated numbers are shrunk.
 constexpr double kRoundingMargin = 0x1p-20;
 
 /// One NaN for all gradients that are not finite.
@@ -35,7 +35,7 @@ PRIVGRAD_HD float place_factor(const Share& share) {
 
 // --- Numbers of rows.
 
-/// Of each row of values [rows, length]: the largest size (NaN if there is one), and the sum of
+/// For each row of values [rows, length]: the largest size (NaN if there is one), and the sum of
 /// squares in double, sixteen lanes at a time.
 struct RowStatistics {
   static constexpr uint32_t kLanes = 16;
@@ -92,12 +92,12 @@ struct RowStatistics {
   }
 };
 
-/// For kernels of one block a row: the sum over its threads, of which each adds its own part.
+/// For kernels of one block per row: the sum over its threads, each of which adds its own part.
 struct SumOfBlock {
   uint64_t parts[kThreads];
 };
 
-/// total = the sum of parts, which thread t has written its own of.
+/// total = the sum of parts, of which each thread has written its own.
 PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -133,7 +133,7 @@ struct DenseNorm {
   }
 };
 
-/// Of gradients that are kept as rows.
+/// The norms of gradients that are kept as rows.
 struct RowNorm {
   uint64_t count, groups, group;
   const double* squares;
@@ -143,7 +143,7 @@ struct RowNorm {
   }
 };
 
-/// Of a table: over the tokens that occur, in their order.
+/// The norms of a table's gradients: over the tokens that occur, in their order.
 struct TokenNorm {
   uint64_t count, groups, group;
   Table table;
@@ -174,7 +174,7 @@ struct TokenNorm {
     return found;
   }
 
-  /// As RowStatistics adds them up.
+  /// The squares of a row, added up as in RowStatistics.
   PRIVGRAD_HD double row_squares(const float* own, const float* errors, uint64_t t) const {
     double lane[RowStatistics::kLanes] = {};
     double sum = 0.0;
@@ -197,8 +197,8 @@ struct TokenNorm {
 
 // --- Convolutions: sums over places of whole numbers, kept as int16.
 
-/// Delta and the image are rounded to whole numbers so small that their sum over the places stays
-/// within int32. Not finite, or nothing: rounded to 0.
+/// Rounds delta and the image to whole numbers so small that their sum over the places stays within
+/// int32. If they are not finite, or all 0: rounds to 0.
 struct ChoosePlaceRoundings {
   uint64_t count, groups, group;
   double largest_factor;  // the largest whole number whose square, so many times, is within int32
@@ -319,7 +319,7 @@ struct ChooseDenseRoundings {
   }
 };
 
-/// A group's parts of squared lengths, of each example: inputs times units, and others.
+/// A group's parts of an example's squared length: inputs times units, and others.
 struct SquareParts {
   uint64_t inputs, units, others;
 };
@@ -381,7 +381,7 @@ struct RoundOperands {
 };
 
 /// The squares of an example's cells where these are truncated rows: of floats, or of a
-/// convolution's int16 numbers and of its biases.
+/// convolution's int16 numbers and its biases.
 struct RowSquares {
   using Shared = SumOfBlock;
 
@@ -444,7 +444,8 @@ struct TokenSquares {
   }
 };
 
-/// Of each example over all groups; whether it is to be rounded again, because it is too long.
+/// Each example's squared length over all groups, and whether it is too long and has to be rounded
+/// again.
 struct SumSquares {
   uint64_t count, groups, most_rows;
   Wide most;

@@ -1,11 +1,12 @@
+// The compiled kernels as the program embeds them, and the driver version that they need.
 #pragma once
 
 namespace privgrad::cuda {
 
-/// The threads of a block (device_code.hpp, which needs no more to be seen here).
+/// The threads of a block, as in device_code.hpp, which need not be included for this.
 inline constexpr unsigned kThreadsOfBlock = 256;
 
-/// The least version of CUDA, times 1000, that the driver has to be for: that of the compiler that
+/// The least version of CUDA, times 1000, that the driver has to support: that of the compiler that
 /// made the kernels.
 #ifdef PRIVGRAD_CUDA_MAJOR
 inline constexpr int kNeededDriver = PRIVGRAD_CUDA_MAJOR * 1000;
@@ -13,7 +14,7 @@ inline constexpr int kNeededDriver = PRIVGRAD_CUDA_MAJOR * 1000;
 inline constexpr int kNeededDriver = 12000;
 #endif
 
-/// The kernels for sm_80 and sm_90, and as PTX for what comes after; null in a build without nvcc.
+/// The kernels for sm_80 and sm_90, and as PTX for later GPUs; null in a build without nvcc.
 const void* compiled_kernels() noexcept;
 
 }  // namespace privgrad::cuda

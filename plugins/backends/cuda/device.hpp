@@ -1,3 +1,4 @@
+// A device that runs kernels, a GPU or the processor as its twin, with its queues and memory.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +13,17 @@
 
 namespace privgrad::cuda {
 
-/// There is not so much memory left. The program says what would fit.
+/// The device has too little memory left. The program says what would fit.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory() : std::runtime_error("out of memory") {}
 };
 
-/// What the factors of forward and backward products are rounded to before they are multiplied.
+/// The format to which the factors of forward and backward products are rounded before they are
+/// multiplied.
 enum class Precision { float32, tf32, bf16 };
 
-/// One kernel to run: what it is called in the compiled modules, its struct, and the same for the
-/// host.
+/// One kernel to run: its name in the compiled modules, its struct, and its function for the host.
 struct Launch {
   const char* name;
   const void* kernel;
@@ -30,7 +31,7 @@ struct Launch {
   void (*run_block)(const void* kernel, std::uint64_t block);
 };
 
-/// What is to be done on a device, one after the other.
+/// A sequence of operations on a device, done one after the other.
 /// Threads: one queue must not be shared.
 class Queue {
  public:
@@ -40,17 +41,17 @@ class Queue {
 
   virtual void launch(const Launch& launch) = 0;
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
-  /// Waits until all that was asked for before is done.
+  /// Waits until all earlier operations are done.
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
-  /// Until all that was asked for is done: before another queue uses it.
+  /// Waits until all operations are done, before another queue uses their results.
   virtual void wait() = 0;
 
  protected:
   Queue() = default;
 };
 
-/// Where kernels run.
+/// A place where kernels run.
 /// Threads: may be shared.
 class Device {
  public:
@@ -58,13 +59,13 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// In words: "GPU 0 (NVIDIA H100 80GB HBM3)".
+  /// For messages: "GPU 0 (NVIDIA H100 80GB HBM3)".
   virtual std::string name() const = 0;
   /// \throws OutOfMemory
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* memory) noexcept = 0;
   virtual std::size_t free_bytes() = 0;
-  /// How much memory a pass should take at most, where it may be as large as it likes.
+  /// The most memory that a pass should take, if nothing else limits it.
   virtual std::size_t pass_bytes() const = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
 
@@ -73,11 +74,11 @@ class Device {
 };
 
 /// The GPU of this number.
-/// \throws ConfigError saying why there is none that could be used.
+/// \throws ConfigError saying why it cannot be used.
 std::shared_ptr<Device> open_gpu(std::size_t number);
 
-/// \returns why products of tf32 and bf16, whose bits are those of a compute capability, cannot be
-///   made by the GPU of this number with those of `capability`, "9.0"; "" if they can, or if there is
+/// \returns why the GPU of this number cannot compute products of tf32 and bf16, whose bits depend
+///   on the compute capability, with the bits of `capability`, "9.0"; "" if it can, or if there is
 ///   no such GPU to ask.
 std::string why_other_bits(std::size_t number, const std::string& capability);
 
@@ -85,8 +86,8 @@ std::string why_other_bits(std::size_t number, const std::string& capability);
 std::string why_no_gpu(std::size_t number);
 
 /// The twin: the processor runs the very same kernels, block by block. New memory is filled with
-/// rubbish, so that nothing can count on zeros.
-/// \param executor  outlives it.
+/// rubbish, so that nothing can rely on zeros.
+/// \param executor  outlives the device.
 std::shared_ptr<Device> make_host_twin(Executor& executor);
 
 /// Memory on a device.

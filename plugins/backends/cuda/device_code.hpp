@@ -1,13 +1,14 @@
+// The language of kernels: C++ that compiles for the GPU and, as a twin, for the host.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-// What every kernel is written in. A kernel is a struct of plain numbers and pointers with a
-// function run(block, shared), which says what one block of kThreads threads does. nvcc compiles it
-// for the device (kernels.cu); the C++ compiler compiles the very same text for the host, where one
-// processor thread takes the threads of a block one after the other ("the twin", launch.hpp): all
-// that the tests try on the twin is the code that runs on a GPU.
+// A kernel is a struct of plain numbers and pointers with a function run(block, shared), which does
+// the work of one block of kThreads threads. nvcc compiles it for the device (kernels.cu); the C++
+// compiler compiles the very same text for the host, where one processor thread takes the threads
+// of a block one after the other ("the twin", launch.hpp): all code that the tests try on the twin
+// is the code that runs on a GPU.
 //
 // Both compile it without contracting products and sums, and without flushing small numbers to
 // zero: additions, multiplications, divisions, square roots and fused multiply-adds are those of
@@ -25,11 +26,11 @@ namespace privgrad::cuda {
 /// Threads of a block, of every kernel.
 constexpr uint32_t kThreads = 256;
 
-/// What has no memory in common with other threads of its block.
+/// The shared memory of kernels whose threads share none.
 struct Nothing {};
 
-/// What each thread of a block keeps from one each_thread() to the next: in registers on the device,
-/// side by side on the host.
+/// Values that each thread of a block keeps from one each_thread() to the next: in registers on the
+/// device, side by side on the host.
 template <class Value>
 struct PerThread {
 #ifdef __CUDA_ARCH__
@@ -41,8 +42,9 @@ struct PerThread {
 #endif
 };
 
-/// body(thread) for each thread of the block; what one wrote to shared memory, all see afterwards.
-/// Every thread of a block must come by: never inside a condition on the thread.
+/// Calls body(thread) for each thread of the block; afterwards all see what each has written to
+/// shared memory. Every thread of a block must get here: never call it inside a condition on the
+/// thread.
 template <class Body>
 PRIVGRAD_HD void each_thread(const Body& body) {
 #ifdef __CUDA_ARCH__
@@ -53,10 +55,10 @@ PRIVGRAD_HD void each_thread(const Body& body) {
 #endif
 }
 
-/// Threads that a GPU runs in step, and of which some operations are.
+/// Groups of threads that a GPU runs in step, and that some operations are for.
 constexpr uint32_t kWarps = kThreads / 32;
 
-/// As PerThread, for what the threads of a warp keep together.
+/// As PerThread, for values that the threads of a warp keep together.
 template <class Value>
 struct PerWarp {
 #ifdef __CUDA_ARCH__
@@ -68,8 +70,8 @@ struct PerWarp {
 #endif
 };
 
-/// As each_thread(), for what the threads of a warp do together: body(warp), which on the device all
-/// of them call.
+/// As each_thread(), for work that the threads of a warp do together: body(warp), which on the
+/// device all of them call.
 template <class Body>
 PRIVGRAD_HD void each_warp(const Body& body) {
 #ifdef __CUDA_ARCH__
@@ -80,7 +82,7 @@ PRIVGRAD_HD void each_warp(const Body& body) {
 #endif
 }
 
-/// Kernels whose threads know nothing of each other: use(i) for each i below use.count.
+/// Kernels whose threads are independent of each other: use(i) for each i below use.count.
 template <class Use>
 struct ForEach {
   using Shared = Nothing;
@@ -93,7 +95,7 @@ struct ForEach {
   }
 };
 
-// --- The arithmetic that both have.
+// --- The arithmetic that device and host share.
 
 PRIVGRAD_HD float fused(float a, float b, float c) {
 #ifdef __CUDA_ARCH__

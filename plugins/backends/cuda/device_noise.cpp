@@ -10,7 +10,7 @@
 namespace privgrad::cuda {
 namespace {
 
-// Of the trust base's float tier (rounded_gaussian_tiers.hpp, which says how they were found).
+// Constants of the trust base's float tier (rounded_gaussian_tiers.hpp says how they were found).
 constexpr double kRadiusSlope = 2.0;
 constexpr double kRadiusOffset = 0.72;
 constexpr double kAngleError = 1.74;

@@ -1,3 +1,4 @@
+// Draws the rounded Gaussian noise of a release on a device, with the same bits as the trust base.
 #pragma once
 
 #include <array>
@@ -10,28 +11,28 @@
 
 namespace privgrad::cuda {
 
-/// AES-128's round keys.
+/// The round keys of AES-128.
 AesKeys expand_aes_key(std::span<const std::uint8_t, 16> key);
 
-/// What a byte becomes in the middle rounds (noise.hpp), from the definition of the S-box.
+/// The table of the middle rounds, by byte (noise.hpp), from the definition of the S-box.
 std::array<std::uint32_t, kAesTable> make_aes_table();
 
 /// \param sigma  in fine cells, in [2^-64, 2^60]; shift at most 62, as the trust base has them.
-/// \param first  the tier to begin with, if it is not too coarse for sigma.
+/// \param first  the tier to begin with, unless it is too coarse for sigma.
 /// \throws ConfigError outside these ranges.
 NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first = NoiseTier::floats);
 
-/// The rounded Gaussian on a device: what core::RoundedGaussianStream releases, bit by bit.
+/// The rounded Gaussian on a device: the same releases as core::RoundedGaussianStream, bit by bit.
 /// Threads: may be shared.
 class DeviceNoise {
  public:
   explicit DeviceNoise(const std::shared_ptr<Device>& device);
 
   /// out[i] = round((sums[i] + sigma zeta(1024 first_chunk + i)) / 2^shift), modulo 2^64.
-  /// \param key  the first half of the stream's own key, which the cipher takes.
+  /// \param key  the first half of the stream's own key, as the cipher takes it.
   /// \param sums, out  [count], on the device; they may be the same.
   /// \param open  out, on the device: [ceil(count / 1024)]: 1 for the chunks that are not all
-  ///   decided, and to be made again by another; less than one element in 2^60 for scales that a
+  ///   decided and must be made again elsewhere; less than one element in 2^60 for scales that a
   ///   release has.
   void release(Queue& queue, std::span<const std::uint8_t, 16> key, const NoiseScale& scale,
                std::uint64_t first_chunk, const std::int64_t* sums, std::int64_t* out,

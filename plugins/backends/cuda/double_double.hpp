@@ -1,25 +1,26 @@
+// Arithmetic with about 106 bits, as sums of two doubles, with proven error bounds.
 #pragma once
 
 #include "device_code.hpp"
 
-// Numbers of about 106 bits, as sums of two doubles that do not overlap (Dekker 1971; Hida, Li and
-// Bailey 2001). Each operation below is off by less than 2^-101 of its result, as long as nothing
-// leaves the range of normal numbers: sums by 3 units of 2^-106 (Joldes, Muller and Popescu 2017,
-// algorithm 6), products by 5, quotients by 15 (algorithms 12 and 17), roots by 2^-102.
+// The two doubles do not overlap (Dekker 1971; Hida, Li and Bailey 2001). Each operation below is
+// off by less than 2^-101 of its result, as long as nothing leaves the range of normal numbers:
+// sums by 3 units of 2^-106 (Joldes, Muller and Popescu 2017, algorithm 6), products by 5,
+// quotients by 15 (algorithms 12 and 17), roots by 2^-102.
 namespace privgrad::cuda {
 
 struct Double2 {
   double high, low;
 };
 
-/// a + b without error, of any two numbers.
+/// a + b without error, for any two numbers.
 PRIVGRAD_HD Double2 exact_sum(double a, double b) {
   const double sum = a + b;
   const double of_b = sum - a;
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-/// The same for numbers of which a is the larger.
+/// The same if a is the larger of the two.
 PRIVGRAD_HD Double2 exact_sum_of_sorted(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -58,7 +59,7 @@ PRIVGRAD_HD Double2 divide(Double2 a, Double2 b) {
   return add(exact_sum_of_sorted(first, second), {last.high / b.high, 0.0});
 }
 
-/// Of a > 0: one step of Newton's from the root of its high part.
+/// The root of a > 0: one of Newton's steps from the root of its high part.
 PRIVGRAD_HD Double2 square_root(Double2 a) {
   const double root = square_root(a.high);
   const Double2 rest = add(a, negative(exact_product(root, root)));
@@ -76,10 +77,10 @@ PRIVGRAD_HD Double2 fraction_of(uint32_t high, uint64_t low) {
 
 /// ln x for x = m 2^exponent with m - 1 = n, m in [sqrt(1/2), sqrt(2)]: 2 atanh(n / (n + 2)).
 ///
-/// With s = n / (n + 2), |s| <= 0.1716, the series is cut behind s^45 / 45, less than 2^-119 of the
-/// rest. Off by less than 2^-94 of the result where exponent is 0 (some 24 times five operations, of
-/// positive terms), and by 2^-93 where it is not, because then the result is at least 0.34 and each
-/// of its two parts at most twice as large.
+/// With s = n / (n + 2), |s| <= 0.1716, the series is cut after s^45 / 45, less than 2^-119 of the
+/// rest. Off by less than 2^-94 of the result where exponent is 0 (some 24 times five operations,
+/// of positive terms), and by 2^-93 where it is not, because then the result is at least 0.34 and
+/// each of its two parts at most twice as large.
 PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
   const Double2 s = divide(n, add(n, {2.0, 0.0}));
   const Double2 z = multiply(s, s);
@@ -94,7 +95,7 @@ PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
 
 /// sin or cos of pi t / 4, for t in [0, 1].
 ///
-/// Taylor's series, cut behind the 31st and the 30th power of an angle below 0.7854: less than
+/// Taylor's series, cut after the 31st and the 30th power of an angle below 0.7854: less than
 /// 2^-120. Off by less than 2^-94: absolutely for the cosine, which is at least 0.7, and relatively
 /// for the sine.
 PRIVGRAD_HD Double2 sine_or_cosine(Double2 t, bool sine) {

@@ -1,11 +1,11 @@
+// Elementary functions for kernels, with the same bits as those of the backend `cpu`.
 #pragma once
 
 #include "device_code.hpp"
 
-// Elementary functions by additions, multiplications and divisions in a fixed order: those that the
-// backend `cpu` computes with, so that both give the same bits (tests/cuda/programs_test.cpp
-// compares them). What their errors are is said there: plugins/backends/cpu/elementary.hpp and
-// loops.cpp.
+// They consist of additions, multiplications and divisions in a fixed order, the same as in the
+// backend `cpu` (tests/cuda/programs_test.cpp compares them), which has their error bounds:
+// plugins/backends/cpu/elementary.hpp and loops.cpp.
 namespace privgrad::cuda {
 
 constexpr double kLn2High = 0x1.62e42fee00000p-1;

@@ -1,3 +1,4 @@
+// Matrix products on tensor cores, with factors rounded to tf32 or bf16.
 #pragma once
 
 #include "products.hpp"
@@ -5,12 +6,11 @@
 #include <mma.h>
 #endif
 
-// Matrix products whose factors are rounded to tf32 or bf16, on tensor cores, with sums in float32.
-//
-// The rounding is written here, to nearest and to even, and the same on the device and on the twin.
-// How a tensor core adds is not: NVIDIA specifies neither its order nor its rounding. The twin adds
-// in the order of the inner extent, by fused multiply-adds; so these products have the twin's bits on
-// the twin alone, and on a GPU those of its compute capability (program.hpp).
+// Sums are in float32. The rounding of factors is written here, to nearest and to even, and is the
+// same on the device and on the twin. The additions of a tensor core are not: NVIDIA specifies
+// neither their order nor their rounding. The twin adds in the order of the inner extent, by fused
+// multiply-adds; so these products have the twin's bits on the twin alone, and on a GPU those of
+// its compute capability (program.hpp).
 //
 // The algorithm is one, whatever the extents: blocks of 64 times 64, fragments of 16 times 16, the
 // inner extent in pieces of 16 from first to last, none of it split and nothing added atomically.
@@ -52,7 +52,7 @@ struct Bf16 {
 #endif
 };
 
-/// The sums of 16 rows times 16 columns, which a warp keeps: in its threads' registers on the device.
+/// The sums of 16 rows times 16 columns that a warp keeps: in its threads' registers on the device.
 template <class Factor>
 struct Fragment {
 #ifdef __CUDA_ARCH__
@@ -61,7 +61,7 @@ struct Fragment {
   float sums[16][16];
 #endif
 
-  /// \param from  [16, 16], from one row to the next: stride.
+  /// \param from  [16, 16], stride numbers from row to row.
   PRIVGRAD_HD void load(const float* from, uint32_t stride) {
 #ifdef __CUDA_ARCH__
     nvcuda::wmma::load_matrix_sync(sums, from, stride, nvcuda::wmma::mem_row_major);
@@ -186,7 +186,7 @@ struct RoundedProduct {
     return (warp % kFragments * kFragments + fragment) * kSide;
   }
 
-  /// What is outside the matrices is 0: it adds nothing, or is never stored.
+  /// Elements outside the matrices are 0: they add nothing, or are never stored.
   PRIVGRAD_HD void load(uint64_t batch, uint64_t top, uint64_t left, uint64_t first,
                         uint32_t thread, Shared& shared) const {
     PRIVGRAD_UNROLL for (uint32_t load = 0; load < kLoads; ++load) {
@@ -206,7 +206,7 @@ struct RoundedProduct {
 };
 
 /// ConvBackward as a product: below[e, pixel, d] = sum over the windows' rows, columns and channels
-/// of weights[c, u, v, d] times delta at the place that sees the pixel at (u, v); 0 where none does.
+/// of weights[c, u, v, d] times delta at the place that sees the pixel at (u, v), or 0.
 struct ConvBackwardProduct : FloatProduct {
   static constexpr bool kAByInner = true, kBByInner = false;
   Convolution conv;

@@ -15,7 +15,7 @@
 namespace privgrad::cuda {
 namespace {
 
-// What is used of libcuda.so.1 ("CUDA Driver API"); its types have had these sizes since CUDA 4.
+// The part of libcuda.so.1 in use ("CUDA Driver API"); its types have had these sizes since CUDA 4.
 using Result = int;
 using DeviceNumber = int;
 using Address = std::uint64_t;
@@ -233,7 +233,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
     return found;
   }
 
-  /// What failed once fails for good: the driver says so of everything that is asked afterwards.
+  /// After one failure everything fails: the driver returns an error for all later calls.
   void check(Result result, const std::string& what) const {
     if (result == kSuccess) return;
     throw IoError("backend cuda: " + name_ + " could not " + what + " (" + name_of(result) + ")");

@@ -1,3 +1,4 @@
+// The list of all kernels and their names in the compiled modules; a new kernel is added here.
 #pragma once
 
 #include "cells.hpp"
@@ -7,7 +8,6 @@
 #include "products.hpp"
 #include "resident.hpp"
 
-// Every kernel, with the name that it has in the compiled modules.
 // clang-format off
 #define PRIVGRAD_CUDA_KERNELS(kernel)                                   \
   kernel(dense_forward, Product<DenseForward>)                          \

@@ -1,3 +1,4 @@
+// Launches a kernel from its struct: by name on a GPU, by calling its function on the twin.
 #pragma once
 
 #include <cstring>
@@ -6,8 +7,6 @@
 #include "device.hpp"
 #include "kernel_list.hpp"
 
-// From a kernel's struct to a launch: on a GPU by its name, on the twin by calling the very same
-// function.
 namespace privgrad::cuda {
 
 template <class Kernel>
@@ -24,7 +23,7 @@ PRIVGRAD_CUDA_KERNELS(PRIVGRAD_CUDA_NAME)
 template <class Kernel>
 void run_block(const void* kernel, std::uint64_t block) {
   typename Kernel::Shared shared;
-  // As on the device, where shared memory holds what the last block left.
+  // As on the device, where shared memory still holds the last block's data.
   if constexpr (!std::is_empty_v<typename Kernel::Shared>) {
     std::memset(static_cast<void*>(&shared), 0xcb, sizeof shared);
   }
@@ -43,7 +42,7 @@ void launch(Queue& queue, const Kernel& kernel) {
   launch(queue, kernel, kernel.blocks());
 }
 
-/// For each of the kernel's items.
+/// Launches a kernel that has one thread per item.
 template <class Use>
 void launch_each(Queue& queue, const Use& use) {
   launch(queue, ForEach<Use>{use}, (use.count + kThreads - 1) / kThreads);
@@ -64,7 +63,7 @@ void launch_rounded(Queue& queue, Precision precision, const Problem& problem) {
   }
 }
 
-/// With factors as `precision` has them.
+/// With factors rounded to `precision`.
 template <class Problem>
 void launch_product(Queue& queue, Precision precision, const Problem& problem) {
   if (precision == Precision::float32) {

@@ -1,11 +1,11 @@
+// Kernels for the layers that are no matrix products, and for the losses.
 #pragma once
 
 #include "elementary.hpp"
 #include "products.hpp"
 
-// The layers that are no matrix products, and the losses: forwards, backwards, and the gradients of
-// their parameters. What is added up for one example is added up by one thread, in the order in which
-// the backend `cpu` does so.
+// Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
+// in the order of the backend `cpu`.
 namespace privgrad::cuda {
 
 // --- Activations.
@@ -72,8 +72,8 @@ struct AddTo {
 
 // --- Convolutions, backwards.
 
-/// Of each pixel: what the places that see it hand down, in their order. (A place's is a chain over
-/// the channels.)
+/// The derivative by each pixel: the sum over the places that see it, in their order. (Each place's
+/// part is a chain over the channels.)
 struct ConvBackward {
   uint64_t count;
   Convolution conv;
@@ -137,7 +137,7 @@ struct Pooling {
 
   PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
   PRIVGRAD_HD uint64_t outputs() const { return rows * columns * depth; }
-  /// Of output i: its first pixel.
+  /// The first pixel of output i.
   PRIVGRAD_HD uint64_t corner(uint64_t i) const {
     const uint64_t row = i / depth / columns * stride;
     const uint64_t column = i / depth % columns * stride;
@@ -165,7 +165,7 @@ struct PoolForward {
   }
 };
 
-/// Of each pixel: what the windows that it is in hand down, in their order.
+/// The derivative by each pixel: the sum over the windows that it is in, in their order.
 struct PoolBackward {
   uint64_t count;
   Pooling pool;
@@ -232,7 +232,7 @@ struct Norm {
   }
 };
 
-/// What the values of a set are normalised by: (x - mean) * scale.
+/// The normalisation of a set's values: (x - mean) * scale.
 struct Moments {
   double mean, scale;
 };
@@ -385,7 +385,8 @@ struct EmbeddingForward {
   }
 };
 
-/// Into rows of zeros; NaN into the first number of an example with other values than tokens.
+/// Writes into rows of zeros; NaN into the first number of an example with values that are no
+/// tokens.
 struct EmbeddingGradient {
   uint64_t count;  // [examples, length, width]
   Table table;
@@ -422,7 +423,7 @@ struct LossOf {
            static_cast<float>(static_cast<uint64_t>(target)) == target;
   }
 
-  /// The first of the largest ones, as if no number were larger than a NaN in front, or smaller.
+  /// The first of the largest outputs, as if no number were larger or smaller than a NaN in front.
   PRIVGRAD_HD uint64_t top(const float* output) const {
     uint64_t top = 0;
     for (uint64_t j = 1; j < outputs; ++j) {

@@ -1,19 +1,19 @@
+// The kernel that draws rounded Gaussian noise on a device, with the bits of the trust base.
 #pragma once
 
 #include "double_double.hpp"
 #include "products.hpp"
 
-// The rounded Gaussian of the trust base (framework/trust/include/privgrad/trust/rounded_gaussian.hpp
-// has its definition and the proof), with the same bits: element i of a stream is a fixed number
-// under a key. Here it is decided in three tiers, each of which knows an interval that holds the true
-// value for certain, and passes on what is not rounded alike in all of it: float32, double, and
-// double2, which leaves less than one in 2^60; of these the caller is told, and makes their chunk
-// itself.
+// framework/trust/include/privgrad/trust/rounded_gaussian.hpp has the definition and the proof.
+// Element i of a stream is a fixed number under a key. Here it is decided in three tiers: float32,
+// double and double2. Each computes an interval that is certain to hold the true value, and passes
+// the element on if not all of the interval rounds alike. double2 leaves less than one element in
+// 2^60; the caller is told of these, and makes their chunk itself.
 namespace privgrad::cuda {
 
-// --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. It is read by what is
-// secret: who can time the GPU's memory from inside could learn of the key. Nobody else's programs
-// may run on it (SECURITY.md).
+// --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. Its indices are secret:
+// whoever can time the GPU's memory from inside could learn about the key. Nobody else's programs
+// may run on the GPU (SECURITY.md).
 
 /// The round keys, each of four columns, their first byte on top.
 struct AesKeys {
@@ -28,7 +28,7 @@ PRIVGRAD_HD uint32_t rotated(uint32_t word, uint32_t right) {
 
 /// The block of a counter: AES-128(keys, domain, block), both numbers big-endian, as four words of
 /// its bytes in little-endian order.
-/// \param table  what a byte x becomes in a column: (2 S[x], S[x], S[x], 3 S[x]).
+/// \param table  the part of a column from a byte x: (2 S[x], S[x], S[x], 3 S[x]).
 PRIVGRAD_HD void aes_block(const AesKeys& keys, const uint32_t* table, uint64_t domain,
                            uint64_t block, uint32_t* out) {
   uint32_t s[4] = {static_cast<uint32_t>(domain >> 32), static_cast<uint32_t>(domain),
@@ -79,7 +79,7 @@ PRIVGRAD_HD float float_radius(uint32_t word) {
   return square_root(fused(s, p, e * -0x1.62e430p+0f));
 }
 
-/// Of the angle that a word stands for: the cosine, or the sine, turned into its octant, times r.
+/// The cosine or sine of the angle that a word stands for, turned into its octant, times r.
 PRIVGRAD_HD float float_turned(uint32_t word, bool sine, float r) {
   const auto k = static_cast<float>(static_cast<int32_t>(word & 0x1fffffff));
   const float t = fused(k, 0x1p-29f, 0x1p-30f);
@@ -144,7 +144,7 @@ PRIVGRAD_HD double double_turned(uint32_t word, bool sine, double t, double r) {
   return double_of(bits_of(value) ^ (sign & 0x8000000000000000u)) * r;
 }
 
-/// Whether the float tier leaves a pair alone: u is below 2^-12, or within 2^-18 of 1.
+/// Whether the float tier skips a pair: u is below 2^-12, or within 2^-18 of 1.
 PRIVGRAD_HD bool is_coarse(uint32_t radius) {
   constexpr uint32_t kFirst = 1u << 20, kLast = 1u << 14;
   return radius + kLast < kFirst + kLast;
@@ -162,28 +162,28 @@ PRIVGRAD_HD double whole_below(double x) {
 
 enum class NoiseTier : uint32_t { floats, doubles, wide };
 
-/// What is known of the noise of a release before any element is: see make_noise_scale().
+/// The facts about a release's noise that all its elements share: see make_noise_scale().
 struct NoiseScale {
   double coarse_sigma;  // sigma / 2^shift
   uint32_t shift;
   int32_t size;  // the least number for which coarse_sigma < 2^size
   NoiseTier first;
-  // Of the float tier, in units of 2^-bits coarse cells: sigma, and the bound r * slope + offset.
+  // For the float tier, in units of 2^-bits coarse cells: sigma, and the bound r * slope + offset.
   int32_t bits;
   float factor, slope, offset;
 };
 
-/// Beyond it no tier here decides, and double2's whole numbers would not fit.
+/// For larger sizes no tier here decides, and double2's whole numbers would not fit.
 constexpr int32_t kLargestNoiseSize = 46;
 
-/// An element's words, its pair's further 64 + 64 bits, and which of the pair's two it is.
+/// An element's words, the further 64 + 64 bits of its pair, and which of the two it is.
 struct NoiseElement {
   uint32_t radius, angle;
   bool sine;
   uint64_t more_radius, more_angle;
 };
 
-/// As the trust base's `floats`, whose bound it has: Z, remainder and 1/2 in fixed point.
+/// As the trust base's `floats`, with its bound: Z, remainder and 1/2 in fixed point.
 PRIVGRAD_HD bool decide_by_floats(const NoiseElement& element, const NoiseScale& scale,
                                   uint64_t sum, int64_t& k) {
   const float r = float_radius(element.radius);
@@ -203,7 +203,7 @@ PRIVGRAD_HD bool decide_by_floats(const NoiseElement& element, const NoiseScale&
   return !is_coarse(element.radius) && ((x + bound) & mask) >= 2 * bound;
 }
 
-/// As the trust base's `fine`, on 96 + 96 bits, whose bound it has.
+/// As the trust base's `fine`, on 96 + 96 bits, with its bound.
 PRIVGRAD_HD bool decide_by_doubles(const NoiseElement& element, const NoiseScale& scale,
                                    uint64_t remainder, int64_t& k) {
   if (element.radius == 0 || element.radius == ~uint32_t{0}) return false;
@@ -228,13 +228,13 @@ PRIVGRAD_HD bool decide_by_doubles(const NoiseElement& element, const NoiseScale
 /// By double2, on the same bits. With u in a cell 2^-96 wide that begins at a (or 1 - u does), r
 /// there is off from r at the cell's begin by at most
 ///   2 2^-96 / (a r)   below 1/2: |dr| = |d(r^2)| / (r + r') <= 2 ln((m + 1) / m) / r, m = a 2^96,
-///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and the r of the begin is the less,
-/// and the angle's function by less than 2^-93 (its cell is 2^-93 wide, its slope pi / 4). What is
-/// computed is off by less than 2^-90 of r and of |Z| and of the sum, for some twenty operations,
-/// the logarithm's 2^-93 and the sine's 2^-94; 2^-80 is assumed.
+///   2 2^-96 / r       above: |d(r^2)| <= 2 2^-96 / u, u >= 1/2, and the r of the begin is less,
+/// and the angle's function by less than 2^-93 (its cell is 2^-93 wide, its slope pi / 4). The
+/// computation is off by less than 2^-90 of r and of |Z| and of the sum, for some twenty
+/// operations, the logarithm's 2^-93 and the sine's 2^-94; 2^-80 is assumed.
 ///
-/// For sizes up to 11, that a release has (release_shift()), an interval is below 2^-65 wide but
-/// where u is below 2^-20 or so, which is as much rarer: less than one element in 2^60 is left.
+/// For sizes up to 11, which a release has (release_shift()), an interval is below 2^-65 wide
+/// unless u is below 2^-20 or so, which is rarer by as much: less than one element in 2^60 is left.
 PRIVGRAD_HD bool decide_by_double2(const NoiseElement& element, const NoiseScale& scale,
                                    uint64_t remainder, int64_t& k) {
   const bool upper = element.radius >> 31 != 0;
@@ -288,7 +288,7 @@ struct RoundedNoise {
   const uint32_t* table;
   const int64_t* sums;
   int64_t* out;   // may be sums
-  uint8_t* open;  // [chunks]: 1 where an element is not decided, and the chunk no good
+  uint8_t* open;  // [chunks]: 1 where an element is undecided, and the chunk useless
 
   uint64_t blocks() const { return chunks; }
 

@@ -1,3 +1,4 @@
+// The device memory of one pass over a microbatch, which the parts of a CudaProgram share.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class CudaPass final : public ExactClipping::Pass {
   Array<std::uint8_t> truncates, taken;
   Array<std::uint64_t> sum;  // [parameters]
   bool has_cells = false;
-  // Of the factors that were asked for last, as many as were ever:
+  // For the factors requested last, with room for the most ever requested:
   Array<std::uint64_t> places;
   Array<Factors> factors;
 };

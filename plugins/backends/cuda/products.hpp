@@ -1,18 +1,19 @@
+// Kernels for matrix products, whose results do not depend on the size or the order of a batch.
 #pragma once
 
 #include "device_code.hpp"
 #include "rounding.hpp"
 
-// Matrix products. Each element of each is one chain,
+// Each element of each product is one chain,
 //   add(a[n-1], b[n-1], ... add(a[1], b[1], add(a[0], b[0], start))),
-// in the order of k whatever the number of rows and columns, the place of the element and the tiles:
-// what an example gets depends on the example alone, and the size of a batch, which is private,
-// chooses nothing. For float32, add is a fused multiply-add, and these are the chains of the backend
-// `cpu`; whole numbers have no order.
+// in the order of k whatever the number of rows and columns, the place of the element and the
+// tiles: an example's results depend on the example alone, and the size of a batch, which is
+// private, decides nothing. For float32, add is a fused multiply-add, and these are the chains of
+// the backend `cpu`; for whole numbers the order does not matter.
 namespace privgrad::cuda {
 
-/// Tile by tile: kTile rows times kTile columns are one block's, in pieces of kInner of the chain
-/// that all its threads load together.
+/// A product, tile by tile: a block computes kTile rows times kTile columns, in pieces of kInner of
+/// the chain that all its threads load together.
 ///
 /// A Problem has the types Number and Sum, the extents rows, columns and inner and so many batches;
 /// a(batch, row, k), b(batch, k, column), start(batch, row, column), add(a, b, sum) and
@@ -75,7 +76,7 @@ struct Product {
   }
 
  private:
-  /// What is outside the matrices is 0, and never stored.
+  /// Elements outside the matrices are 0, and never stored.
   PRIVGRAD_HD void load(uint64_t batch, uint64_t top, uint64_t left, uint64_t first,
                         uint32_t thread, Shared& shared) const {
     PRIVGRAD_UNROLL for (uint32_t load = 0; load < kLoads; ++load) {
@@ -157,10 +158,10 @@ struct Convolution {
   PRIVGRAD_HD uint64_t patch() const { return kernel * kernel * depth; }
   PRIVGRAD_HD uint64_t outputs() const { return places() * channels; }
 
-  /// What place t sees as element p of its patch: 0 outside the image.
+  /// Element p of the patch that place t sees: 0 outside the image.
   PRIVGRAD_HD float pixel(const float* image, uint64_t t, uint64_t p) const {
     const uint64_t run = kernel * depth;
-    // Below padding they wrap, and are no less than the extents.
+    // Below `padding` they wrap around, and are no less than the extents.
     const uint64_t row = t / columns * stride + p / run - padding;
     const uint64_t column = t % columns * stride + p % run / depth - padding;
     if (row >= height || column >= width) return 0.0f;
@@ -168,7 +169,8 @@ struct Convolution {
   }
 };
 
-/// Of all places of all examples: out[e, t, c] = biases[c] + sum over p of weights[c, p] pixel(t, p).
+/// For all places of all examples, out[e, t, c] = biases[c] + sum over p of weights[c, p] pixel(t,
+/// p).
 struct ConvForward : FloatProduct {
   static constexpr bool kAByInner = true, kBByInner = true;
   Convolution conv;
@@ -205,7 +207,7 @@ struct ConvGradient : FloatProduct {
 
 // --- Products of whole numbers.
 
-/// The same gradient in whole numbers, of delta and pixels rounded so short that no sum leaves
+/// The same gradient in whole numbers, from delta and pixels rounded so short that no sum leaves
 /// int32.
 struct PlaceSums {
   using Number = int32_t;
@@ -229,7 +231,7 @@ struct PlaceSums {
   }
 };
 
-/// sum[u, k] += sum over the examples that are taken of units[e, u] inputs[e, k], modulo 2^64.
+/// sum[u, k] += sum over the chosen examples of units[e, u] inputs[e, k], modulo 2^64.
 /// Products are below 2^28 in size.
 struct CellProduct {
   using Number = int32_t;

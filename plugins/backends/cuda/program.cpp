@@ -14,11 +14,11 @@ namespace {
 
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
 
-/// Of evaluations and gradient rows, at most.
+/// The most rows in an evaluation or a block of gradient rows.
 constexpr std::size_t kOwnRows = 1024;
-/// As many as the core looks at; more would be asked for when they are.
+/// As many as the core checks; memory for more is allocated when needed.
 constexpr std::size_t kFactorPlaces = 64;
-/// Of a pass as it is best.
+/// The best number of rows for a pass.
 constexpr std::size_t kPassRows = 4096;
 
 /// Has no memory, and counts what it is asked for.
@@ -99,10 +99,10 @@ double CudaProgram::unit_roundoff() const {
   return 0x1p-24;
 }
 
-/// What an example gets may depend on nothing but the example, so not on where in a tile it is. Of
-/// fused multiply-adds that is specified, of tensor cores it is not: so they are asked. All rows of a
-/// product are one, and all columns, with signs and sizes mixed, so that another order of additions
-/// would show; then all sums have the same bits.
+/// An example's results may depend on nothing but the example, so not on its place in a tile. Fused
+/// multiply-adds guarantee that, but tensor cores specify nothing: so they are tested. All rows of
+/// a product are the same, and all columns, with signs and sizes mixed, so that another order of
+/// additions would show; then all sums must have the same bits.
 void CudaProgram::check_places() const {
   if (precision_ == Precision::float32) return;
   constexpr std::size_t kSide = 128, kInner = 64;

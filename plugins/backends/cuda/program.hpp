@@ -1,3 +1,4 @@
+// A network on a GPU or on its twin: per-example gradients, exact clipping and evaluation.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +16,13 @@ namespace privgrad::cuda {
 
 class CudaPass;
 
-/// A network on a device. What an example gets is a function of the example and the parameters
-/// alone, bit for bit, and in float32 the very bits that the backend `cpu` gives it: outputs, losses,
-/// gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
+/// A network on a device. An example's results are a function of the example and the parameters
+/// alone, bit for bit, and in float32 the very bits that the backend `cpu` gives it: outputs,
+/// losses, gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
 ///
-/// With tf32 and bf16 the products of forwards and backwards are of rounded factors, on tensor cores:
-/// within a bound of float32's, and with bits that belong to the compute capability. Everything that
-/// is made of the backward pass (rows, norms, cells, sums) is computed as with float32.
+/// With tf32 and bf16 the forward and backward products have rounded factors, on tensor cores:
+/// within a bound of float32's, and with bits that depend on the compute capability. Everything
+/// computed from the backward pass (rows, norms, cells, sums) is computed as with float32.
 ///
 /// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
 /// give non-finite rows, norms and losses, and touch no other example.
@@ -31,8 +32,8 @@ class CudaProgram : public Program,
                     public Outputs,
                     public OperandPrecision {
  public:
-  /// \throws ConfigError naming what cannot be executed here, or saying what does not fit, or that
-  ///   the device's tensor cores do not give the same bits at each place.
+  /// \throws ConfigError naming the part that cannot be executed here, or saying what does not fit,
+  ///   or that the device's tensor cores do not give the same bits at each place.
   CudaProgram(Network network, std::shared_ptr<Device> device,
               Precision precision = Precision::float32);
   ~CudaProgram() override;
@@ -45,7 +46,7 @@ class CudaProgram : public Program,
                std::span<float> outputs) const override;
 
   double unit_roundoff() const override;
-  /// Not of tensor cores.
+  /// Tensor cores specify nothing.
   bool is_specified() const override { return precision_ == Precision::float32; }
 
   std::size_t groups() const final { return group_steps_.size(); }
@@ -61,7 +62,7 @@ class CudaProgram : public Program,
   void add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken, std::uint64_t* sum) const;
   GroupPass group_pass(CudaPass& pass, std::size_t group) const;
   const std::shared_ptr<Device>& device() const { return device_; }
-  /// Of a group, the layer's number and itself.
+  /// The number of a group's layer, and the layer of a number.
   std::size_t step_of(std::size_t group) const { return group_steps_[group]; }
   const Step& step(std::size_t number) const { return *steps_[number]; }
   float* parameters() const { return parameters_.data(); }

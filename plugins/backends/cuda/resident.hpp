@@ -1,26 +1,26 @@
+// Kernels for steps that stay on the device: spot checks for the trust base, and optimizer rules.
 #pragma once
 
 #include "cells.hpp"
 
-// Kernels of steps that stay on the device: what the trust base looks at, and what the optimizer's
-// rule does. (The noise is in noise.hpp.)
+// The noise of such steps is in noise.hpp.
 namespace privgrad::cuda {
 
-// --- The factors of each example's cells at some places: left * right is what the kernels of sums
-// (cells.hpp) add of it.
+// --- The factors of each example's cells at some places: left * right is the number that the
+// kernels of sums (cells.hpp) add.
 
 struct Factors {
   int32_t left, right;
 };
 
-/// Of one layer, which has some of the places or none: the others it leaves alone.
+/// The factors of one layer, which has some of the places or none and leaves the others alone.
 struct FactorsAt {
   uint64_t places, offset, size;  // of all parameters, those from offset on are the layer's
   const uint64_t* place;          // [places]
   Factors* out;                   // [rows, places]
 
   PRIVGRAD_HD uint64_t row(uint64_t i) const { return i / places; }
-  /// \returns whether the layer has place i, and which of its parameters it is.
+  /// \returns whether the layer has place i; own: which of its parameters that is.
   PRIVGRAD_HD bool find(uint64_t i, uint64_t& own) const {
     const uint64_t at = place[i % places];
     own = at - offset;
@@ -126,7 +126,7 @@ struct CopyFloats {
 
 enum class RuleCode : uint32_t { descent, momentum, adam };
 
-/// What a chunk says: which of its numbers are not finite.
+/// A chunk's flags: which of its numbers are not finite.
 constexpr uint8_t kBadGradient = 1, kBadParameter = 2;
 
 struct MoveParameters {

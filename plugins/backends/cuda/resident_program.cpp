@@ -61,7 +61,7 @@ class StepMemory final : public ResidentSteps::Memory {
       state.emplace_back(device, parameters);
       queue->zero(state.back().data(), parameters * sizeof(float));
     }
-    // What the core looks at, as a rule: asked for now, so that a pass is not given its memory.
+    // As many as the core usually checks: allocated now, so that no pass is given this memory.
     const std::size_t looked_at = std::min<std::size_t>(parameters, 64 * ResidentSteps::kChunk);
     places = {device, looked_at};
     cells = {device, looked_at};
@@ -103,7 +103,7 @@ const StepMemory& own(const ResidentSteps::Memory& memory) {
   return dynamic_cast<const StepMemory&>(memory);
 }
 
-/// Of every chunk.
+/// The flags of every chunk.
 std::vector<std::uint8_t> flags_of(const StepMemory& memory) {
   std::vector<std::uint8_t> flags(memory.flags.size());
   memory.queue->copy_out(flags.data(), memory.flags.data(), flags.size());

@@ -1,14 +1,14 @@
+// Rounds floats to whole numbers in kernels, with the same bits as the backend `cpu`.
 #pragma once
 
 #include "device_code.hpp"
 
-// How floats become whole numbers: that of the backend `cpu` (plugins/backends/cpu/cells.hpp), with
-// the same bits.
+// The counterpart of plugins/backends/cpu/cells.hpp.
 namespace privgrad::cuda {
 
 /// rint or trunc of (x * shift) * factor.
 struct Rounding {
-  float shift = 0.0f;   ///< A power of two that brings the largest x near 1: nothing is rounded.
+  float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
   float factor = 0.0f;  ///< 0: all become 0.
   float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
                         ///< 0 truncates.
@@ -36,14 +36,14 @@ PRIVGRAD_HD Rounding make_rounding(double factor, float largest, bool truncates)
           truncates ? 0.0f : kToNearest};
 }
 
-/// 0 where the rounding is none, also of what is not finite.
+/// 0 if the rounding's factor is 0, even if x is not finite.
 PRIVGRAD_HD int32_t rounded(float x, const Rounding& rounding) {
   if (rounding.factor == 0.0f) return 0;
   const float product = (x * rounding.shift) * rounding.factor;
   return static_cast<int32_t>((product + rounding.middle) - rounding.middle);
 }
 
-/// What a rounding multiplies by, exactly.
+/// The factor of a rounding, exactly.
 PRIVGRAD_HD double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }
@@ -58,12 +58,12 @@ PRIVGRAD_HD int32_t truncated(float factor, int16_t value) {
   return static_cast<int32_t>(factor * static_cast<float>(value));
 }
 
-/// Of one example's convolution.
+/// The roundings of one example in a convolution.
 struct PlaceRoundings {
   Rounding of_image, of_delta;
 };
 
-/// Of one example in a dense layer.
+/// The roundings of one example in a dense layer.
 struct DenseRoundings {
   Rounding of_inputs, of_units, of_biases;
 };

@@ -254,7 +254,7 @@ class ConvStep : public Step {
     product.below = below;
     launch_rounded(queue, precision_, product);
   }
-  /// What is convolved.
+  /// The values that are convolved.
   virtual const float* input(const StepPass& pass) const { return pass.in; }
 
  private:

@@ -1,3 +1,4 @@
+// The layers of a network on a device: which kernels each launches in a pass.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace privgrad::cuda {
 
-/// What a pass is made for; each includes those before it.
+/// The purpose of a pass; each includes those before it.
 enum class PassUse { outputs = 1, gradients, cells };
 
 /// One layer's part of a pass, all of it on the device.
@@ -18,9 +19,9 @@ struct StepPass {
   const float* in = nullptr;       // [rows, inputs]
   float* out = nullptr;            // [rows, outputs]
   float* delta = nullptr;          // the loss's derivatives by out
-  float* below = nullptr;          // by in; null where nobody asks for them
-  const float* earlier = nullptr;  // what a shortcut adds
-  float* earlier_added = nullptr;  // the derivatives by that are added here
+  float* below = nullptr;          // by in; null if not needed
+  const float* earlier = nullptr;  // the value that a shortcut adds
+  float* earlier_added = nullptr;  // its derivatives are added here
 
   Array<float> outputs, deltas;
   Array<float> kept;                              // gradients that are kept as floats
@@ -33,7 +34,7 @@ struct StepPass {
   Array<float> projected;  // derivatives by what a shortcut's projection was given
 };
 
-/// What the groups of a pass share.
+/// The memory that the groups of a pass share.
 struct GroupPass {
   std::size_t groups = 0, group = 0;
   Share* shares = nullptr;                                    // [rows, groups]
@@ -45,7 +46,7 @@ struct GroupPass {
   std::int32_t* place_sums = nullptr;  // [rows, weights of the widest convolution]
 };
 
-/// Places among all parameters, and what has room for their factors, on the device.
+/// Places among all parameters, and memory for their factors, on the device.
 struct FactorPlaces {
   std::size_t count = 0;
   const std::uint64_t* places = nullptr;
@@ -56,8 +57,7 @@ struct FactorPlaces {
   }
 };
 
-/// One layer: which kernels it is. Everything is asked of a queue and done later, for `rows`
-/// examples.
+/// One layer and its kernels. All work is put into a queue and done later, for `rows` examples.
 /// Threads: functions may run concurrently, with passes and queues of their own.
 class Step {
  public:
@@ -70,15 +70,15 @@ class Step {
   std::size_t outputs() const noexcept { return outputs_; }
   std::size_t parameter_count() const noexcept { return parameter_count_; }
   std::size_t offset() const noexcept { return offset_; }
-  /// Where the step's parameters are among all of them, and on the device.
+  /// Sets the place of the step's parameters among all parameters, and on the device.
   void place_at(std::size_t offset, const float* all) noexcept {
     offset_ = offset;
     own_ = all + offset;
   }
 
-  /// Whether what leaves is what enters.
+  /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
-  /// Numbers of an example that GroupPass::place_sums must have room for.
+  /// The numbers per example that GroupPass::place_sums must have room for.
   virtual std::size_t place_sums() const { return 0; }
 
   /// Memory beside outputs and deltas.
@@ -87,19 +87,19 @@ class Step {
   virtual void forward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
   virtual void backward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
 
-  // Of steps with parameters; they stay as they are here in others.
+  // For steps with parameters to override.
 
-  /// Each example's gradient to rows[0], rows[stride], .., parameter_count() floats each; which
-  /// are zeros before.
+  /// Writes each example's gradient to rows[0], rows[stride], .., parameter_count() floats each,
+  /// which are zeros before.
   virtual void gradient_rows(Queue&, std::size_t, const StepPass&, float*, std::size_t) const {}
-  /// Of each example's gradient the squared norm, to its share.
+  /// Writes the squared norm of each example's gradient to its share.
   virtual void find_norms(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
   /// Chooses the cells by the shares' scales, and writes their squares.
   virtual void make_cells(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
-  /// The factors of the cells of all examples, at those places that are the layer's.
+  /// Finds the factors of the cells of all examples, at the places that belong to the layer.
   virtual void find_factors(Queue&, std::size_t, const StepPass&, const GroupPass&,
                             const FactorPlaces&) const {}
-  /// sum[parameter_count()] += the cells of the examples that are taken.
+  /// sum[parameter_count()] += the cells of the chosen examples.
   virtual void add_cells(Queue&, std::size_t, const StepPass&, const GroupPass&,
                          std::uint64_t*) const {}
 
@@ -112,9 +112,9 @@ class Step {
   std::size_t offset_ = 0;
 };
 
-/// \param entering  what enters the layers up to this one.
+/// \param entering  the shapes that enter the layers up to this one.
 /// \param precision  of its forward and backward products; gradients of its parameters, norms and
-///   cells are made of what enters and leaves as they are, in any.
+///   cells are computed from unrounded inputs and derivatives in any precision.
 /// \throws ConfigError naming the layer if it is one that only its model can execute.
 std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
                                 std::span<const Shape> entering, const Shape& out,

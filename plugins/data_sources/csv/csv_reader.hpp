@@ -110,7 +110,7 @@ class CsvReader {
   bool stops_[256] = {};  ///< Characters at which a plain field may end.
 
   std::vector<char> text_;    ///< The bytes read, and a line end that was not.
-  std::size_t end_ = 0;       ///< Of the bytes read; text_[end_] is the line end.
+  std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the line end.
   std::size_t row_ = 0;       ///< Where this row begins.
   std::size_t next_row_ = 0;  ///< Where the next one does.
   std::size_t at_end_of_row_ = 0;

@@ -203,7 +203,7 @@ class TableReader {
   double all_bytes_;
   std::uint64_t bytes_before_ = 0;  ///< In the files already read.
   Table table_;
-  TableColumns now_;  ///< Of the file being read.
+  TableColumns now_;  ///< For the file being read.
   bool is_first_ = true;
   std::filesystem::path first_file_;
   bool counts_rows_ = true;

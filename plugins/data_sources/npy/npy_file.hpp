@@ -1,4 +1,4 @@
-// Reads NumPy arrays of plain numbers, checked against the size of their file; never pickled
+// Reads NumPy arrays of plain numbers, and checks their headers; never reads pickled objects.
 // objects.
 #pragma once
 

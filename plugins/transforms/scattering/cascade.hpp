@@ -76,8 +76,8 @@ class Cascade {
   std::size_t lanes_;          ///< L, rounded up to whole registers.
   std::vector<Level> levels_;  ///< By resolution.
   mutable std::mutex mutex_;
-  /// Those that no call uses now: as many as there were calls at once. Freeing and allocating their
-  /// memory again would take about a third as long as an image.
+  /// Workspaces that no call uses now: as many as there were calls at once. Freeing and allocating
+  /// their memory again would take about a third as long as an image.
   mutable std::vector<std::unique_ptr<Workspace>> unused_;
 };
 

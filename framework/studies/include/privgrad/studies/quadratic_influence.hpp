@@ -11,7 +11,7 @@ namespace privgrad::core {
 
 /// Gradient descent on a quadratic loss with noise in each gradient, along the axes of the Hessian.
 struct QuadraticDescent {
-  std::vector<double> eigenvalues;    ///< Of one output's Hessian, >= 0.
+  std::vector<double> eigenvalues;    ///< One output's Hessian's; >= 0.
   double outputs = 1.0;               ///< Identical ones, each with its own parameters and noise.
   std::vector<double> learning_rate;  ///< One per step.
   std::vector<double> noise_unit;     ///< One per step: the noise in a coordinate of the mean

@@ -16,7 +16,7 @@ namespace privgrad::core {
 
 /// A number of identical releases.
 struct SampledRelease {
-  double probability = 1.0;       ///< Of the canary being in the batch; in (0, 1].
+  double probability = 1.0;       ///< The canary's, of being drawn; in (0, 1].
   double noise_multiplier = 0.0;  ///< > 0; in units of the canary's contribution.
   std::uint64_t count = 0;
 };
