@@ -108,7 +108,7 @@ class Sums {
   std::vector<std::uint8_t> taken_;
 };
 
-/// In turns, so that what disturbs one disturbs the other; the fastest of each.
+/// Measures in turns, so that a disturbance affects all, and takes the fastest of each.
 Json report(const Catalog& catalog, const Case& one, int threads) {
   used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
   Sums sums(catalog, one, threads);

@@ -147,7 +147,7 @@ void PlainSum::choose_sums() {
   }
 }
 
-/// So many that the products are large, as long as a pass stays below 64 MiB or so.
+/// Chooses enough rows for large products, as long as a pass stays below 64 MiB or so.
 void PlainSum::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   std::size_t floats = 1;

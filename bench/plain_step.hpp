@@ -18,8 +18,8 @@ namespace privgrad::bench {
 /// and blocks that work is cut into.
 ///
 /// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
-/// examples through all of them while they are in the cache. Of a convolution with few weights, a
-/// block's gradients are added up as they are made; of one with many weights that sees few places,
+/// examples through all of them while they are in the cache. For a convolution with few weights, a
+/// block's gradients are added up as they are made; for one with many weights that sees few places,
 /// by a matrix product over the batch, after both passes.
 ///
 /// Threads: an object is used by one thread at a time, and spreads its work over the executor.

@@ -23,7 +23,7 @@
 namespace {
 namespace fs = std::filesystem;
 
-/// By name.
+/// Files by name.
 using Record = std::map<std::string, std::string, std::less<>>;
 
 constexpr const char* kManifest = R"(privgrad: 1
@@ -64,7 +64,7 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-/// Where the next section begins.
+/// The begin of the next section.
 std::size_t next_section(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view line = text.substr(at);

@@ -21,7 +21,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
-/// From one process to the next: the first that speaks ends the others, which takes a moment.
+/// The wait from one process to the next: the first to report ends the others, which takes time.
 constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {
@@ -85,7 +85,7 @@ Option cluster_option() {
 
 RequestedCluster requested_cluster(const Arguments& arguments) {
   if (!arguments.has("cluster")) return {};
-  // Not by a lock file: a run that began on one process goes on with several, and the other way round.
+  // No lock file: a run that began on one process may go on with several, and vice versa.
   const host::PluginHost host = load_plugins(arguments);
   const Asked asked = asked_cluster(arguments.text("cluster"));
   const Component& component = find_cluster(host.catalog(), asked.kind);

@@ -56,13 +56,14 @@ bool is_table_name(const std::string& name) {
                      [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether what is not there was meant as a file, not as the name of a data set.
+/// Whether a missing operand was meant as a file, and not as the name of a data set.
 bool means_file(const std::string& what) {
   return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
          what.ends_with(".gz") || what.find("-ubyte") != what.npos;
 }
 
-/// By the first bytes; by the name where they are those of gzip, and of tables, which have none.
+/// The kind of source, by the file's first bytes; by its name for gzip, and for tables, which have
+/// no such bytes.
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
   const std::string name = file.filename().string();

@@ -90,8 +90,8 @@ Value parsed_auxiliary(const std::string& text) {
 }
 
 /// Public data of the shape and number that the model sees: unit Gaussians around a mean per class,
-/// or a linear response. What the transforms would make of the private rows they stand for already;
-/// those that only set a scale are kept, and are fitted on the public rows.
+/// or a linear response. They already stand for the private rows after the transforms; transforms
+/// that only set a scale are kept, and are fitted on the public rows.
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {

@@ -238,7 +238,7 @@ int do_run(const Arguments& arguments) {
           "--cache keeps the outputs of frozen layers and of costly transforms, and this manifest "
           "has neither");
     }
-    // Whoever stops reading the progress (`privgrad run ... | head`) has not asked to lose the
+    // A user who stops reading the progress (`privgrad run ... | head`) does not want to lose the
     // model.
     std::signal(SIGPIPE, SIG_IGN);
     const core::RunResult result = train_in_directory(plan, std::move(options), arguments);

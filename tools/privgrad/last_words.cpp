@@ -78,8 +78,8 @@ const Code* innermost() {
   return search.found;
 }
 
-/// Where a thread was when a signal came, and where it came from, if that is nowhere: a call through
-/// a pointer that was null has left its return address, and nothing that could be unwound.
+/// The place of a thread when a signal came, and its caller in case that place is nowhere: a call
+/// through a null pointer has left its return address, and nothing that could be unwound.
 std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
@@ -126,7 +126,7 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
   for (;;) ::syscall(SYS_exit_group, code);
 }
 
-/// Whoever called it, it was not the command.
+/// Called at an exit() that is not the command's own.
 void on_exit_too_early() {
   if (watched == 0 || watched != ::getpid()) return;
   {
@@ -187,8 +187,8 @@ void name_code_of(const PluginIdentity& plugin) {
 
 }  // namespace privgrad::tool
 
-// In the place of the C library's, for plugins as for the command: it runs no handlers, so there is
-// no other way to notice it.
+// Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so there is
+// no other way to notice a call.
 extern "C" {
 [[gnu::visibility("default")]] void _exit(int code) {
   privgrad::tool::on_exit_too_early();

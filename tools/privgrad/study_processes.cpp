@@ -473,7 +473,7 @@ void StudyProcesses::dismiss() {
 
 void make_runs_for_others(const core::StudyPlan& plan, int jobs, const Arguments& arguments,
                           Cluster& cluster) {
-  // Whoever stops the study stops process 0, which ends the others.
+  // The user stops process 0, which ends the others.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
   if (calls::default_state_directory().empty()) {

@@ -34,7 +34,7 @@ double number_of(const Json& audit, const char* key, const std::string& source) 
   return *value;
 }
 
-/// Whether it names the files that are there.
+/// Whether the audit names the files of this record.
 bool is_of(const RunRecord& record, const Json& audits) {
   if (record.last_lines.empty() || audits.size() != record.last_lines.size() + 1) return false;
   for (const auto& [name, hash] : record.last_lines)

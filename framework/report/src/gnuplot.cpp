@@ -16,8 +16,8 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-/// Without a name, so that nothing is left behind. Files instead of pipes: neither side ever waits
-/// for the other.
+/// A temporary file without a name, so that nothing is left behind. Files instead of pipes: neither
+/// side ever waits for the other.
 File nameless_file() {
   File file(std::tmpfile(), &std::fclose);
   if (file == nullptr) throw IoError("a temporary file for gnuplot cannot be made");

@@ -456,7 +456,7 @@ class RunPage {
     return section("versions", "Versions", html);
   }
 
-  /// Whoever wrote these hashes down can see later whether the record is still the same.
+  /// Readers who note these hashes can check later whether the record is still the same.
   std::string last_lines() const {
     if (record_.last_lines.empty()) return "";
     HtmlTable table("What this page was made from: the last line of each ledger binds all files.",

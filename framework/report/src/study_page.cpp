@@ -414,7 +414,7 @@ class StudyPage {
     return section("curves", "Learning curves", "<div class=\"charts\">\n" + figures + "</div>\n");
   }
 
-  /// Where arms have clients.
+  /// The section on clients and rounds, for studies with federated arms.
   std::string federated_section() {
     Chart taus{.id = "local-iterations",
                .title = "Local iterations",

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether all that is charged for is Gaussian, so that all releases together are, whatever the size
+/// Whether every charged release is Gaussian, so that all releases together are, whatever the size
 /// of the noise.
 bool is_gaussian(const Event& event) {
   if (std::holds_alternative<GaussianEvent>(event.kind())) return true;
@@ -25,9 +25,9 @@ bool is_gaussian(const Event& event) {
   return false;
 }
 
-/// More would take too long, step by step; noise that decays has as many as there are steps.
+/// The most kinds of release: more would take too long; noise that decays has one for each step.
 constexpr std::size_t kMostKinds = 64;
-/// How exactly the number of guesses is planned: curves take long.
+/// The precision with which the number of guesses is planned: curves take long.
 constexpr double kPlanningStep = 0x1p-5;
 
 /// The release that a charge is of; nothing: of another kind.

@@ -9,7 +9,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Without noise, everything is as clear as if there were this little of it.
+/// The noise assumed where there is none, so that scores stay finite.
 constexpr double kAlmostNoNoise = 1.0 / 30.0;
 
 /// log(1 - q + q e^x)

@@ -211,10 +211,10 @@ class AxesReader {
   StudyAxes read_;
 };
 
-/// Where an arm of the grid is: an index for each axis.
+/// The place of an arm on the grid: an index for each axis.
 using Place = std::vector<std::size_t>;
 
-/// For some axes, the values that are meant; holds where an arm has one of them on each.
+/// The values that are meant, for some axes; holds for arms that have one of them on each.
 struct Condition {
   std::map<std::size_t, std::vector<bool>> meant;
 

@@ -44,7 +44,7 @@ class ArmProblems {
     return false;
   }
 
-  /// As a manifest's problems: a wrong manifest weighs more than a refusal, that more than a file.
+  /// Throws the gravest kind of problem: a wrong manifest before a refusal, and that before a file.
   void throw_if_any() const {
     if (lines_.empty()) return;
     std::vector<std::string> texts;

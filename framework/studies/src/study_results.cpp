@@ -179,8 +179,9 @@ std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs)
   return text + ")";
 }
 
-/// Student's t takes the differences for normal, which a few of them cannot show: what sign flips
-/// do not confirm does not stand. Of many pairs there are none, and normal is near enough.
+/// Student's t takes the differences for normal, which a few of them cannot show: a claim that sign
+/// flips do not confirm does not stand. With many pairs no flips are tried, and normal is near
+/// enough.
 std::string verdict(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   if (!is_small(one.p)) return "chance can explain it";

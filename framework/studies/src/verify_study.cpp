@@ -37,7 +37,7 @@ bool is_plain_name(const std::string& name) {
          name.find('\0') == name.npos;
 }
 
-/// As study.json says it; what follows from manifests is derived again.
+/// The study according to study.json; facts that follow from manifests are derived again.
 Study study_of(const Json& json) {
   Study study;
   study.name = json.at("name").get<std::string>();

@@ -149,7 +149,7 @@ struct Product {
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
 };
 
-/// By fast transforms of the whole window.
+/// Composes by fast transforms of the whole window.
 class Composer {
  public:
   explicit Composer(const Layout& layout)
@@ -291,7 +291,7 @@ Factors factors_of(const Step& step, const Scout& scout, std::size_t position, c
           {bracket.lower.index, down.weight, step.count}};
 }
 
-/// Where index 0 of the composition is, without sizes of its roundings.
+/// The loss at index 0 of the composition, and the size of its terms, which bounds its roundings.
 Offset offset_of(const std::vector<Step>& steps, const Layout& layout) {
   long double offset = 0.0L;
   double size = 0.0;

@@ -349,9 +349,9 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
   return true;
 }
 
-/// From where the trapezoidal rule fades out to where nothing matters any more. `distance` is how
-/// far epsilon is from the one place where the loss is concentrated: what is left of the integrand
-/// oscillates that fast, and delta has no detail finer than that.
+/// Integrates from where the trapezoidal rule fades out to where nothing matters any more.
+/// `distance` is how far epsilon is from the one place where the loss is concentrated: the rest of
+/// the integrand oscillates that fast, and delta has no detail finer than that.
 void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer) {
   fade_out();
   fade_end_ = std::max(finer * kFadeReach / distance, 4.0 * fade_begin_);
@@ -480,14 +480,14 @@ struct Root {
   double miss = 0.0;  // by how much the logarithm misses its target
 };
 
-/// Where the root is known to be.
+/// The interval known to hold the root.
 struct Bracket {
   double low = 0.0;         // delta(low) > delta, if proved
   double high = kInfinity;  // delta(high) <= delta
   bool low_is_proved = false;
 
   bool holds(double epsilon) const { return epsilon > low && epsilon < high; }
-  /// Where to look next, if `wanted` is not inside.
+  /// The next place to look: `wanted`, if that is inside.
   double next(double wanted, double step) const {
     if (holds(wanted)) return wanted;
     if (!low_is_proved) return low;

@@ -35,7 +35,7 @@ constexpr std::size_t kAnchor = 32;
 
 double digits(const SampledSteps& step) { return kDigits + 0.5 * std::log(step.count); }
 
-/// In units of sigma: how far beyond its mode a Gaussian matters.
+/// How far beyond its mode a Gaussian matters, in units of sigma.
 double reach(const SampledSteps& step) { return std::sqrt(2.0 * digits(step)) + 1.0; }
 
 /// How far a line lies from the real one, as the angle by which it turns e^{z / sigma^2}.
@@ -67,7 +67,7 @@ class LogRatio {
     return log_q_ + x + std::log1p(std::exp(-x - log_odds_));
   }
 
-  /// At u + i sigma theta, |theta| < pi.
+  /// The loss at u + i sigma theta, |theta| < pi.
   Complex operator()(double u, const Angle& angle) const {
     const double x = slope_ * u - shift_;
     if (near_zero(x)) {

@@ -51,7 +51,7 @@ struct Step {
   }
 };
 
-/// Which end of each step's noise is meant.
+/// An end of each step's interval of noise.
 enum class End { low, high };
 
 double noise_of(const Step& step, End end) {

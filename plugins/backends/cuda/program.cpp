@@ -21,7 +21,7 @@ constexpr std::size_t kFactorPlaces = 64;
 /// The best number of rows for a pass.
 constexpr std::size_t kPassRows = 4096;
 
-/// Has no memory, and counts what it is asked for.
+/// A device without memory that counts the bytes requested.
 class CountingDevice final : public Device {
  public:
   std::string name() const override { return "nothing"; }
@@ -283,7 +283,7 @@ class CudaProgram::Lease {
   CudaPass* operator->() const { return pass_.get(); }
 
  private:
-  /// With fewer rows where memory is short: what comes out is the same.
+  /// Makes a pass, with fewer rows where memory is short: results are the same.
   std::unique_ptr<CudaPass> make() const {
     std::size_t rows = program_.own_rows_;
     while (rows > 1) {

@@ -46,7 +46,7 @@ Value* enlarged(Array<Value>& array, const std::shared_ptr<Device>& device, std:
 
 }  // namespace
 
-/// All on the device.
+/// The memory of resident steps, all on the device.
 class StepMemory final : public ResidentSteps::Memory {
  public:
   StepMemory(std::shared_ptr<Device> of, std::size_t parameters, std::size_t state_vectors)
@@ -90,7 +90,7 @@ class StepMemory final : public ResidentSteps::Memory {
   Array<float> previous;
   std::vector<Array<float>> state;
   Array<std::uint8_t> flags;  // of each chunk
-  // For what is looked at, as much as was ever:
+  // For checked values, with room for the most ever checked:
   mutable Array<std::uint64_t> places;
   mutable Array<std::int64_t> cells;
   mutable Array<float> floats;

@@ -155,9 +155,9 @@ class Mpi final : public privgrad::Cluster {
     std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
   };
 
-  /// From and to each other process, so many messages are under way at once: enough that nobody
-  /// waits between two of them, and few where there are many processes, since what comes in takes
-  /// room.
+  /// The number of messages under way at once from and to each other process: enough that nobody
+  /// waits between two of them, and few where there are many processes, since incoming data take
+  /// memory.
   std::size_t messages_at_once() const { return std::clamp<std::size_t>(32 / (size_ + 1), 2, 8); }
   std::size_t slots_each_way() const { return messages_at_once() * (size_ - 1); }
 
@@ -248,12 +248,12 @@ class Mpi final : public privgrad::Cluster {
         moved = Clock::now();
         continue;
       }
-      // From where something moves: who looks without a pause while it does, and it is the next
-      // look that moves it on.
+      // Counted from the last progress: while there is progress, poll without a pause, since it is
+      // the next poll that moves data on.
       const std::chrono::duration<double> waited = Clock::now() - moved;
       if (waited.count() < kShortWait) continue;
-      // Where there are more processes than cores, the one that is waited for needs this one's. Who
-      // sleeps is let in again at once when it wakes; who only yields may come last.
+      // With more processes than cores, the one waited for needs this one's core. A process that
+      // sleeps is scheduled at once when it wakes; one that only yields may come last.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
       // Process 0 is the one that can find out who is missing.
@@ -265,7 +265,7 @@ class Mpi final : public privgrad::Cluster {
   std::string why_given_up(const std::string& whom) {
     const std::string limit = std::to_string(static_cast<long>(limit_)) + " s ";
     const std::string why = " (cluster timeout_seconds)";
-    // Whoever shows the words of another process says whose they are.
+    // Whoever shows this process's words adds its name.
     if (rank_ != 0) return "has waited " + limit + whom + why;
     std::string missing;
     for (const std::size_t rank : call_roll())

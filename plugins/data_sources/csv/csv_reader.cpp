@@ -98,7 +98,7 @@ bool CsvReader::next_line() {
   }
   const std::size_t line_end =
       found != nullptr ? static_cast<std::size_t>(found - text_.data()) : end_;
-  // Wherever its bytes happened to lie in what was read ahead.
+  // Independent of where its bytes happened to lie in the buffer.
   is_too_long = is_too_long || line_end - row_ > kMostRowBytes;
   const std::size_t behind = std::min(line_end + 1, end_);
   std::size_t text_end = line_end;

@@ -120,8 +120,8 @@ class TableReader {
     now_ = std::move(found);
   }
 
-  /// Half as much again as is likely; pages that are never touched cost nothing. What is more than
-  /// 128 MiB grows as it comes.
+  /// Reserves half as much again as is likely; pages that are never touched cost nothing. Beyond
+  /// 128 MiB memory grows as rows come.
   void reserve(const CsvReader& reader) {
     constexpr std::size_t kMost = std::size_t{1} << 25;
     TableRows& rows = table_.train;

@@ -154,7 +154,7 @@ class Images final : public privgrad::DataSource,
     }
   }
 
-  /// From the names of files alone.
+  /// Derived from the names of files alone.
   DataInfo info() override {
     list();
     DataInfo info;

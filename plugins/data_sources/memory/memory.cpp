@@ -44,7 +44,7 @@ MemoryTable table_of(const privgrad::Params& params) {
       "each call (Python: data={kind: memory, ...})");
 }
 
-/// None if they are not given.
+/// The names in a parameter; none if it is not given.
 std::vector<std::string> names(const privgrad::Params& params, const char* key) {
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
 }

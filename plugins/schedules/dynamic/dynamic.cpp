@@ -13,7 +13,7 @@ using privgrad::ConfigError;
 using privgrad::Params;
 namespace param = privgrad::param;
 
-/// Which parameters an influence has, by its kind; any other is a mistake of whoever wrote it.
+/// The parameters of a kind of influence; any other is a mistake in the manifest.
 struct Kind {
   const char* name;
   std::vector<const char*> required;
@@ -181,7 +181,7 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
     return table(steps);
   }
 
-  /// Where the steps of the file are those of the run.
+  /// The influences of a file that lists every step of the run.
   std::vector<double> table(std::uint64_t steps) const {
     if (estimates_.size() != steps || estimates_.back().step != steps - 1) {
       throw ConfigError("dynamic: " + params_.path("file").string() + " has " +

@@ -61,7 +61,7 @@ class Dirichlet final : public SharesOut {
         " examples; use a larger alpha, fewer clients or a smaller at_least");
   }
 
-  /// How many examples of a class there are decides about sizes.
+  /// None beforehand: the sizes depend on how many examples of each class there are.
   std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
                                    const RandomSource&) const override {
     return {};

@@ -26,9 +26,9 @@ namespace param = privgrad::param;
 /// between two of its quantiles. A feature whose quantiles are equal becomes 0 everywhere.
 ///
 /// As a private statistic, the quantiles are read off noised histograms: an example adds 1 to one
-/// bin of each feature, so that what it adds is sqrt(d) long, always. What lies outside the public
-/// range counts in its first or last bin. Of the noised counts those below 0 count as 0:
-/// post-processing. Quantiles are as fine as a bin, and no distance is below one.
+/// bin of each feature, so that its contribution is always sqrt(d) long. Values outside the public
+/// range count in its first or last bin. Noised counts below 0 count as 0: post-processing.
+/// Quantiles are as fine as a bin, and no distance is below one.
 class RobustScale final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
@@ -174,7 +174,7 @@ class RobustScale final : public privgrad::Transform,
     return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
   }
 
-  /// Where the counts up to there are the share of all, as if a bin's were spread evenly in it.
+  /// The place up to which the counts make up the share of all, as if spread evenly in each bin.
   double quantile_in(const std::vector<double>& counts, double share) const {
     double total = 0.0;
     for (const double count : counts) total += count;

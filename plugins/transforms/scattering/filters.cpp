@@ -14,13 +14,13 @@ constexpr long double kPi = std::numbers::pi_v<long double>;
 constexpr long double kGain = kPi / 3.1415L;
 constexpr long double kFarthest = 120.0L;  // exp(-60) is 1e-26
 
-/// How many aliases on each side of a frequency count for a Gaussian, of which the frequency is up
-/// to two times pi away.
+/// The number of aliases on each side of a frequency that matter for a Gaussian whose frequency is
+/// up to two times pi away.
 int aliases(long double deviation) {
   return static_cast<int>(std::sqrt(kFarthest) / (2.0L * kPi * deviation)) + 1;
 }
 
-/// In [-pi, pi), of frequency number k of n.
+/// The angle of frequency number k of n, in [-pi, pi).
 long double frequency(std::size_t k, std::size_t n) {
   const auto whole =
       static_cast<long double>(k) - (2 * k >= n ? static_cast<long double>(n) : 0.0L);
@@ -31,7 +31,7 @@ long double frequency(std::size_t k, std::size_t n) {
 struct Gaussian {
   long double deviation, slant, cosine, sine;
 
-  /// At (y, x) and at all that a grid cannot tell from it.
+  /// The sum over (y, x) and all its aliases on the grid.
   long double operator()(long double y, long double x) const {
     const int most = aliases(std::min(deviation, deviation / slant));
     long double sum = 0.0L;

@@ -29,9 +29,9 @@ namespace param = privgrad::param;
 ///
 /// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1],
 /// an example adds (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 = t^4 +
-/// 1/4 <= 5/4, so the L2 norm of what it adds is at most sqrt(5 d / 4). Of the noised means m of t
-/// and q of t^2, the variance is q - m^2, and not less than its own noise, so that a feature that
-/// never varies is not blown up.
+/// 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noised means m
+/// of t and q of t^2, the variance is q - m^2, and not less than its own noise, so that a feature
+/// that never varies is not blown up.
 class Standardize final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,

@@ -34,7 +34,7 @@ constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 ///
 /// As a private statistic, an example, shortened to a public norm R, adds the triangle of the sum
 /// of x_p x_p^T over its places p (second_moments.hpp): at most sum ||x_p||^2 = ||x||^2 <= R^2
-/// long. Of the noised matrix, eigenvalues below 0 count as 0: post-processing.
+/// long. Eigenvalues of the noised matrix below 0 count as 0: post-processing.
 class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
                      public privgrad::FittedValues,

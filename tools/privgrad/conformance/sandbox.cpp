@@ -83,7 +83,7 @@ void confine(const Limits& limits) {
   ::setpgid(0, 0);  // so that what it starts can be ended with it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  // By all threads together, and only in case that nobody is left who looks at the clock.
+  // For all threads together, and only in case nobody is left to watch the clock.
   limit(RLIMIT_CPU, 16 * static_cast<rlim_t>(limits.time.count()) + 16);
 #ifndef PRIVGRAD_SANITIZED
   limit(RLIMIT_AS, limits.memory);

@@ -14,9 +14,9 @@ using Extents = std::vector<std::int64_t>;
 
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
-/// The value that goes through the layers. Here channels are the last extent of an example, for ONNX's
-/// convolutions the first: it is transposed where a layer needs the other order, and stays so for
-/// those that do not care.
+/// The value that goes through the layers. Here channels are the last extent of an example, for
+/// ONNX's convolutions the first: it is transposed where a layer needs the other order, and stays
+/// so for those that do not care.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,
@@ -62,7 +62,7 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// As instances of as many channels as there are groups, whose channels and places are one extent.
+  /// As instance normalization with a channel per group, made of the group's channels and places.
   void add_layer(const GroupNorm& layer) {
     channels_first();
     const Shape shape = ordered(before());
@@ -117,7 +117,7 @@ class LayerGraph {
         "operations for");
   }
 
-  /// With the parameters of the layer that is being added.
+  /// Convolves with the parameters of the layer that is being added.
   void convolve(const Conv2d& layer) {
     value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},
                         {{"kernel_shape", twice(layer.kernel)},

@@ -61,8 +61,8 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model) {
   graph.add_output(name, {has_probabilities ? network.input.classes : width});
 }
 
-/// All that the model's file says of its making and its privacy; what says how it is applied is the
-/// graph now.
+/// Adds the model file's entries on its making and its privacy; the graph replaces the entries on
+/// how to apply it.
 void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   const std::set<std::string> applied{"model_format", "input", "preprocessing",
                                       "network",      "model", "backend"};

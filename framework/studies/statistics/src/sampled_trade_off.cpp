@@ -225,7 +225,7 @@ Atoms atoms_of(const Release& release, double width, std::ptrdiff_t half) {
 
 using Complex = std::complex<double>;
 
-/// In place, of a power of two; unscaled.
+/// A Fourier transform in place, unscaled; the length is a power of two.
 void transform(std::vector<Complex>& values, bool inverse) {
   const std::size_t n = values.size();
   for (std::size_t i = 1, j = 0; i < n; ++i) {
@@ -284,7 +284,7 @@ std::vector<double> masses_of(std::vector<Complex> product, std::ptrdiff_t half)
   return masses;
 }
 
-/// By Chernoff's bound: the logarithm of E[e^(order loss)] of these masses.
+/// The logarithm of E[e^(order loss)] of these masses, for Chernoff's bound.
 double log_moment(const Atoms& atoms, const std::vector<double>& masses, double order) {
   double sum = 0.0;
   for (std::size_t i = 0; i < masses.size(); ++i) {
@@ -362,8 +362,8 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Means over the sides of the coin. Who guesses the one side is right with P and wrong with Q,
-  // who guesses the other the other way round, at the opposite loss.
+  // Means over the sides of the coin. A guess of the one side is right with P and wrong with Q; a
+  // guess of the other side is the other way round, at the opposite loss.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
