@@ -8,8 +8,8 @@
 
 namespace privgrad::report {
 
-/// Any text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and control
-/// characters, become U+FFFD.
+/// Any text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and ASCII
+/// control characters but line breaks and tabs, become U+FFFD.
 std::string escaped(std::string_view text);
 
 /// JSON as the content of a script element: nothing in it can end the element or open a comment.

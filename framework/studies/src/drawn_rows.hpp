@@ -15,7 +15,7 @@ namespace privgrad::core {
 /// \param key  public, or from the operating system.
 Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& key);
 
-/// As many training examples as the setting says are there, and test examples where it has some.
+/// As many training examples as the setting has, and at most 100 test examples if it has some.
 RunData drawn_data(const Setting& setting, const RandomKey& key);
 
 }  // namespace privgrad::core

@@ -58,7 +58,7 @@ struct Table {
   std::vector<std::uint64_t> filled;  ///< For each of columns.features: rows without a value.
   std::uint64_t filled_targets = 0;
   /// The first column, if it counts the rows from 0 or 1 as an index does, and has no name or is
-  /// called "index" or "Unnamed: 0".
+  /// called "index", "Index" or "Unnamed: 0".
   std::optional<std::string> looks_like_index;
 };
 

@@ -38,7 +38,8 @@ class IdxSelection {
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
-  /// \returns the class of a label that is kept; nothing if the label is not below `classes`.
+  /// \returns the class of a label that is kept; target_fill, or nothing without it, if the label
+  ///   is not below `classes`.
   std::optional<std::size_t> target(std::uint8_t label, std::size_t classes) const {
     if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
     return label < classes ? std::optional<std::size_t>(label) : fill_;
@@ -66,7 +67,7 @@ class IdxSelection {
   std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
 };
 
-/// Images and labels from IDX files, plain or gzip; pixels become 0..1.
+/// Images and labels from IDX files, plain or compressed; pixels become 0..1.
 class IdxSource {
  public:
   /// Opens nothing yet.

@@ -18,7 +18,7 @@
 /// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), open
 /// after its header, whose promise has been checked against the size of the file.
 ///
-/// Reads arrays of booleans, whole and real numbers of every width, in either byte order and in C
+/// Reads arrays of booleans, whole and real numbers of up to 8 bytes, in either byte order and in C
 /// or Fortran order, and nothing else: no pickled objects, so that no code in a file ever runs.
 /// Source: NEP 1, and the documentation of numpy.lib.format.
 class NpyFile {

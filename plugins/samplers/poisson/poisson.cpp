@@ -50,10 +50,10 @@ void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
 /// Every example joins each batch by its own coin of probability q, independent of everything else.
 ///
 /// Accounting, amplification on (the default): the event of a step is poisson_sampled(q, release).
-/// This event is true under each adjacency: neighbours differ in one row, whose coin is independent
-/// of the others' and has the same q in both, since q is a constant of the plan and not computed
-/// from the rows that are really there. Its cost under the adjacency in use follows from the
-/// accountant's theorem, and an accountant without one refuses the event.
+/// The event is what happened, under each adjacency: neighbours differ in one row, whose coin is
+/// independent of the others' and has the same q in both, since q is a constant of the plan and not
+/// computed from the rows that are really there. Its cost under the adjacency in use follows from
+/// the accountant's theorem, and an accountant without one refuses the event.
 ///
 /// Accounting, amplification off: the plain release is charged. It is still an upper bound. Fix all
 /// coins (of all steps; they do not depend on the data). Then a step whose batch lacks the row in

@@ -30,8 +30,8 @@ struct Ending {
 
 /// Calls `body` in a process of its own, with the caller's memory as it is now. Standard output and
 /// standard error of that process go nowhere else; its standard input is empty; it ends with the
-/// caller at the latest, and so do processes that it started. It concludes when `body` returns: not
-/// by exit(), whatever the code, nor by an exception.
+/// caller at the latest. When it has ended, this call ends the other processes of its group. It
+/// concludes when `body` returns: not by exit(), whatever the code, nor by an exception.
 /// \pre the caller has one thread.
 /// \throws IoError if no process can be created.
 Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& body);
