@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kKey = "privacy.account";
 
-/// What the plan may cost those that it is of: its own steps, or those of each client.
+/// The most that the plan may cost: one event for its own steps, or one for each client.
 std::vector<Event> costs(const Plan& plan) {
   if (!plan.federated || plan.federated->at_server) return {plan.event};
   std::vector<Event> events;

@@ -1,3 +1,4 @@
+// Planning for clip norms that follow a released count: the checks, and the noise of the count.
 #pragma once
 
 #include <vector>
@@ -6,7 +7,8 @@
 
 namespace privgrad::core {
 
-/// A clip norm that follows a released count has one number to begin with, which the noise follows.
+/// Checks that a clip norm that follows a released count begins with one number, which the noise
+/// follows.
 /// \throws ManifestError if the schedules say otherwise.
 void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& schedules,
                              const Components& made);

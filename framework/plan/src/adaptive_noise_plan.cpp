@@ -30,7 +30,7 @@ std::vector<Charge> AdaptiveNoisePlan::check_charges(std::uint64_t steps) const 
 
 namespace {
 
-/// What the noise's own place in the manifest is to blame for.
+/// Refuses settings whose error belongs to the noise's own place in the manifest.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated) {
     throw ConfigError(name +

@@ -1,3 +1,5 @@
+// Planning of steps whose releases share data or noise: checks, and the correlated part of the
+// plan.
 #pragma once
 
 #include <memory>
@@ -6,11 +8,11 @@
 
 namespace privgrad::core {
 
-/// If the started aggregator's releases share data or noise between steps: what they cost in the
-/// order of the sampler, which is started as well; else null.
+/// The correlated part of the plan, with the cost in the order of the started sampler, if the
+/// started aggregator's releases share data or noise between steps; else null.
 /// \param steps  their values and batch sizes.
-/// \throws ManifestError, PrivacyError with the place, for what such releases do not fit together
-/// with.
+/// \throws ManifestError, PrivacyError with the place, for anything that such releases cannot be
+///   combined with.
 std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& setting,
                                                             const StepPlan& steps,
                                                             CorrelatedPlanner& planner);

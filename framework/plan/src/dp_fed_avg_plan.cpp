@@ -30,7 +30,7 @@ void refuse_rounds_without_steps(const Manifest& manifest, const LocalSteps& ste
                      " local steps; give at least so many, or fewer rounds");
 }
 
-/// What the server does, in the words of a central run.
+/// The server's part, written as the manifest of a central run.
 Manifest server_manifest(const Manifest& manifest) {
   const Federated& wish = *manifest.federated;
   Manifest server = manifest;
@@ -41,7 +41,7 @@ Manifest server_manifest(const Manifest& manifest) {
   return server;
 }
 
-/// What clients do, without noise.
+/// The clients' part, without noise.
 Manifest client_manifest(const Manifest& manifest) {
   Manifest local = manifest;
   local.aggregator = manifest.federated->client_aggregator;  // the manifest's is the server's

@@ -1,3 +1,4 @@
+// Planning of dp_fed_avg, where the server adds the noise and clients are the privacy units.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,8 @@
 
 namespace privgrad::core {
 
-/// dp_fed_avg: the server for all. Makes the plans of the clients, who add no noise.
-/// \param federated  gets them, and outlives the plan.
+/// Plans dp_fed_avg: the server's steps, and those of the clients, who add no noise.
+/// \param federated  receives the clients' plans, and outlives the plan.
 /// \returns the plan of the server, whose examples are clients.
 Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                      const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);

@@ -37,7 +37,7 @@ constexpr const char* kRemedy = "; use arithmetic: float, which is listed as una
 }  // namespace
 
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan) {
-  // Where examples come and go, how many there are is private, and so may be how many a batch has.
+  // Where examples come and go, their number is private, and so may be the number in a batch.
   if (manifest.adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
   return planned_rows(plan);
 }

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// By the number of a client's examples, what clients of that size have in common.
+/// The plans that clients of the same size share, by the number of a client's examples.
 using PlansBySize = std::map<std::uint64_t, std::shared_ptr<const Plan>>;
 
 std::uint64_t affordable(const PlansBySize& sizes) {
@@ -32,7 +32,8 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// What the sampler of estimates is told: as for the first step, unless a target finds that.
+/// The batch sizes given to the sampler of estimates: as for the first step, unless a target finds
+/// it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
   const ScheduleValues all =
@@ -106,7 +107,8 @@ class ClientPlanner {
     if (!chooser.start_rounds(wish_.rounds, affordable(plans))) leave_out_estimates(plans);
   }
 
-  /// What they would leave of the budget has a round for every step, so nothing would ask for them.
+  /// With estimates, the rest of the budget has a round for every step, so nothing would ask for
+  /// them.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
     federated_.estimate_noise = 0.0;

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// What nobody is charged for, beside that of any run.
+/// The unaccounted uses of private rows that only federated runs have.
 std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& shards,
                                      const FederatedPlan& federated) {
   const Federated& wish = *manifest.federated;

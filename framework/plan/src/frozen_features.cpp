@@ -40,7 +40,7 @@ struct RowsInTurn {
   }
 };
 
-/// \param after  numbers that an example becomes.
+/// \param after  numbers per example in the outputs.
 /// \returns [rows, after]; NaN throughout for an example that was no number, or became none.
 std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Dataset& data) {
   const std::size_t before = data.row_size();
@@ -68,7 +68,7 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// All but the data: layers, weights, and the code that computes.
+/// Everything that outputs follow from but the data: layers, weights, and the code that computes.
 nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
                              std::span<const float> parameters) {
   nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);
@@ -135,7 +135,7 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
 
 namespace {
 
-/// As many as the whole model has, with those that were loaded in their places.
+/// The parameters of the whole model, with the loaded ones in their places and zeros elsewhere.
 std::vector<float> loaded_parameters(const Setting& setting) {
   std::vector<float> whole(parameter_count(setting.whole));
   if (setting.initial) setting.initial->put_into(whole);

@@ -1,3 +1,4 @@
+// Replaces features by the outputs of the frozen layers, which a run computes once for all steps.
 #pragma once
 
 #include <memory>
@@ -15,15 +16,15 @@ namespace privgrad::core {
 std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const Setting& setting,
                                                ComponentPtr<Backend>& backend, Executor& executor);
 
-/// Replaces the features of all examples by the outputs of the frozen layers for them; nothing to do
-/// where no layer is frozen.
+/// Replaces the features of all examples by the outputs of the frozen layers for them; nothing to
+/// do where no layer is frozen.
 ///
-/// Privacy: what an example becomes is a function of that example and of the weights alone, bit for
-/// bit (Outputs promises it, the conformance suite tests it), as of a RowTransform. So data sets that
-/// differ in one example still do, and the proofs about the layers behind hold as they stand. One
-/// that overflows, or was no number before, becomes NaN; its gradient then counts as zero.
-/// \param cache  where the outputs are taken from if they are there, and kept if not; null: neither.
-///   They are the same bits: what they follow from is compared by its hash.
+/// Privacy: an example's outputs are a function of that example and of the weights alone, bit for
+/// bit (Outputs promises it, the conformance suite tests it), as with a RowTransform. So data sets
+/// that differ in one example still do, and the proofs about the layers behind hold as they stand.
+/// An example that overflows, or was NaN before, becomes NaN; its gradient then counts as zero.
+/// \param cache  where the outputs are taken from if they are there, and kept if not; null:
+///   neither. They are the same bits: everything that they follow from is compared by its hash.
 void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunData& data,
                          int threads, const FeatureCache* cache);
 

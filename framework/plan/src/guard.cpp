@@ -19,7 +19,7 @@ bool is_nothing(const Event& event) {
   return composed != nullptr && composed->of.empty();
 }
 
-/// \param accountant  of this use.
+/// \param accountant  made from this use.
 ComponentPtr<Accountant> accountant_after(ComponentPtr<Accountant> accountant,
                                           const ComponentUse& use, Adjacency adjacency,
                                           std::span<const Charge> beside,
@@ -51,7 +51,7 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
                       std::to_string(costs.size()) + " charges for " +
                       std::to_string(releases.size()) + " steps");
   }
-  // Of every prefix the charges are to be a bound, and the first release has no earlier one.
+  // The charges must bound the cost of every prefix, and before the first release there is none.
   if (!costs.empty() && is_nothing(costs.front()) && !is_nothing(releases.front())) {
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");
@@ -68,7 +68,7 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
   const auto made = accountant_after(make_accountant(accountant), accountant, manifest.adjacency,
                                      beside, charges);
   PrivacyAnswer answer = checked(made->epsilon(manifest.target_delta), accountant.name());
-  // What it says of its own error is no proof, however small that error is.
+  // An accountant's word about its own error is no proof, however small that error is.
   if (accountant.certifier != nullptr && answer.bound == BoundKind::exact)
     answer.bound = BoundKind::estimate;
   return answer;

@@ -1,3 +1,4 @@
+// The accountant that guards a plan's budget: its answers, its calibration, and checks of charges.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +13,48 @@
 
 namespace privgrad::core {
 
-/// What is paid for beside so many steps, before them.
+/// The charges beside so many steps, paid for before them.
 using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
-/// What the manifest's sampler charges for these releases, one charge for each.
+/// The manifest's sampler's charges for these releases, one for each.
 /// \param what  the charges' name; "" for steps.
 /// \throws PluginError if it gives another number of them, or nothing for the first release.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 
-/// What an accountant says of the charges, composed one by one in this order: the very additions
+/// An accountant's answer about the charges, composed one by one in this order: the very additions
 /// that the ledger will make, so that a run cannot differ from its plan by a rounding.
 /// \throws PrivacyError if it refuses one of them.
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
-/// What the manifest's accountant, which guards the budget, or the one that certifies it, proves of
-/// them.
+/// The answer that the manifest's accountant, which guards the budget, or the one that certifies
+/// it, proves for the charges.
 /// \throws PrivacyError if it refuses one, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
 
-/// What steps cost whose noise, or whatever else the plan leaves open, is scaled by this.
+/// The charges of steps whose noise, or whatever else the plan leaves open, is scaled by `scale`.
 using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 
 /// The smallest scale at which the guard proves that the charges cost at most the target, as
-/// smallest_scale(). Where another accountant proves what the manifest's own one estimates, that one
-/// finds the scale, which is then raised until the proof meets the target.
+/// smallest_scale(). Where the manifest's own accountant only estimates, it finds the scale, which
+/// is then raised until the proof of the one that certifies it meets the target.
 ///
-/// The target is missed by a relative 1e-10, so that the roundings of another processor, where the
-/// scale is used again, do not prove more than the budget: the accountants' answers differ by 1e-13
-/// between processors that multiply and add in one instruction and those that do not.
+/// The target is undercut by a relative 1e-10, so that the roundings of another processor, where
+/// the scale is used again, do not prove more than the budget: the accountants' answers differ by
+/// 1e-13 between processors that multiply and add in one instruction and those that do not.
 /// \throws PrivacyError as guard_answer(), or if no scale meets it.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {});
 
-/// Whatever a sampler draws with batches of these expected sizes, some example is in the batch of
-/// step t with probability batch_size[t] / dataset_size at least: the mean over examples. Where
-/// all others contribute zeros, what that step releases is what a Poisson-sampled one would.
-/// \param epsilon  what is said to be spent in the paid steps.
-/// \throws PluginError if one of them alone spends more: the sampler's charges are too small.
+/// Checks the sampler's charges against a lower bound on each step's cost. Whatever a sampler draws
+/// with batches of these expected sizes, some example is in the batch of step t with probability
+/// batch_size[t] / dataset_size at least: the mean over examples. Where all others contribute
+/// zeros, that step's release is that of a Poisson-sampled one.
+/// \param epsilon  the stated cost of the paid steps.
+/// \throws PluginError if one of them alone costs more: the sampler's charges are too small.
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
                            std::span<const double> batch_size, std::span<const Charge> paid,
                            const PrivacyAnswer& epsilon);

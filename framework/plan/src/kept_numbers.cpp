@@ -15,7 +15,7 @@ namespace {
 /// Fits by least squares are the least exact: half of a number's digits.
 constexpr double kRoundings = 1e-6;
 
-/// Relative; 0 of equal numbers.
+/// The relative difference; 0 for equal numbers.
 double distance(double a, double b) {
   return a == b ? 0.0 : std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }

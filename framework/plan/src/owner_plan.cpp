@@ -13,8 +13,8 @@
 namespace privgrad::core {
 namespace {
 
-/// What is paid for beside the steps: measurements of noise that adapts, or statistics, a report
-/// and the owner's.
+/// The charges beside the steps: measurements of noise that adapts, or statistics, a report and the
+/// owner's.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
                              const OwnerSetting& owner,
                              const std::vector<PlannedStatistic>& statistics,
@@ -47,8 +47,8 @@ void check_augmentation(const Manifest& manifest, const Components& made) {
                      "aggregator");
 }
 
-/// What the budget pays for.
-/// \throws PluginError if what the sampler charges for these steps is too small.
+/// The steps that the budget pays for.
+/// \throws PluginError if the sampler's charges for these steps are too small.
 BudgetPlan plan_checked_budget(const Manifest& manifest, const RunFacts& facts,
                                const StepPlan& plan, std::optional<double> target,
                                const BesideCharges& beside, bool are_bounds) {
@@ -81,7 +81,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
   return std::vector<double>(steps, count.auto_values.back().value);
 }
 
-/// Replaces what was computed here by what the run began with, if it is one that goes on.
+/// Replaces the values computed here by those that a resumed run began with.
 /// \returns the learning rate
 std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
                          std::vector<double> learning_rate) {
@@ -94,7 +94,7 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-/// What a public order of examples is drawn with.
+/// The key that a public order of examples is drawn with.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);

@@ -1,3 +1,4 @@
+// The plan for one owner's data: a whole central run, one client, or the server of dp_fed_avg.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +10,23 @@
 
 namespace privgrad::core {
 
-/// What is planned for the data of one owner: the whole data set of a central run, the shard of a
-/// client.
+/// The facts about one owner's data that its plan needs: the whole data set of a central run, the
+/// shard of a client, or the clients of a server.
 struct OwnerSetting {
   std::uint64_t dataset_size = 0;  ///< Public, > 0.
   std::uint64_t steps = 0;         ///< The most that are made; 0: a theorem chooses them.
-  /// Releases beside the steps, that the budget has to pay for first.
+  /// Releases beside the steps, for which the budget has to pay first.
   std::vector<Charge> beside{};
-  /// Instead of what the manifest's schedules say.
+  /// Values that replace the manifest's schedules.
   std::optional<double> clip_norm{}, learning_rate{};
   /// PlanNumbers::is_accounted_in_full.
   bool is_accounted_in_full = false;
-  /// Instead of the run's: what a public order of examples is drawn with.
+  /// The key for drawing a public order of examples, if not the run's.
   std::optional<RandomKey> key{};
 };
 
 /// The plan of an owner's steps, in stages: step count, schedules, charges with the noise's scale,
-/// budget. What nobody is charged for is not listed yet.
+/// budget. Unaccounted uses of the data are not listed yet.
 /// \throws as make_plan().
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner);

@@ -81,7 +81,7 @@ std::uint64_t Plan::evaluate_every() const {
 }
 
 std::string Plan::sampling_words() const {
-  // What a sampler says of itself is about charges that are not asked for here.
+  // A sampler's own summary is about charges that are not asked for here.
   if (correlated) {
     return "In an order that was drawn before the first step, without looking at data; accounted "
            "by who takes part in which step, without amplification.";

@@ -114,7 +114,7 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
   check(info.feature_names, element_count(info.shape.features), "features");
 }
 
-/// What the model begins from, and which of its layers are frozen.
+/// Loads the weights that the model begins from, and finds the frozen layers.
 void plan_weights(const Manifest& manifest, Setting& setting) {
   if (manifest.weights && !setting.recorded) {
     setting.initial = std::make_shared<const InitialWeights>(load_weights(manifest, setting.whole));
@@ -144,7 +144,7 @@ void plan_weights(const Manifest& manifest, Setting& setting) {
   compile_frozen_layers(manifest, setting, backend, *executor);  // refuses what cannot
 }
 
-/// What has copies that mean something, and steps that know of them.
+/// Refuses augmentation where altered copies make no sense, or steps do not support them.
 void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (!manifest.augmentation) return;
   const auto refuse = [&](const std::string& what) {
@@ -163,9 +163,9 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (manifest.federated) refuse("is for central runs");
 }
 
-/// All that follows from the data's headers and counts.
+/// Fills in everything that follows from the data's headers and counts.
 void complete(const Manifest& manifest, Setting& setting) {
-  // Where their number is declared or released, that there are none is nobody's to know.
+  // Where the number of rows is declared or released, nobody may learn that there are none.
   if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   if (element_count(setting.info.shape.features) == 0) {
@@ -217,7 +217,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
   auto setting = std::make_shared<Setting>();
-  // How many examples there really were, of either split, is nobody's to know.
+  // Nobody may learn how many examples there really were, in either split.
   setting->info = {.shape = recorded.shape,
                    .train_rows = recorded.dataset_size,
                    .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},

@@ -52,7 +52,7 @@ void assign_rows(Shards& shards, const Manifest& manifest, const Setting& settin
   fill_clients(shards, owners, train, wish.clients);
 }
 
-/// As the run counted and declared them: nobody's rows are named.
+/// The clients as the run counted and declared them, without anybody's rows.
 void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFacts& recorded) {
   const Federated& wish = *manifest.federated;
   if (recorded.shard_sizes.size() != wish.clients) {
@@ -86,7 +86,7 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
     shards.sizes.reserve(shards.clients.size());
     for (const ClientPlan& client : shards.clients) shards.sizes.push_back(client.rows.size());
   }
-  // Shares of a number that was counted: without the examples of one client it is another one.
+  // They are shares of a counted number, which is another one without the examples of one client.
   const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
                              manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
                              wish.sizes.empty();

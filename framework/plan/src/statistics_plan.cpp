@@ -23,7 +23,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Of a contribution: some gigabytes of sums.
+/// The most numbers in a contribution: some gigabytes of sums.
 constexpr std::size_t kMostNumbers = std::size_t{1} << 27;
 
 void check_request(const StatisticRequest& request, const std::string& who) {
@@ -49,7 +49,7 @@ bool adapts_noise(const Manifest& manifest) {
   return dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr;
 }
 
-/// What such statistics do not go together with.
+/// Refuses settings that such statistics cannot be combined with.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated) {
     throw ConfigError(name +
@@ -64,8 +64,8 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
                     "checks; use noise that is known beforehand");
 }
 
-/// The noise multiplier of one Gaussian release of all rows that takes the whole budget: found once,
-/// if it is asked for.
+/// The noise multiplier of one Gaussian release of all rows that takes the whole budget: found
+/// once, if it is asked for.
 class OfBudget {
  public:
   OfBudget(const Manifest& manifest, const Setting& setting)
@@ -221,7 +221,7 @@ std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics) 
 
 namespace {
 
-/// How many rows there are, or how many of each class: a row adds 1 to one number, and 0 to others.
+/// Plans the number of rows, in all or of each class: a row adds 1 to one number, and 0 to others.
 PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
                             const StatisticNoise& noise, OfBudget& of_budget) {
   const auto refuse = [&](const std::string& what) {

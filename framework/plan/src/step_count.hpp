@@ -1,3 +1,5 @@
+// The number of steps of a plan, and other values that a theorem chooses where the manifest says
+// auto.
 #pragma once
 
 #include <vector>
@@ -7,23 +9,23 @@
 
 namespace privgrad::core {
 
-/// What is public before the first step, the number of steps among it.
+/// The public facts before the first step, including the number of steps.
 struct StepCount {
   RunFacts facts;
-  std::vector<PlannedAuto> auto_values;  ///< If a theorem chose the steps.
+  std::vector<PlannedAuto> auto_values;  ///< Set if a theorem chose the steps.
 };
 
-/// \param made  not started; its sampler is afterwards.
-/// \throws ManifestError for `steps: auto` that no theorem says.
+/// \param made  not started; afterwards its sampler is.
+/// \throws ManifestError for `steps: auto` where no theorem chooses them.
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                           const OwnerSetting& owner, const Components& made);
 
 /// The learning rate of every step that `schedules.learning_rate: auto` stands for.
-/// \throws ManifestError if no theorem says it.
+/// \throws ManifestError if no theorem chooses it.
 PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts,
                                  const Optimizer& optimizer);
 
-/// What started components took for their parameters that are `auto`.
+/// The values that started components took for their parameters that are `auto`.
 std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started);
 
 }  // namespace privgrad::core

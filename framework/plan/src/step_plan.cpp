@@ -11,7 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Gives steps of some values their charges, by starting the components for them.
+/// Gives steps with given values their charges, by starting the components for them.
 class StepCharger {
  public:
   explicit StepCharger(const StepSetting& setting)

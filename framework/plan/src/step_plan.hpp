@@ -1,3 +1,4 @@
+// The values and charges of all steps, with the noise's scale found where the plan leaves it open.
 #pragma once
 
 #include <memory>
@@ -11,18 +12,18 @@
 
 namespace privgrad::core {
 
-/// What steps are made with, and what each of them costs.
+/// The values that steps are made with, and the charge of each.
 struct StepPlan {
   StepValues values;               ///< noise_multiplier: all zero without noise.
   std::vector<double> batch_size;  ///< As the sampler expects it.
-  std::vector<Charge> charges;     ///< One per step; no noise: none.
+  std::vector<Charge> charges;     ///< One per step; none without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
   std::uint64_t grid_levels = 0;
   bool clip_norm_adapts = false;
-  double scale = 1.0;  ///< That was found for the open schedule, if there is one.
+  double scale = 1.0;  ///< The scale found for the open schedule, if there is one.
 };
 
-/// What is known when steps are given their charges.
+/// The facts and components from which steps get their charges.
 struct StepSetting {
   const Manifest& manifest;
   const RunFacts& facts;
@@ -33,11 +34,11 @@ struct StepSetting {
 };
 
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding
-/// accountant proves the target of all steps.
+/// accountant proves the target for all steps.
 /// \param target  for epsilon.
 /// \param beside  paid for first.
-/// \throws ManifestError, PrivacyError with the place, for what does not fit together or is not
-/// proved.
+/// \throws ManifestError, PrivacyError with the place, for parts that do not fit together and for
+///   costs that are not proved.
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside);
 

@@ -1,3 +1,4 @@
+// The schedules of noise, clip norm, batch size and learning rate, as values for every step.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@ namespace privgrad::core {
 struct ScheduleValues {
   std::vector<double> at;
   bool is_shape = false;            ///< Its scale is open: to be found by a target.
-  std::vector<double> influence{};  ///< Of FromInfluence, else empty.
-  bool is_unaccounted = false;      ///< Of FromInfluence.
+  std::vector<double> influence{};  ///< From FromInfluence, else empty.
+  bool is_unaccounted = false;      ///< From FromInfluence.
 };
 
 /// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
 
-/// What steps are made with; one per step.
+/// The values that steps are made with; one per step.
 struct StepValues {
   std::vector<double> noise_multiplier, clip_norm;
-  std::vector<double> batch_size;  ///< What the sampler is told; empty: it decides itself.
+  std::vector<double> batch_size;  ///< Given to the sampler; empty: it decides itself.
 };
 
 /// The schedules that cost privacy, as the manifest gives them. At most one is a shape: one number
@@ -36,17 +37,17 @@ struct StepSchedules {
 
   /// The schedule in the manifest whose scale is open; null: none is.
   const ComponentUse* open(const Manifest& manifest) const;
-  /// With that scale filled in. A larger scale costs less.
+  /// The values with that scale filled in. A larger scale costs less.
   StepValues at(double scale) const;
 };
 
-/// \param noise_adapts  then its values are where it begins, and privacy.calibrate: all has none
-/// to scale.
-/// \throws ManifestError for a value that is not allowed, and for shapes that no target is for.
+/// \param noise_adapts  true: the noise only begins with these values, and privacy.calibrate: all
+///   has none to scale.
+/// \throws ManifestError for a value that is not allowed, and for shapes without a target.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);
 
-/// Those of the manifest, which have no shape: what a learning rate is costs nothing.
+/// The manifest's learning rates, which are never a shape: a learning rate costs nothing.
 std::vector<double> learning_rates(const Manifest& manifest, std::uint64_t steps);
 
 }  // namespace privgrad::core

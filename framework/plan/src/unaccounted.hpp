@@ -1,3 +1,4 @@
+// The list of all uses of private rows in a plan that no accountant is charged for.
 #pragma once
 
 #include <vector>
@@ -6,9 +7,9 @@
 
 namespace privgrad::core {
 
-/// What no accountant is charged for.
-/// \param more  of it, that the caller knows of.
-/// \throws PrivacyError for any of it in release mode.
+/// The uses of private rows that no accountant is charged for.
+/// \param more  further ones that the caller knows of.
+/// \throws PrivacyError for any of them in release mode.
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more = {});
 
 }  // namespace privgrad::core

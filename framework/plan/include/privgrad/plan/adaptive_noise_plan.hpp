@@ -1,3 +1,4 @@
+// The plan of a run whose noise follows from its releases, and whose guarantee is its budget.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +16,44 @@ struct PlanNumbers;
 struct Setting;
 struct StepPlan;
 
-/// Noise that adapts, as far as it is known beforehand.
+/// Noise that adapts to releases, as far as it is known beforehand.
 ///
 /// The guarantee of such a run is its budget, privacy.target_epsilon. Its ledger is a privacy
-/// filter: each release is paid for before it is made, by the noise that was chosen for it, and
-/// what does not fit ends the run. What the ledger adds up to is no guarantee, since it depends on
-/// what was released.
+/// filter: each release is paid for before it is made, by the noise that was chosen for it, and a
+/// release that does not fit ends the run. The ledger's total is no guarantee, since it depends on
+/// the released values.
 struct AdaptiveNoisePlan {
   Measurement measurement;
-  PrivacyAnswer unchanged;  ///< What the affordable steps cost if the noise never changes.
-  PrivacyAnswer of_checks;  ///< What the charged measurements that go with them cost alone.
+  PrivacyAnswer unchanged;  ///< Cost of the affordable steps if the noise never changes.
+  PrivacyAnswer of_checks;  ///< Cost of the charged measurements among them alone.
 
   bool operator==(const AdaptiveNoisePlan&) const = default;
 
   bool is_charged() const { return measurement.what == Measured::loss_change; }
-  /// Measurements that are charged before the last of so many steps is made.
+  /// The number of measurements that are charged before the last of so many steps.
   std::uint64_t checks_before(std::uint64_t steps) const {
     return is_charged() && steps > 0 ? (steps - 1) / measurement.every : 0;
   }
-  /// The charges of these.
+  /// The charges of those measurements.
   std::vector<Charge> check_charges(std::uint64_t steps) const;
-  /// \param at  how many steps have been made, > 0.
+  /// \param at  number of steps made before the measurement, > 0.
   Charge check_charge(std::uint64_t at) const;
 };
 
 /// The adaptive noise that a manifest asks for; nothing if its noise is fixed beforehand, or off.
-/// \throws ManifestError, PrivacyError with the place, for what it does not fit together with.
+/// \throws ManifestError, PrivacyError with the place, for anything that it cannot be combined
+///   with.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 
-/// What can be seen only once the steps have their charges: that each is charged as a release of
-/// its own.
+/// Makes the checks that need the charges of the steps: each step must be charged in full, as a
+/// release of its own.
 /// \throws as plan_adaptive_noise().
 void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
-/// The budget is what is known beforehand: what is spent in the end depends on what is released.
-/// \param numbers  so far: what steps of unchanging noise cost.
-/// \returns the same, with the budget for their epsilon and an event that costs as much.
+/// States the budget as the guarantee, since the spending in the end depends on the releases.
+/// \param numbers  the numbers so far: for steps whose noise never changes.
+/// \returns the same, with the budget as their epsilon and an event that costs as much.
 PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The sampler, clipping, aggregator and optimizer of a plan: making and starting them.
 #pragma once
 
 #include <span>
@@ -12,7 +13,7 @@
 namespace privgrad::core {
 
 /// The components that train on one owner's data. They have states of their own, so that planning
-/// makes some, and each trainer its own.
+/// makes its own, and so does each trainer.
 struct Components {
   ComponentPtr<Sampler> sampler;
   ComponentPtr<Clipping> clipping;  ///< Started.
@@ -25,28 +26,29 @@ struct Components {
   PublicOrder* order = nullptr;
 };
 
-/// As the manifest names them.
+/// Makes the components that the manifest names; none is started.
 /// \param groups  of the network's parameters.
 Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups);
 
-/// The same, started for a plan, so that they release what was planned and nothing else.
+/// The same, started for a plan, so that they make the planned releases and no others.
 Components start_components(const Plan& plan);
 
-/// What is accounted is what runs: components that were made for a plan must charge each step as
-/// those did that it was made by. Correlated releases are checked batch by batch instead, and run by
-/// the plan's own recipes.
+/// Checks that the run makes the releases that were accounted: components made for a plan must
+/// charge each step as those did that planned it. Correlated releases are checked batch by batch
+/// instead, and run by the plan's own recipes.
 /// \throws PluginError naming the first step that is charged otherwise.
 void check_charges(const Plan& plan, const Components& started);
 
 /// Starts the sampler.
-/// \param batch_sizes  of every step; empty: its own.
+/// \param batch_sizes  one per step; empty: the sampler's own.
 /// \returns how many examples it expects in each step.
-/// \throws ManifestError, PrivacyError with the place: it does not follow the sizes, or has no
-/// proof.
+/// \throws ManifestError, PrivacyError with the place if it does not follow the sizes, or has no
+///   proof.
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
                                   const std::vector<double>& batch_sizes);
 
-/// \param noise_multiplier  all above 0, also without noise: a recipe is then never run.
+/// Starts the aggregator.
+/// \param noise_multiplier  all above 0, also without noise, where recipes are never run.
 void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,
                       const std::vector<double>& clip_norm,

@@ -1,3 +1,4 @@
+// The plan of releases that share data or noise between steps, and their cost for each example.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@
 
 namespace privgrad::core {
 
-/// What one example's part in the run costs, over all examples, in zCDP's rho: that of its own
-/// steps in the order that was drawn. The largest is what the run guarantees to everyone.
+/// The distribution over all examples of the cost, as rho of zCDP, of an example's own steps in the
+/// order that was drawn. The largest is the run's guarantee to everyone.
 struct RhoOfExamples {
   double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
   double most = 0.0;
-  std::uint64_t fewest_steps = 0, most_steps = 0;  ///< In how many batches an example is.
+  std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that an example is in.
 };
 
-/// The part of a plan whose releases share data or noise between steps: the recipes, and the very
-/// order that they are accounted for, which the run follows.
+/// The part of a plan whose releases share data or noise between steps: the recipes, and the order
+/// of examples that they are accounted for, which is the very order that the run follows.
 struct CorrelatedPlan {
   /// One; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
@@ -35,15 +36,15 @@ struct CorrelatedPlan {
 
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
 
-  /// One charge per step. The steps are paid for in up to 64 blocks, at the first step of each: by
-  /// how much the squared sensitivity grows until its last step, as a Gaussian of its own.
+  /// One charge per step. The steps are paid for in up to 64 blocks, at the first step of each:
+  /// the growth of the squared sensitivity until the block's last step, as a Gaussian of its own.
   ///
   /// Proof: the releases up to any step are one Gaussian mechanism, of the squared sensitivity
   /// there (SquaredSensitivity). Gaussian mechanisms of noise multipliers 1/sqrt(a) and 1/sqrt(b)
-  /// compose to that of 1/sqrt(a+b), exactly, for every accountant that is one; so what has been
-  /// charged at any step is the mechanism up to the end of its block, at least what has been
-  /// released. All of it follows from public numbers that are fixed before the first step, as a
-  /// privacy filter needs.
+  /// compose to that of 1/sqrt(a+b), exactly, for every correct accountant; so the charges up to
+  /// any step are those of the mechanism up to the end of its block, and cover at least
+  /// everything released. All of it follows from public numbers that are fixed before the first
+  /// step, as a privacy filter needs.
   std::vector<Charge> charges() const;
 
   RhoOfExamples rho(const PublicOrder& order, std::uint64_t rows, Adjacency adjacency) const;
@@ -51,22 +52,22 @@ struct CorrelatedPlan {
 
 nlohmann::json to_json(const RhoOfExamples& rho);
 
-/// What a step releases: the Gaussian of its own noise, or one for each part that has a release in
+/// The release of a step: the Gaussian of its own noise, or one for each part that has a release in
 /// it.
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 
-/// What the aggregator, which is started, releases: its sums of gradients at the anchors, then of
-/// differences since the anchors, then of differences between them (of this the steps after the
-/// first epoch, if there are any).
-/// \throws PrivacyError, PluginError as CorrelatedRecipes::of(); PluginError for a bound that is
-///   not one.
+/// The releases of a started aggregator: its sums of gradients at the anchors, then of differences
+/// since the anchors, then of differences between them (this for the steps after the first epoch,
+/// if there are any).
+/// \throws PrivacyError, PluginError as CorrelatedRecipes::of(); PluginError for a bound that does
+///   not hold.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);
 
 /// Makes the correlated part of plans for one sampler while a scale is being searched: the order is
-/// drawn once for the same batches, and the cost computed once for the same recipes but for a
-/// factor of the noise.
+/// drawn only once for the same batches, and the cost computed only once for recipes that differ in
+/// a factor of the noise alone.
 class CorrelatedPlanner {
  public:
   /// \param random  the sampler's streams.

@@ -1,3 +1,4 @@
+// Plans of fed_avg, where each client pays for its own steps, and the price of its estimates.
 #pragma once
 
 #include <memory>
@@ -9,14 +10,14 @@
 
 namespace privgrad::core {
 
-/// fed_avg: every client for itself. Makes the clients' plans, and what the run's estimates cost.
-/// \param federated  gets them.
+/// Plans fed_avg, where every client pays for itself: the clients' plans, and the run's estimates.
+/// \param federated  receives them.
 /// \returns the plan of the client whose guarantee is the weakest.
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);
 
-/// What private estimates of a client are charged: one a round.
-/// \param sampler  of the estimates, started.
+/// The charges for private estimates of a client, one per round.
+/// \param sampler  for the estimates, started.
 /// \param noise    their noise multiplier, > 0.
 std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
                                      double noise);

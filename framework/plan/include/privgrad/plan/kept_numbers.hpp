@@ -1,3 +1,4 @@
+// The scales and schedules of a plan, kept so that a plan made again has the same bits everywhere.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +12,43 @@ namespace privgrad::core {
 /// The file of a private folder that holds KeptNumbers::schedules_text().
 inline constexpr const char* kKeptSchedules = "schedules";
 
-/// The numbers of a plan whose last digits depend on the processor: scales that a calibration found,
-/// and the values of schedules. `exp` and `pow` of the C library round differently where a processor
-/// multiplies and adds in one instruction, and a search may end elsewhere.
+/// The numbers of a plan whose last digits depend on the processor: scales that a calibration
+/// found, and the values of schedules. `exp` and `pow` of the C library round differently where a
+/// processor multiplies and adds in one instruction, and a search may end elsewhere.
 ///
-/// The first plan of a run finds them. Whoever makes the plan again is given what was found, so that
-/// noise, charges and keys are the same bits on every processor. One thread at a time.
+/// The first plan of a run finds them. A plan that is made again is given these same numbers, so
+/// that noise, charges and keys are the same bits on every processor. One thread at a time.
 class KeptNumbers {
  public:
-  /// Of a plan that is made for the first time.
+  /// For a plan that is made for the first time.
   KeptNumbers() = default;
-  /// Of a plan that is made again.
+  /// For a plan that is made again.
   /// \param scales     as `scales()` gave them; above 0 and finite.
   /// \param schedules  as `schedules_text()` gave them; "": they are computed, and the same but for
   ///   roundings.
   /// \throws ConfigError if they are not such.
   explicit KeptNumbers(std::vector<double> scales, std::string_view schedules = {});
 
-  /// The next scale of the plan: what was kept, or what `search` finds.
+  /// The next scale of the plan: the kept one, or the one that `search` finds.
   /// \throws ConfigError if fewer were kept than the plan asks for.
   double scale(const std::function<double()>& search);
   /// The values of a schedule, as the run began with them.
   /// \param slot    "learning_rate", ...
-  /// \param values  as the schedule computes them here: of a first plan they are what it begins with.
-  ///   Given back, too, where the run began with none of these, roundings aside; it is for the caller
-  ///   to refuse them.
+  /// \param values  as the schedule computes them here: a first plan begins with these. They are
+  ///   also returned where the run began with no such values, roundings aside; it is for the
+  ///   caller to refuse them.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
-  /// Those that the plan has asked for, in its order.
+  /// The scales that the plan has asked for, in its order.
   const std::vector<double>& scales() const noexcept { return used_; }
   std::string schedules_text() const;
 
  private:
-  /// Of a run, or of one of those who take part in it: they may differ in their learning rates.
+  /// The schedule of a run, or of one of its participants, whose learning rates may differ.
   struct Schedule {
     std::string slot;
     std::uint64_t steps = 0;
-    std::vector<double> distinct;  ///< One per step; of a constant schedule, its one value.
+    std::vector<double> distinct;  ///< One per step; a single value for a constant schedule.
 
     static Schedule of(const std::string& slot, const std::vector<double>& values);
     /// The largest relative difference of a value; infinite for another number of steps.

@@ -1,3 +1,4 @@
+// How many local steps the clients of a federated run make in each round and in all.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,14 @@
 
 namespace privgrad::core {
 
-/// How many steps clients make.
+/// The numbers of steps that clients make.
 struct LocalSteps {
   std::vector<std::uint64_t> of_round;  ///< FederatedPlan::local_iterations.
-  std::uint64_t in_all = 0;             ///< Of these; 0 if the run chooses them.
-  std::uint64_t most = 0;               ///< That a client makes.
+  std::uint64_t in_all = 0;             ///< Their sum; 0 if the run chooses them.
+  std::uint64_t most = 0;               ///< The most steps of one client.
 };
 
-/// \throws ManifestError for what are not whole numbers above 0.
+/// \throws ManifestError for numbers that are not whole or not above 0.
 LocalSteps plan_local_steps(const Manifest& manifest);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The public facts behind a run's plan: with facts.json anybody makes the plan again without data.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,13 @@ struct AccountFacts {
   double target_epsilon = 0.0, target_delta = 0.0;
 };
 
-/// What a plan was made from beside its manifest and its plugins: facts.json of a run directory.
-/// With it anybody makes the same plan again without the data.
+/// The facts that a plan was made from beside its manifest and its plugins: facts.json of a run
+/// directory. With it anybody makes the same plan again without the data.
 ///
 /// Nothing in it is private that the run has not stated anyway: the size is the public one, and
 /// where it was read off the data, statement and `unaccounted` say so.
 struct PublicFacts {
-  ExampleShape shape;              ///< Of the examples as read.
+  ExampleShape shape;              ///< The shape of the examples as read.
   std::uint64_t dataset_size = 0;  ///< The public one, > 0.
   bool has_test_rows = false;
   /// As in DataInfo.
@@ -41,32 +42,33 @@ struct PublicFacts {
   std::vector<std::string> class_names = {};    ///< As in DataInfo.
   std::vector<std::string> feature_names = {};  ///< As in DataInfo.
   Value reading = {};                           ///< As in DataInfo.
-  std::vector<std::uint64_t> shard_sizes;       ///< Of federated runs: one per client; else none.
-  /// What the plan calibrated (KeptNumbers); nothing: it is still to be found.
+  std::vector<std::uint64_t> shard_sizes;       ///< One per client of a federated run; else none.
+  /// The scales that the plan calibrated (KeptNumbers); nothing: still to be found.
   std::optional<std::vector<double>> scales;
-  /// The key that a public order of examples was drawn with, in hex, where no seed says it: the
-  /// cost is that of the order, which nothing keeps secret, and the key draws nothing else.
+  /// The key that a public order of examples was drawn with, in hex, where no seed determines it:
+  /// the cost is that of the order, which nothing keeps secret, and the key draws nothing else.
   std::optional<std::string> order_key;
-  std::optional<AccountFacts> account;  ///< Of runs with one.
-  std::optional<WeightsFacts> weights;  ///< Of runs that begin from trained weights.
+  std::optional<AccountFacts> account;  ///< The account that paid for the run, if any.
+  std::optional<WeightsFacts> weights;  ///< For runs that begin from trained weights.
 };
 
 PublicFacts facts_of(const Plan& plan);
-/// The same without what the plan found: what programs that plan for themselves agree on.
+/// The same without the numbers that the plan found: the part that programs which plan for
+/// themselves agree on.
 PublicFacts facts_of_data(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
 nlohmann::json to_json(const PublicFacts& facts);
 
-/// \param text  of a facts.json.
-/// \throws ConfigError naming what is wrong.
+/// \param text  content of a facts.json.
+/// \throws ConfigError naming the error.
 PublicFacts facts_from_json(std::string_view text);
 
-/// What the run of this directory recorded.
-/// \throws IoError if there is nothing, or nothing that a run writes.
+/// The facts that the run of this directory recorded.
+/// \throws IoError if there are none, or none that a run would write.
 PublicFacts read_facts(const std::filesystem::path& directory);
 
-/// What a plan of that run found, to make it again.
+/// The numbers that the plan of that run found, to make it again.
 /// \param schedules  as KeptNumbers had them.
 /// \throws IoError, as read_facts().
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,

@@ -1,3 +1,4 @@
+// Reads the training and test rows of a plan, and applies transforms and frozen layers to them.
 #pragma once
 
 #include "privgrad/data/feature_cache.hpp"
@@ -5,20 +6,18 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/plan/setting.hpp"
 
-// The rows of a setting, read and transformed as its manifest says.
 namespace privgrad::core {
 
 /// \throws IoError if there are not as many examples as planned; PluginError if a transform changed
-///   which examples there are (apply_transform.hpp); ManifestError if one learns from a statistic that
-///   a run has to release.
+///   which examples there are (apply_transform.hpp); ManifestError if one learns from a statistic
+///   that a run has to release.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
-/// The two halves of it: examples as the source has them, and as the transforms and the frozen layers
-/// leave them.
-/// \param threads  that rows are transformed and frozen layers computed with; the same bits for any
-///   number.
+/// The two halves of read_data(): examples as the source has them, and as the transforms and the
+/// frozen layers leave them.
+/// \param threads  for transforming rows and computing frozen layers; the same bits for any number.
 /// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
-/// \param teacher  of transforms that learn from released statistics; null: there must be none.
+/// \param teacher  for transforms that learn from released statistics; null: there must be none.
 RunData read_rows(const Manifest& manifest, const Setting& setting);
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data,
                       int threads = 1, const FeatureCache* cache = nullptr,

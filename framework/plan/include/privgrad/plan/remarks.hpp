@@ -1,3 +1,4 @@
+// Warnings about guarantees that are proved but promise little: a large delta or a large epsilon.
 #pragma once
 
 #include <optional>
@@ -8,15 +9,16 @@
 
 namespace privgrad::core {
 
-/// Why the plan's delta is too large to promise much: at 1/N and above, a mechanism that publishes
-/// everything about one of the N units, drawn at random, is (0, delta)-differentially private.
-/// (Dwork and Roth 2014, section 2.3; N is of examples, or of clients where those are the unit.)
-/// \returns nothing where it is smaller, or where there is no noise.
+/// The reason why the plan's delta is too large to promise much: at 1/N and above, a mechanism that
+/// publishes everything about one of the N units, drawn at random, is (0, delta)-differentially
+/// private. (Dwork and Roth 2014, section 2.3; N counts examples, or clients where those are the
+/// unit.)
+/// \returns nothing where delta is smaller, or where there is no noise.
 std::optional<std::string> large_delta(const Plan& plan);
 
-/// What a reader should know about a guarantee that is proved, and promises little all the same:
-/// a large delta, and an epsilon above 20. One sentence each.
-/// \param epsilon  that is stated; of infinity every output speaks already.
+/// Remarks about a guarantee that is proved and promises little all the same: a large delta, and an
+/// epsilon above 20. One sentence each.
+/// \param epsilon  the stated one; none about infinity, which every output mentions already.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The task of a run: its data, model and network, known from headers before a row is looked at.
 #pragma once
 
 #include <cstddef>
@@ -27,19 +28,19 @@
 
 namespace privgrad::core {
 
-/// What a program promises about the bits of what it computes.
+/// A program's promises about the bits of its results.
 struct ExactAbilities {
   bool clipping = false;  ///< ExactClipping.
   bool rows = false;      ///< ReproducibleRows.
 };
 
-/// What a manifest trains on what: known from headers and counts, before a row is looked at, and
-/// the same for all owners of data.
+/// The model that a manifest trains and the data that it trains on: known from headers and counts,
+/// before a row is looked at, and the same for all owners of data.
 struct Setting {
   ComponentPtr<DataSource> data;  ///< Opened; null if it was made from recorded facts.
   ComponentPtr<Model> model;
   DataInfo info;
-  std::vector<Statistic> statistics;  ///< One per transform: what it learns from private rows.
+  std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
   std::vector<bool> by_row;           ///< One per transform: whether it is a RowTransform.
   /// One per transform: whether it can be applied again later, since it uses no numbers or gives
   /// those that it has learnt (FittedValues).
@@ -50,69 +51,71 @@ struct Setting {
   std::uint64_t dataset_size = 0;       ///< Public.
   Network whole;                        ///< The model, with its frozen layers.
   std::size_t frozen_layers = 0;        ///< The first ones, which nothing trains.
-  std::size_t frozen_parameters = 0;    ///< Of these.
-  std::optional<WeightsFacts> weights;  ///< That the model begins from.
+  std::size_t frozen_parameters = 0;    ///< Number of parameters of the frozen layers.
+  std::optional<WeightsFacts> weights;  ///< Facts about the weights that the model begins from.
   /// Their values; null where there are none, and if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
   Network network;  ///< The layers that are trained: all that programs, sums, noise and
-                    ///< optimizers see. What enters it are the data's features, or the
+                    ///< optimizers see. Its input are the data's features, or the
                     ///< outputs of the frozen layers.
-  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them, as they
-  /// are.
+  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them, as
+  /// they are.
   std::optional<LoraLayout> lora;
-  std::size_t parameters = 0;          ///< That are trained.
-  std::vector<ParameterGroup> groups;  ///< Of the parameters, for clipping.
-  ExactAbilities program;              ///< Of the program that will run; nothing without noise.
-  /// What it was made from, if that was not the data.
+  std::size_t parameters = 0;          ///< Number of trained parameters.
+  std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
+  ExactAbilities program;  ///< Promises of the program that will run; none without noise.
+  /// The recorded facts that the setting was made from, if not from the data.
   std::optional<PublicFacts> recorded;
-  /// What the plan draws with: public orders of examples, who has which examples. Of the seed, or of
-  /// the operating system; of a run that goes on, the one that it began with. Always there.
+  /// The key for the plan's draws: public orders of examples, and which client has which
+  /// examples. From the seed, or from the operating system; for a resumed run, the one that it
+  /// began with. Always there.
   std::optional<RandomKey> plan_key;
-  /// What a plan of it finds, or found when the run began. Always there.
+  /// The numbers that a plan finds, or found when the run began. Always there.
   std::shared_ptr<KeptNumbers> kept = std::make_shared<KeptNumbers>();
 };
 
-/// \throws ManifestError for what does not fit together; IoError if the data's headers cannot be
-/// read, or there are no training examples.
+/// \throws ManifestError for parts that do not fit together; IoError if the data's headers cannot
+///   be read, or there are no training examples.
 std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
-/// The same from what a run has recorded, without the data: for plans that nobody runs.
+/// The same from the facts that a run has recorded, without the data: for plans that nobody runs.
 /// \throws ManifestError
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
-/// Whose program executes the network: the full name of the model, or of the backend.
+/// The full name of the model or backend whose program executes the network.
 std::string program_owner(const Manifest& manifest, const Setting& setting);
 
 /// The program that executes the setting's network: the model's own (SelfExecuting), or the
 /// backend's.
 /// \param backend  made if one is needed and it is null; must outlive the program.
-/// \throws ManifestError if the backend cannot execute the network; PluginError for a program that
-///   is none.
+/// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
+///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor);
 
 /// The number of training rows that the manifest declares: data.size, or all of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
-/// Whether neighbouring data sets have as many rows, so that the number may be said. Clients that are
-/// exchanged may differ in theirs.
+/// Whether neighbouring data sets have equally many rows, so that the number may be stated. Clients
+/// that are exchanged may differ in theirs.
 bool size_is_public(const Manifest& manifest);
 
-/// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly transform.
+/// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly
+///   transform.
 inline bool has_features_to_keep(const Setting& setting) {
   return setting.frozen_layers > 0 || setting.has_costly_rows;
 }
 
-/// How many numbers of the whole model are not trained themselves: those of frozen layers, and weights
-/// that have adapters.
+/// The number of parameters of the whole model that are not trained themselves: those of frozen
+/// layers, and weights that have adapters.
 std::size_t untrained_parameters(const Setting& setting);
 
-/// The parameters of the network's layers as a run with adapters begins with them; of what a setting
-/// that was made from recorded facts does not know, zeros: its programs are never run.
+/// The parameters of the network's layers as a run with adapters begins with them; zeros where a
+/// setting made from recorded facts does not know them: its programs are never run.
 std::vector<float> network_before_training(const Setting& setting);
 
 /// The parameters of the whole model, frozen ones included and adapters merged.
-/// \param trained  those of the layers that are trained.
+/// \param trained  parameters of the layers that are trained.
 std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained);
 
 }  // namespace privgrad::core

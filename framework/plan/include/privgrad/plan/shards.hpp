@@ -1,3 +1,4 @@
+// The partition of the training data among the clients of a federated run.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,17 @@
 
 namespace privgrad::core {
 
-/// Who has which examples.
+/// The assignment of examples to clients.
 struct Shards {
   std::vector<ClientPlan> clients;   ///< Rows and labels; their plans are still to be made.
   std::vector<std::uint64_t> sizes;  ///< One per client, > 0: public ones where there are some.
   std::vector<double> weights;       ///< FederatedPlan::weights.
   bool sizes_are_public = false;
-  bool looks_at_examples = false;  ///< Whether the partition does.
+  bool looks_at_examples = false;  ///< Whether the partition depends on them.
   bool has_histograms = false;     ///< Whether labels were counted.
 };
 
-/// Reads the training data, and shares it out.
+/// Reads the training data, and divides it among the clients.
 /// \throws ManifestError for a partition that leaves a client without examples.
 Shards share_out(const Manifest& manifest, const Setting& setting);
 
