@@ -19,8 +19,7 @@ namespace privgrad::tool {
 ///
 /// \param plan      from a manifest with noise; independent noise is summed up with `momentum`.
 /// \param momentum  in [0, 1]; 1: prefix sums. For independent noise alone: correlated releases
-///   have
-///                  their own.
+///                  have their own.
 /// \param windows   lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
 ///                  after the last whole one are left out.
 /// \returns for each length the standard deviation of the mean over a window, root mean square over

@@ -34,7 +34,7 @@ class PublicParts {
 
 /// For each canary, how much likelier its coin is on one side than on the other, given the releases
 /// in its coordinates: the logarithm of the likelihood ratio, for releases as the plan describes
-/// them. (If they are not, guesses are worse, and the bound is lower but still holds.)
+/// them. (If they are not, guesses are worse, and the bound is what these guesses give.)
 ///
 /// Released values enter in units of their noise, so that a canary that takes part in a step has
 /// moved its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t

@@ -13,8 +13,7 @@ namespace rdp {
 ///
 /// `order` is a, finite and above 1.
 
-/// a (a - 1) rho: the bound that defines rho-zCDP; exact for a Gaussian with rho = (s / sigma)^2 /
-/// 2.
+/// a (a - 1) rho: the bound that defines rho-zCDP; exact for a Gaussian, rho = (s / sigma)^2 / 2.
 double concentrated_log_moment(double rho, double order);
 
 /// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more

@@ -21,8 +21,7 @@ void check_size(std::uintmax_t bytes);
 /// TrainedModel::predict() and Predictions::probabilities(), up to roundings of float32.
 ///
 /// Privacy: the content of the model's file, which was released; nothing is computed from rows.
-/// \throws ConfigError if ONNX cannot express a part of it, or it does not fit an ONNX file (2
-///   GiB).
+/// \throws ConfigError if ONNX cannot express a part of it, or it exceeds an ONNX file (2 GiB).
 onnx::ModelProto onnx_model(const core::TrainedModel& model);
 
 }  // namespace privgrad::tool
