@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
+#include "privgrad/trust/noise_words.hpp"
 #include "privgrad/trust/normals.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/rounded_gaussian_tiers.hpp"
@@ -20,8 +22,6 @@
 namespace {
 
 using Json = nlohmann::ordered_json;
-using privgrad::core::box_muller_variants;
-using privgrad::core::BoxMuller;
 using privgrad::core::CounterCipher;
 using privgrad::core::DiscreteGaussianStream;
 using privgrad::core::kDiscreteChunk;
@@ -62,21 +62,6 @@ double cipher_rate(const RandomKey& key) {
       cipher.read(0, block, bytes);
   });
   return kChunks * sizeof(NormalWords) / seconds;
-}
-
-/// Normals per second of Box-Muller alone.
-double transform_rate(const BoxMuller& variant) {
-  NormalWords words;
-  CounterCipher(RandomKey::from_seed(1))
-      .read(0, 0, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-  std::array<float, kNormalsPerChunk> out{};
-  const double seconds = best_seconds(400, [&] {
-    for (std::size_t i = 0; i < kChunks; ++i) {
-      variant.transform(words, out);
-      asm volatile("" : : "r"(out.data()) : "memory");
-    }
-  });
-  return kNormals / seconds;
 }
 
 /// Normals per second of the whole: `streams` streams of `size` normals, into the same memory.
@@ -163,10 +148,6 @@ int main() try {
   for (const std::uint64_t sigma : {1u, 1000u, 1u << 24}) {
     result["nanoseconds_per_discrete_normal_by_sigma"][std::to_string(sigma)] =
         1e9 / discrete_rate(key, sigma);
-  }
-  for (const BoxMuller& variant : box_muller_variants()) {
-    result["box_muller_million_per_second"][std::string(variant.instruction_set)] =
-        transform_rate(variant) * 1e-6;
   }
   for (const RoundingVariant& variant : rounding_variants()) {
     if (variant.instruction_set == "plain") continue;  // the C library's fused multiply-adds

@@ -477,24 +477,6 @@ TEST_CASE("release mode: checks are charged and public examples are public", "[a
   }
 }
 
-TEST_CASE("adaptive noise: what a budget could be spent on in one step counts for the tails",
-          "[adaptive_noise][privacy]") {
-  // Epsilon 2000 pays for a step whose example is dozens of standard deviations away from zero,
-  // where the noise has no draws; the noise that the plan begins with says nothing of it.
-  const auto lists_tails = [](const std::string& target, const Overrides& more) {
-    Experiment experiment(kAdaptiveNoise,
-                          with(more, {"privacy.target_epsilon=" + target,
-                                      "aggregator={kind: gaussian, arithmetic: float}"}));
-    const auto& items = experiment.plan().unaccounted;
-    return std::any_of(items.begin(), items.end(),
-                       [](const auto& item) { return item.what.starts_with("tails"); });
-  };
-  for (const Overrides& schedule : {Overrides{}, Overrides{kValidation}}) {
-    CHECK(lists_tails("2000", schedule));
-    CHECK_FALSE(lists_tails("2", schedule));
-  }
-}
-
 TEST_CASE("adaptive noise: only a privacy filter may guard it", "[adaptive_noise][privacy]") {
   for (const char* accountant : {"rdp", "pld", "gdp", "saddle_point"}) {
     const std::string text = adaptive_refusal({std::string("privacy.accountant=") + accountant});

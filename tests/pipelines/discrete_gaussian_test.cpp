@@ -122,22 +122,3 @@ TEST_CASE("sampled batches are charged in full", "[run][discrete][privacy]") {
                         {"sampler={kind: poisson, batch_size: 50, amplification: false}"});
   CHECK_THAT(experiment.run().epsilon.value, WithinRel(classic_epsilon(2.5), 1e-12));
 }
-
-TEST_CASE("a grid does not end at 12.7 standard deviations", "[plan][discrete]") {
-  const std::vector<std::string> little{"schedules.noise_multiplier=0.08",
-                                        "privacy.target_delta=1e-30"};
-  const auto lists_tails = [](const core::Plan& plan) {
-    return std::any_of(plan.unaccounted.begin(), plan.unaccounted.end(), [](const auto& item) {
-      return item.what.find("tails of the noise") != std::string::npos;
-    });
-  };
-  Experiment discrete(kDiscreteNoise, little);
-  CHECK(!lists_tails(discrete.plan()));
-  std::vector<std::string> continuous_noise = little;
-  continuous_noise.push_back("aggregator=gaussian");
-  Experiment rounded(kDiscreteNoise, continuous_noise);
-  CHECK(!lists_tails(rounded.plan()));
-  continuous_noise.push_back("aggregator.arithmetic=float");
-  Experiment continuous(kDiscreteNoise, continuous_noise);
-  CHECK(lists_tails(continuous.plan()));
-}

@@ -68,22 +68,6 @@ TEST_CASE("tree_reduced: calibrated to the target, charged ahead, and said to be
   }
 }
 
-TEST_CASE("tree_reduced: tails that the noise does not have are counted in each of three releases",
-          "[reduced][privacy]") {
-  // Normals end at 11.596. In 80 steps of a tree that leaves out about 3e-27 (erfc, as in the
-  // plan), three times that in as many releases; a thousandth of the delta is in between.
-  const auto lists_tails = [](const std::string& aggregator) {
-    Experiment experiment(kTreeReduced, {"aggregator=" + aggregator, "aggregator.arithmetic=float",
-                                         "privacy.target_delta=6e-24"});
-    for (const auto& item : experiment.plan().unaccounted) {
-      if (item.what.find("tails of the noise") != std::string::npos) return true;
-    }
-    return false;
-  };
-  CHECK_FALSE(lists_tails("{kind: tree, momentum: 0.9}"));
-  CHECK(lists_tails("{kind: tree_reduced, momentum: 0.9, smoothness: 10}"));
-}
-
 TEST_CASE("a plain tree's answer is exact: equal contributions meet it", "[reduced][privacy]") {
   Experiment tree(kTreeReduced, {"aggregator={kind: tree, momentum: 0.9}"});
   CHECK(tree.plan().epsilon().bound == BoundKind::exact);

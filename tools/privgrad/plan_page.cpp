@@ -7,12 +7,12 @@
 
 #include "manifest_call.hpp"
 #include "output.hpp"
-#include "privgrad/influence.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
 #include "privgrad/statement/declared.hpp"
+#include "privgrad/statement/plan_json.hpp"
 #include "run_report.hpp"
 #include "table.hpp"
 
@@ -39,15 +39,11 @@ std::string components_section(const core::Manifest& manifest) {
 /// How good the noise is by the influence that it was made from.
 std::string influence_text(const core::Plan& plan) {
   if (plan.influence.empty() || plan.manifest->noise_off) return "";
-  const double budget = budget_of_noise(plan.noise_multiplier);
-  const double least = least_weighted_noise(plan.influence, budget);
-  double uniform = 0.0;
-  for (const double q : plan.influence) uniform += q;
-  uniform *= static_cast<double>(plan.influence.size()) / budget;
-  return "  noise by its influence: sum of q sigma^2 " +
-         short_number(weighted_noise(plan.influence, plan.noise_multiplier), 5) + ", at least " +
-         short_number(least, 5) + ", uniform " + short_number(uniform, 5) + " (sum of 1/sigma^2 " +
-         short_number(budget, 5) + ")\n";
+  const core::InfluenceFacts facts = core::influence_facts(plan);
+  return "  noise by its influence: sum of q sigma^2 " + short_number(facts.weighted_noise, 5) +
+         ", at least " + short_number(facts.least, 5) + ", uniform " +
+         short_number(facts.uniform, 5) + " (sum of 1/sigma^2 " + short_number(facts.budget, 5) +
+         ")\n";
 }
 
 /// The rule that adaptive noise follows, and the facts known beforehand.

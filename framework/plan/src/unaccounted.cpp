@@ -13,63 +13,9 @@
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
-#include "privgrad/trust/normals.hpp"
 
 namespace privgrad::core {
 namespace {
-
-double rho_of_budget(const Event& event) { return std::get<ZcdpEvent>(event.kind()).rho; }
-
-/// The probability that a standard normal number is further from 0 than x.
-double beyond(double x) { return std::erfc(x / std::numbers::sqrt2); }
-
-/// At most how much delta the proofs leave out because the noise has no draws beyond
-/// kLargestNormal: the probability that, in some step, a coordinate of the noise would be beyond,
-/// or that a contribution of full length moves one there. In a step with several releases, of
-/// each; and of each release beside the steps.
-double lost_tails(const Plan& plan) {
-  // Whole numbers are drawn without an end to their tails.
-  if (plan.grid_levels != 0 || plan.arithmetic == Arithmetic::exact) return 0.0;
-  const double sensitivity = sensitivity_of_unit_bound(plan.manifest->adjacency);
-  double lost = 0.0;
-  // No release of the linear mechanism moves further, in units of its noise, than all together.
-  const double root = plan.correlated ? std::sqrt(plan.correlated->cost.worst_after.back()) : 0;
-  // Noise that adapts may become as small as the budget pays for in one step.
-  const double least =
-      plan.noise_adapts ? sensitivity / std::sqrt(2.0 * rho_of_budget(plan.event)) : 0.0;
-  if (plan.noise_adapts) {
-    lost += static_cast<double>(plan.noise_adapts->checks_before(plan.steps())) *
-            (beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / least));
-  }
-  const auto releases = plan.correlated ? static_cast<double>(plan.correlated->parts.size()) : 1.0;
-  for (double multiplier : plan.noise_multiplier) {
-    if (multiplier == 0.0) continue;  // noise is off, and listed
-    if (plan.noise_adapts) multiplier = least;
-    if (plan.correlated) multiplier = 1.0 / root;
-    lost += releases * (static_cast<double>(plan.parameters) * beyond(kLargestNormal) +
-                        beyond(kLargestNormal - sensitivity / multiplier));
-  }
-  if (plan.noise_adapts) return lost;   // its checks are counted
-  constexpr double kCoordinates = 2.0;  // of an estimate
-  // Statistics and reports, of central runs, are whole numbers whatever the steps are.
-  if (!plan.manifest->federated) return lost;
-  for (const Charge& charge : plan.beside) {
-    const double multiplier = std::get<GaussianEvent>(charge.release.kind()).noise_multiplier;
-    lost +=
-        kCoordinates * beyond(kLargestNormal) + beyond(kLargestNormal - sensitivity / multiplier);
-  }
-  return lost;
-}
-
-/// Of the owner of data whom it concerns most.
-double most_lost_tails(const Plan& plan) {
-  double lost = lost_tails(plan);
-  if (plan.federated && !plan.federated->at_server) {
-    for (const ClientPlan& client : plan.federated->clients)
-      lost = std::max(lost, lost_tails(*client.plan));
-  }
-  return lost;
-}
 
 class Lister {
  public:
@@ -88,10 +34,6 @@ class Lister {
     list_choice_of_rows();
     list_transforms();
     list_floating_point();
-    if (most_lost_tails(plan_) > 1e-3 * manifest_.target_delta) {
-      add("tails of the noise, which ends at 11.6 standard deviations",
-          manifest_.position_of("privacy.target_delta"));
-    }
     list_metrics();
     return std::move(list_);
   }

@@ -14,24 +14,17 @@
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
-namespace {
-
 using Json = nlohmann::json;
 
-/// What the noise does at the end, by the influence that it was made from: as the plan has it, the
-/// least that its budget allows, and what uniform noise of that budget would do.
-Json influence_json(const Plan& plan) {
+InfluenceFacts influence_facts(const Plan& plan) {
   const double budget = budget_of_noise(plan.noise_multiplier);
   const std::vector<double> uniform(plan.influence.size(),
                                     std::sqrt(static_cast<double>(plan.influence.size()) / budget));
-  return {{"values", plan.influence},
-          {"budget", budget},
-          {"weighted_noise", weighted_noise(plan.influence, plan.noise_multiplier)},
-          {"least", least_weighted_noise(plan.influence, budget)},
-          {"uniform", weighted_noise(plan.influence, uniform)}};
+  return {.budget = budget,
+          .weighted_noise = weighted_noise(plan.influence, plan.noise_multiplier),
+          .least = least_weighted_noise(plan.influence, budget),
+          .uniform = weighted_noise(plan.influence, uniform)};
 }
-
-}  // namespace
 
 std::string_view mode_name(const Manifest& manifest) {
   return manifest.mode == Mode::release ? "release" : "research";
@@ -138,7 +131,14 @@ nlohmann::json to_json(const Plan& plan) {
   }
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
-  if (!plan.influence.empty() && !manifest.noise_off) json["influence"] = influence_json(plan);
+  if (!plan.influence.empty() && !manifest.noise_off) {
+    const InfluenceFacts facts = influence_facts(plan);
+    json["influence"] = {{"values", plan.influence},
+                         {"budget", facts.budget},
+                         {"weighted_noise", facts.weighted_noise},
+                         {"least", facts.least},
+                         {"uniform", facts.uniform}};
+  }
   if (plan.correlated && !manifest.noise_off) {
     json["participation"] = to_json(plan.rho_of_examples());
   }

@@ -28,8 +28,14 @@ constexpr std::uint64_t kRehearsals = 64;
 constexpr double kCertain = 1e6;
 /// Digits after the first of a float32.
 constexpr int kFloatDigits = 23;
+/// Noise in floating point is a multiple of its standard deviation over this (NormalStream).
+constexpr double kNoiseSteps = 0x1p24;
+/// Releases below this many standard deviations are float32 numbers that lie closer together than
+/// the noise's steps: rounded, one of noise alone is within a quarter of a step of a whole number of
+/// steps, or nearer.
+constexpr double kNearZero = 0x1p-2;
 
-std::string refusal(const Plan& plan, AuditNeighbours neighbours) {
+std::string refusal(const Plan& plan) {
   const Network& network = plan.setting->network;
   if (plan.setting->lora || network.layers.size() != 1 ||
       !std::holds_alternative<Dense>(network.layers.front()) || network.loss != Loss::squared)
@@ -39,9 +45,6 @@ std::string refusal(const Plan& plan, AuditNeighbours neighbours) {
   const double batch = plan.batch_size.front();
   if (batch != static_cast<double>(plan.dataset_size) || plan.dataset_size < 4)
     return "crafted rows are all in the first batch, and at least 4: use sampler full_batch";
-  if (neighbours == AuditNeighbours::lattice && std::exp2(std::ilogb(batch)) != batch)
-    return "the lattice is seen where releases are divided by a power of two, and there are " +
-           std::to_string(plan.dataset_size) + " examples";
   if (std::fabs(static_cast<double>(kFar)) < plan.clip_norm.front())
     return "crafted gradients of length 1e4 are clipped, and the clip norm is " +
            format_number(plan.clip_norm.front());
@@ -72,7 +75,8 @@ Dataset rounding_rows(const Plan& plan) {
   return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
 }
 
-/// The same gradient in all coordinates, of one row.
+/// The same gradient in all coordinates, of one row: what is released is that number and noise, or
+/// noise alone, whose steps show.
 Dataset lattice_rows(const Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   const std::size_t width = element_count(shape.features), count = plan.setting->info.train_rows;
@@ -187,16 +191,13 @@ class CraftedAudit {
     for (std::size_t j = 0; j < shift_.size(); ++j)
       score += (release.values[j] - middle_[j]) * shift_[j] / (sigma * sigma);
     if (options_.neighbours != AuditNeighbours::lattice) return score;
-    for (std::size_t j = 0; j < shift_.size(); ++j) {
-      const double value = std::fabs(release.values[j]), away = 0.49 * std::fabs(shift_[j]);
-      if (value == 0.0 || value >= away) continue;
-      // c + n is this near to 0, so that |n| > |c| / 2, and float32 numbers of that size are
-      // multiples of the unit; so are c, and their sum. Of noise alone, all digits are as they
-      // come.
-      const double unit = std::ldexp(1.0, std::ilogb(away) - kFloatDigits);
-      const double own = std::ldexp(1.0, std::ilogb(value) - kFloatDigits);
-      if (std::fmod(value, unit) != 0.0) return -kCertain;
-      score += std::log(std::max(1.0, unit / own));
+    for (const double value : release.values) {
+      const double deviations = std::fabs(value) / sigma;
+      if (value == 0.0 || deviations >= kNearZero) continue;
+      const double steps = deviations * kNoiseSteps;
+      const double rounding = 1.001 * std::exp2(-kFloatDigits - 1) * std::max(1.0, steps);
+      if (std::fabs(steps - std::round(steps)) > rounding) return kCertain;
+      score -= std::log(0.5 / rounding);  // with the row, it is as near as seldom as that
     }
     return score;
   }
@@ -217,8 +218,7 @@ class CraftedAudit {
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options) {
   if (options.kind != AuditKind::repeated)
     throw ConfigError("neighbours: crafted ones are told apart by repeated runs");
-  if (const std::string why = refusal(plan, options.neighbours); !why.empty())
-    throw ConfigError("neighbours: " + why);
+  if (const std::string why = refusal(plan); !why.empty()) throw ConfigError("neighbours: " + why);
   return CraftedAudit(plan, options).result();
 }
 

@@ -10,8 +10,8 @@
 
 #include "parts.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/box_muller.hpp"
 #include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/noise_words.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "whole_numbers.hpp"

@@ -55,58 +55,13 @@ bool is_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
 }
 
-/// x = inverse x + round(stddev normal), rounded once, after the noise is in: what is rounded then
-/// is a released value.
-/// \returns whether all results are finite.
-__attribute__((always_inline)) inline bool add_in_float(std::span<float> values,
-                                                        const float* normal, float stddev,
-                                                        float inverse) {
-  float* x = values.data();
-  std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    x[i] = __builtin_fmaf(x[i], inverse, stddev * normal[i]);
-    bad |= is_finite(x[i]) ? 0u : 1u;
-  }
-  return bad == 0;
-}
-
-bool add_in_float_plain(std::span<float> values, const float* normal, float stddev, float inverse) {
-  return add_in_float(values, normal, stddev, inverse);
-}
-
-#if defined(__x86_64__)
-[[gnu::target("avx2,fma")]] bool add_in_float_fma(std::span<float> values, const float* normal,
-                                                  float stddev, float inverse) {
-  return add_in_float(values, normal, stddev, inverse);
-}
-#endif
-
-using AddInFloat = bool (*)(std::span<float>, const float*, float, float);
-
-/// The same bits from both: the C library's fmaf is exact where the processor has none.
-AddInFloat find_add_in_float() {
-#if defined(__x86_64__)
-  if (instruction_set() >= InstructionSet::avx2) return add_in_float_fma;
-#endif
-  return add_in_float_plain;
-}
-
-/// multiplier * levels, rounded up: noise is never less than what was paid for. Exact where the
-/// levels are a power of two, as those of exact_sum() are.
-double noise_in_cells(double multiplier, std::uint64_t levels) {
-  const auto cells = static_cast<double>(levels);
-  const double product = multiplier * cells;
-  return std::fma(multiplier, cells, -product) > 0.0
+/// The product, rounded up: noise is never less than what was paid for. Exact where b is a power of
+/// two, as the levels of exact_sum() are.
+double product_up(double a, double b) {
+  const double product = a * b;
+  return std::fma(a, b, -product) > 0.0
              ? std::nextafter(product, std::numeric_limits<double>::infinity())
              : product;
-}
-
-/// The smallest float that is no smaller: noise is never less than what was paid for.
-float rounded_up(double value) {
-  const auto rounded = static_cast<float>(value);
-  return static_cast<double>(rounded) < value
-             ? std::nextafter(rounded, std::numeric_limits<float>::infinity())
-             : rounded;
 }
 
 /// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, a chunk of its
@@ -121,25 +76,6 @@ class NoisePart {
   ///   kNormalsPerChunk.
   /// \returns whether all results are finite.
   bool add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
-    const std::size_t size = values.size();
-    if (terms_.size() == 1) {
-      // The noise is scaled by the inverse that the sum is scaled by, not by the exact one.
-      const auto inverse = static_cast<float>(1.0 / divisor);
-      const float stddev =
-          rounded_up(l2_bound * terms_[0].multiplier * static_cast<double>(inverse));
-      if (std::isnormal(inverse) && std::isnormal(stddev)) {
-        static const AddInFloat add_in_float = find_add_in_float();
-        fetch(values.data(), size);
-        nodes_[0].fill(begin, std::span(normals_).first(size));
-        return add_in_float(values, normals_.data(), stddev, inverse);
-      }
-    }
-    return add_in_double(begin, l2_bound, divisor, values);
-  }
-
- private:
-  /// Several terms, or numbers beyond a float's full precision.
-  bool add_in_double(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
     const std::size_t size = values.size();
     const double inverse = 1.0 / divisor;
     float* x = values.data();
@@ -164,11 +100,12 @@ class NoisePart {
     return bad == 0;
   }
 
+ private:
   /// Draws elements [begin, begin + size) of a term's normals.
   /// \returns what they are multiplied by.
   double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
     nodes_[term].fill(begin, std::span(normals_).first(size));
-    return l2_bound * terms_[term].multiplier;
+    return product_up(l2_bound, terms_[term].multiplier);
   }
 
   const std::vector<NoiseTerm>& terms_;
@@ -336,7 +273,7 @@ PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& re
   PaidNoise noise(key);
   noise.node_ = recipe.noise.front().node;
   noise.levels_ = cells.levels;
-  noise.sigma_ = noise_in_cells(multiplier, cells.levels);
+  noise.sigma_ = product_up(multiplier, static_cast<double>(cells.levels));
   noise.shift_ = release_shift(noise.sigma_);
   noise.l2_bound_ = cells.l2_bound;
   noise.width_ = std::ldexp(cells.width, static_cast<int>(noise.shift_)) / divisor;

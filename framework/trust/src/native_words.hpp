@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "privgrad/trust/box_muller.hpp"
+#include "privgrad/trust/noise_words.hpp"
 
 namespace privgrad::core {
 

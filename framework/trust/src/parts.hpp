@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "privgrad/executor.hpp"
-#include "privgrad/trust/box_muller.hpp"
+#include "privgrad/trust/noise_words.hpp"
 
 namespace privgrad::core {
 

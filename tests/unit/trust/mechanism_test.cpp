@@ -71,11 +71,11 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
   }
 }
 
-TEST_CASE("float32 arithmetic never makes a release's noise smaller than what was paid for",
+TEST_CASE("floating point never makes a release's noise smaller than what was paid for",
           "[mechanism][privacy]") {
-  // The sum x and the noise are both scaled by about 1 / divisor; what counts is their proportion.
-  // Expected, from the definition: the smallest float s with s / inverse >= bound * multiplier, and
-  // one rounding, after noise is in, so that x is never rounded without it.
+  // Expected, from the definition: the smallest double that is at least bound * multiplier (a long
+  // double holds the product of these numbers to more digits), and one rounding to float32, after
+  // noise is in, so that x is never rounded without it.
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(11);
   std::vector<float> normals(kSize);
@@ -98,15 +98,15 @@ TEST_CASE("float32 arithmetic never makes a release's noise smaller than what wa
     const auto released = values(mechanism.release(clipped_sum(program, data, batch, bound, serial),
                                                    payments.take(0), divisor));
 
-    const auto inverse = static_cast<float>(1.0 / divisor);
-    const double exact = bound * multiplier * static_cast<double>(inverse);
-    auto stddev = static_cast<float>(exact);
-    if (static_cast<double>(stddev) < exact) {
-      stddev = std::nextafter(stddev, 1e30f);
+    const long double exact = static_cast<long double>(bound) * multiplier;
+    auto stddev = static_cast<double>(exact);
+    if (stddev < exact) {
+      stddev = std::nextafter(stddev, 1e30);
       ++rounded_up;
     }
     for (std::size_t j = 0; j < kSize; ++j) {
-      CHECK(released[j] == std::fma(example[j], inverse, stddev * normals[j]));
+      const double noised = example[j] + stddev * normals[j];
+      CHECK(released[j] == static_cast<float>(noised * (1.0 / divisor)));
     }
   }
   CHECK(rounded_up > 5);

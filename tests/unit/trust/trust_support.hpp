@@ -9,8 +9,8 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/privacy.hpp"
-#include "privgrad/trust/box_muller.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
+#include "privgrad/trust/noise_words.hpp"
 
 // What tests of the trust base have in common.
 

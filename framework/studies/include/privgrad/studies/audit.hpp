@@ -47,7 +47,7 @@ enum class AuditNeighbours {
   /// place of such a sum.
   rounding,
   /// Rows of which one alone has a gradient, in all coordinates: noise that was rounded before it
-  /// was added leaves numbers near 0 on a coarser lattice where it is there (Mironov 2012).
+  /// was added shows its steps in released numbers near 0 where that row is not there (Mironov 2012).
   lattice,
 };
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "privgrad/trust/box_muller.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
+#include "privgrad/trust/noise_words.hpp"
 
 namespace privgrad::core {
 
