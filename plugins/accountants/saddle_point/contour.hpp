@@ -1,4 +1,4 @@
-// Computes delta and epsilon by integrating along a line through the saddle point, with errors.
+// Computes delta and epsilon by integrating through the saddle point, with estimates of the error.
 #pragma once
 
 #include <cstddef>

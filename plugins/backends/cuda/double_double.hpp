@@ -1,4 +1,4 @@
-// Arithmetic with about 106 bits, as sums of two doubles, with proven error bounds.
+// Arithmetic with about 106 bits, as sums of two doubles, with error bounds.
 #pragma once
 
 #include "device_code.hpp"

@@ -3,8 +3,8 @@
 
 #include "device_code.hpp"
 
-// They consist of additions, multiplications and divisions in a fixed order, the same as in the
-// backend `cpu` (tests/cuda/programs_test.cpp compares them), which has their error bounds:
+// The functions consist of additions, multiplications and divisions in the same fixed order as in
+// the backend `cpu` (tests/cuda/programs_test.cpp compares them), which has their error bounds:
 // plugins/backends/cpu/elementary.hpp and loops.cpp.
 namespace privgrad::cuda {
 

@@ -169,8 +169,8 @@ struct Convolution {
   }
 };
 
-/// For all places of all examples, out[e, t, c] = biases[c] + sum over p of weights[c, p] pixel(t,
-/// p).
+/// For all places of all examples, out[e, t, c] = biases[c] + sum over p of weights[c, p]
+/// pixel(t, p).
 struct ConvForward : FloatProduct {
   static constexpr bool kAByInner = true, kBByInner = true;
   Convolution conv;

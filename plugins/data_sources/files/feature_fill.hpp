@@ -21,7 +21,8 @@
 /// Privacy: with a declared number, an example is a function of its own row, so that neighbouring
 /// data sets differ in the examples of one row, whatever that row holds. Without one, such a
 /// feature ends the run; that a run took place then tells that no row has any, which unaccounted()
-/// lists. Threads: immutable.
+/// lists.
+/// Threads: immutable.
 class FeatureFill {
  public:
   static privgrad::ParamSpec param() {

@@ -1,4 +1,4 @@
-// Decodes PNG and JPEG images and resizes them, with the same bits on every machine.
+// Decodes PNG and JPEG images, and resizes them with the same bits on every machine.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
 // Reads NumPy arrays of plain numbers, and checks their headers; never reads pickled objects.
-// objects.
 #pragma once
 
 #include <cstddef>
