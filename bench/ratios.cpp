@@ -49,7 +49,7 @@ double ratio(int repeats, const std::function<double()>& time,
   return median(std::move(ratios));
 }
 
-/// What share of the machine's processor time other programs took since this was made.
+/// The share of the machine's processor time that other programs took since this was constructed.
 class OtherPrograms {
  public:
   double share() const {
@@ -96,8 +96,8 @@ double private_over_plain(const Catalog& catalog, const Case& one) {
       one.repeats, [&] { return seconds_of_step(bench); }, [&] { return bench.plain_step(); });
 }
 
-/// What checking a contribution adds to the steps of a run: the time that a checked step takes more
-/// than another one, shared out among the steps of which one is checked.
+/// The cost of contribution checks per step of a run: the extra time of a checked step, shared out
+/// among the steps of which one is checked.
 double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
   Bench bench(catalog, one, 1);
   core::ContributionCheck check{
@@ -137,8 +137,9 @@ double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
       [&] { return seconds_of_step(bench); });
 }
 
-/// The keys of a step of a run that can be resumed: one in the chain, those of what is drawn, and that
-/// of the noise, by what was paid for it. What the noise is prepared with beside its key is in it, too.
+/// The keys of a step of a run that can be resumed: one in the chain, those of what is drawn, and
+/// that of the noise, by what was paid for it. What the noise is prepared with beside its key is in
+/// it, too.
 double keys_over_step(const Catalog& catalog, const Case& one) {
   Bench bench(catalog, one, 1);
   const std::vector<double> multipliers(100, 1.0);
@@ -167,8 +168,7 @@ double keys_over_step(const Catalog& catalog, const Case& one) {
       [&] { return seconds_of_step(bench); });
 }
 
-/// What accountants are measured against: a million exponentials and square roots, one after the
-/// other.
+/// The yardstick for accountants: a million exponentials and square roots, one after the other.
 double reference_loop() {
   return seconds_of([] {
     double sum = 0.0;
