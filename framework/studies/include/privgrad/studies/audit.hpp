@@ -122,8 +122,8 @@ struct AuditResult {
 
 nlohmann::json to_json(const AuditResult& result);
 
-/// Why a plan cannot be audited; nothing if it can: federated runs, and aggregators that use
-/// differences of gradients, in which canaries whose gradients never change cancel.
+/// Why a plan cannot be audited; nothing if it can: federated runs, augmentation, and aggregators
+/// that use differences of gradients, in which canaries whose gradients never change cancel.
 std::optional<std::string> refuses_audit(const Plan& plan);
 
 /// Trains on the manifest's own rows, except those that canaries stand in for, and keeps nothing:
